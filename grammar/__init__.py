@@ -1,0 +1,1 @@
+"""The Lark grammars of nczarr, packaged as ``nczarr.grammar``."""

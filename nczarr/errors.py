@@ -1,0 +1,187 @@
+"""The errors of nczarr: one base class, and a place in every message.
+
+Every failure that a user can cause is an :class:`NCZarrError`. The message says what is wrong, where
+(file or store, fully qualified name, line and column) and, where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CDLError",
+    "ChunkError",
+    "CodecError",
+    "DatasetExistsError",
+    "DatasetNotFoundError",
+    "ExtensionError",
+    "LossError",
+    "MetadataError",
+    "ModelError",
+    "NCZarrError",
+    "NetCDFFileError",
+    "ReadOnlyError",
+    "SelectionError",
+    "StoreError",
+    "UnsupportedError",
+    "ZarrNameError",
+]
+
+
+class NCZarrError(Exception):
+    """Base class of all errors that nczarr raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    path : str, optional
+        The file, URL or store key concerned.
+    fqn : str, optional
+        Fully qualified name of the node concerned, such as ``/ocean/temp``.
+    hint : str, optional
+        What to do about it.
+
+    Examples
+    --------
+    >>> str(NCZarrError("not JSON", path="a.zarr/zarr.json", hint="restore the file"))
+    'a.zarr/zarr.json: not JSON (restore the file)'
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        fqn: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.fqn = fqn
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.path, self.fqn) if part)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions with keyword-only arguments need help to cross a process boundary.
+        return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZarrError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+class ModelError(NCZarrError):
+    """The dataset breaks a rule of the netCDF data model (a name, a reference, a type, a shape).
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        All problems found, when there is more than one.
+    """
+
+    def __init__(self, message: str, *, problems: tuple[str, ...] = (), **where: Any) -> None:
+        super().__init__(message, **where)
+        self.problems = problems or (message,)
+
+
+class SelectionError(NCZarrError, IndexError):
+    """A selection does not fit the array (also an :class:`IndexError`)."""
+
+
+class StoreError(NCZarrError):
+    """A store could not be read, written or listed, or a key is not legal."""
+
+
+class DatasetNotFoundError(NCZarrError, FileNotFoundError):
+    """Nothing that nczarr can read is there (also a :class:`FileNotFoundError`)."""
+
+
+class DatasetExistsError(NCZarrError, FileExistsError):
+    """The output exists already, and overwriting was not asked for, or would not be safe."""
+
+
+class ReadOnlyError(NCZarrError):
+    """A change was asked of something that is open for reading only."""
+
+
+class MetadataError(NCZarrError):
+    """A metadata document is damaged or breaks its specification."""
+
+
+class ExtensionError(MetadataError):
+    """A document asks for an extension that must be understood and is not."""
+
+
+class ZarrNameError(MetadataError):
+    """A name cannot be the name of a Zarr node."""
+
+
+class CodecError(NCZarrError):
+    """A codec is unknown, misconfigured, or cannot encode or decode its input."""
+
+
+class ChunkError(CodecError):
+    """One chunk cannot be decoded; the message names its key, array and region."""
+
+
+class UnsupportedError(NCZarrError):
+    """The input is legal, but nczarr (or the format asked for) has no place for it."""
+
+
+class LossError(UnsupportedError):
+    """The output format would lose something, and a lossy result was not asked for."""
+
+
+class NetCDFFileError(NCZarrError):
+    """A netCDF file is damaged, truncated, or holds something that cannot be read."""
+
+
+class CDLError(NCZarrError):
+    """CDL text is wrong.
+
+    Parameters
+    ----------
+    line, column : int, optional
+        Where, both counted from one.
+    source : str, optional
+        The line itself; printed with a caret below it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        source: str | None = None,
+        problems: tuple[CDLError, ...] = (),
+        **where: Any,
+    ) -> None:
+        super().__init__(message, **where)
+        self.line = line
+        self.column = column
+        self.source = source
+        self.problems = problems or (self,)
+
+    def _text(self) -> str:
+        place = ":".join(str(p) for p in (self.path or "<cdl>", self.line, self.column) if p)
+        text = f"{place}: {self.message}"
+        if self.hint:
+            text += f"; {self.hint}"
+        if self.source is not None and self.column:
+            shown = self.source.expandtabs(8)
+            before = self.source[: self.column - 1].expandtabs(8)
+            text += f"\n  {shown}\n  {' ' * len(before)}^"
+        return text
+
+    def __str__(self) -> str:
+        return "\n".join(problem._text() for problem in self.problems)

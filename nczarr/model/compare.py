@@ -1,0 +1,216 @@
+"""Comparison of two datasets, model against model: what differs, and where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.model.names import join_fqn
+from nczarr.model.nodes import Attribute, Dataset, Group, Variable
+from nczarr.model.sources import regions
+from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
+from nczarr.model.values import default_fill, same_values
+
+__all__ = ["Difference", "compare"]
+
+_BLOCK_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference: where, what, and the two sides as text."""
+
+    fqn: str
+    what: str
+    left: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.fqn}: {self.what}: {self.left} | {self.right}"
+
+
+def compare(
+    left: Dataset,
+    right: Dataset,
+    *,
+    data: bool = True,
+    storage: bool = False,
+    ignore_attributes: Sequence[str] = (),
+) -> Iterator[Difference]:
+    """Yield the differences between two datasets: groups, types, dimensions, variables, attributes, values.
+
+    Order counts, and values are compared to the bit, a block at a time.
+
+    Parameters
+    ----------
+    left, right : Dataset
+    data : bool
+        Compare values too.
+    storage : bool
+        Compare the storage hints too.
+    ignore_attributes : sequence of str
+        Attribute names to leave out on both sides.
+
+    Examples
+    --------
+    >>> a = Dataset("a", attributes=(Attribute.of("n", 1),))
+    >>> b = Dataset("b", attributes=(Attribute.of("n", 2),))
+    >>> [str(d) for d in compare(a, b)]
+    ['/: attribute n: int64 [1] | int64 [2]']
+    """
+    yield from _groups("/", left, right, left, right, data, storage, frozenset(ignore_attributes))
+
+
+def _groups(
+    fqn: str,
+    a: Group,
+    b: Group,
+    left: Dataset,
+    right: Dataset,
+    data: bool,
+    storage: bool,
+    ignored: frozenset[str],
+) -> Iterator[Difference]:
+    yield from _attributes(fqn, a.attributes, b.attributes, ignored)
+    yield from _names(fqn, "types", a.types, b.types)
+    others: dict[str, Any] = {t.name: t for t in b.types}
+    for t in a.types:
+        if t.name in others and t != others[t.name]:
+            yield Difference(t.fqn, "type", describe_type(t), describe_type(others[t.name]))
+    yield from _names(fqn, "dimensions", a.dimensions, b.dimensions)
+    others = {d.name: d for d in b.dimensions}
+    for d in a.dimensions:
+        if d.name in others and d != others[d.name]:
+            o = others[d.name]
+            yield Difference(
+                join_fqn(fqn, d.name),
+                "dimension",
+                f"{d.size}{' unlimited' * d.unlimited}",
+                f"{o.size}{' unlimited' * o.unlimited}",
+            )
+    yield from _names(fqn, "variables", a.variables, b.variables)
+    others = {v.name: v for v in b.variables}
+    for v in a.variables:
+        if v.name in others:
+            yield from _variables(
+                join_fqn(fqn, v.name), v, others[v.name], left, right, data, storage, ignored
+            )
+    yield from _names(fqn, "groups", a.groups, b.groups)
+    others = {g.name: g for g in b.groups}
+    for g in a.groups:
+        if g.name in others:
+            yield from _groups(join_fqn(fqn, g.name), g, others[g.name], left, right, data, storage, ignored)
+
+
+def _names(fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
+    names = [n.name for n in a], [n.name for n in b]
+    if names[0] != names[1]:
+        yield Difference(fqn, what, " ".join(names[0]) or "none", " ".join(names[1]) or "none")
+
+
+def _attributes(
+    fqn: str, a: Sequence[Attribute], b: Sequence[Attribute], ignored: frozenset[str]
+) -> Iterator[Difference]:
+    a = [x for x in a if x.name not in ignored]
+    b = [x for x in b if x.name not in ignored]
+    yield from _names(fqn, "attributes", a, b)
+    others = {x.name: x for x in b}
+    for x in a:
+        if x.name in others and x != others[x.name]:
+            yield Difference(fqn, f"attribute {x.name}", _show(x), _show(others[x.name]))
+
+
+def _show(attribute: Attribute) -> str:
+    values = attribute.text if attribute.type.name == "char" else attribute.values.tolist()
+    return f"{attribute.type.name} {values!r}"
+
+
+def describe_type(type_: Type) -> str:
+    """A type in one line.
+
+    Examples
+    --------
+    >>> from nczarr.model.types import BYTE
+    >>> describe_type(EnumType("/e", BYTE, (("a", 1),)))
+    'byte enum /e {a = 1}'
+    """
+    if not isinstance(type_, UserType):
+        return type_.name
+    if isinstance(type_, EnumType):
+        inside = ", ".join(f"{n} = {v}" for n, v in type_.members)
+        return f"{type_.base.name} enum {type_.fqn} {{{inside}}}"
+    if isinstance(type_, OpaqueType):
+        return f"opaque({type_.size}) {type_.fqn}"
+    if isinstance(type_, VlenType):
+        return f"{describe_type(type_.base)}(*) {type_.fqn}"
+    assert isinstance(type_, CompoundType)
+    inside = "; ".join(f"{describe_type(f.type)} {f.name}{list(f.shape) or ''}" for f in type_.fields)
+    return f"compound {type_.fqn} {{{inside}}}"
+
+
+def _variables(
+    fqn: str,
+    a: Variable,
+    b: Variable,
+    left: Dataset,
+    right: Dataset,
+    data: bool,
+    storage: bool,
+    ignored: frozenset[str],
+) -> Iterator[Difference]:
+    if a.type != b.type:
+        yield Difference(fqn, "type", describe_type(a.type), describe_type(b.type))
+    if a.dimensions != b.dimensions:
+        yield Difference(fqn, "dimensions", str(a.dimensions), str(b.dimensions))
+    yield from _attributes(fqn, a.attributes, b.attributes, ignored)
+    if storage and a.storage != b.storage:
+        yield Difference(fqn, "storage", str(a.storage), str(b.storage))
+    if not data or a.type != b.type:
+        return
+    shapes = left.shape(a), right.shape(b)
+    if shapes[0] != shapes[1]:
+        yield Difference(fqn, "shape", str(shapes[0]), str(shapes[1]))
+        return
+    yield from _values(fqn, a, b, shapes[0])
+
+
+def _values(fqn: str, a: Variable, b: Variable, shape: tuple[int, ...]) -> Iterator[Difference]:
+    for region in regions(shape, _block(shape, a.storage.chunk_shape)):
+        sides = [_read(v, region, a.type) for v in (a, b)]
+        if same_values(*sides):
+            continue
+        starts = [s.start for s in region]
+        for index in np.ndindex(sides[0].shape):
+            x, y = sides[0][index], sides[1][index]
+            if not same_values(x, y):
+                at = ",".join(str(s + i) for s, i in zip(starts, index, strict=True))
+                yield Difference(fqn, f"value [{at}]", repr(x), repr(y))
+                break
+        return
+
+
+def _read(variable: Variable, region: tuple[slice, ...], type_: Type) -> np.ndarray:
+    if variable.data is None:  # never assigned: all fill
+        out = np.empty([s.stop - s.start for s in region], type_.dtype)
+        fill = variable.attribute.get("_FillValue")
+        value = default_fill(type_) if fill is None else fill.values[0]
+        if type_.dtype == object:
+            out.fill(value)
+        else:
+            out[...] = value
+        return out
+    return variable.data.read(region)
+
+
+def _block(shape: tuple[int, ...], chunk: tuple[int, ...] | None) -> tuple[int, ...]:
+    """A block of whole chunks along the last axes, of about a million elements."""
+    block = [max(1, min(c, n)) for c, n in zip(chunk or (1,) * len(shape), shape, strict=True)]
+    for axis in range(len(shape) - 1, -1, -1):
+        others = math.prod(block) // block[axis]
+        step = block[axis]
+        block[axis] = max(step, min(max(shape[axis], 1), _BLOCK_ELEMENTS // max(others, 1) // step * step))
+    return tuple(block)

@@ -1,0 +1,134 @@
+r"""Names and fully qualified names (FQNs).
+
+Implements the section *Fully Qualified Names* of the netCDF Zarr data model: an FQN is ``/`` or a run of
+components, each after a ``/``; inside a component ``/``, ``\`` and blank are written ``\/``, ``\\`` and ``\ ``.
+The grammar is ``grammar/names.lark``; the tests hold these functions against it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from nczarr.errors import ModelError
+
+__all__ = ["ROOT", "check_name", "format_fqn", "join_fqn", "normalize_name", "parse_fqn", "split_fqn"]
+
+ROOT = "/"
+
+_SPECIAL = re.compile(r"([/\\ ])")
+_COMPONENT = re.compile(r"/((?:[^/\\\x00-\x20\x7f]|\\[/\\ ])+)")
+_ESCAPED = re.compile(r"\\(.)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def normalize_name(name: str) -> str:
+    """Return `name` in Unicode's NFC, the form in which netCDF keeps names.
+
+    Examples
+    --------
+    >>> normalize_name("e\\u0301") == "\\u00e9"
+    True
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def check_name(name: str) -> str | None:
+    """Say what is wrong with a simple name; None if it is legal.
+
+    Examples
+    --------
+    >>> check_name("sea surface/temp")
+    "the name 'sea surface/temp' has a '/'"
+    >>> check_name("sst")
+    """
+    if not name:
+        return "the name is empty"
+    if "/" in name:
+        return f"the name {name!r} has a '/'"
+    if _CONTROL.search(name):
+        return f"the name {name!r} has a control character"
+    if name[-1] == " ":
+        return f"the name {name!r} ends with a blank"
+    return None
+
+
+def format_fqn(components: Sequence[str]) -> str:
+    r"""Write a sequence of simple names as an FQN.
+
+    Examples
+    --------
+    >>> print(format_fqn(["g", "a b/c"]))
+    /g/a\ b\/c
+    >>> format_fqn([])
+    '/'
+    """
+    if not components:
+        return ROOT
+    return "".join(["/" + _SPECIAL.sub(r"\\\1", name) for name in components])
+
+
+def join_fqn(group: str, name: str) -> str:
+    """Return the FQN of the node `name` in the group whose FQN is `group`.
+
+    Examples
+    --------
+    >>> join_fqn("/", "x"), join_fqn("/g", "x")
+    ('/x', '/g/x')
+    """
+    tail = "/" + _SPECIAL.sub(r"\\\1", name)
+    return tail if group == ROOT else group + tail
+
+
+def parse_fqn(text: str) -> tuple[str, ...]:
+    r"""Read an FQN: its simple names, without escapes.
+
+    Raises
+    ------
+    ModelError
+        If `text` is not an FQN.
+
+    Examples
+    --------
+    >>> parse_fqn(r"/g/a\ b\/c")
+    ('g', 'a b/c')
+    >>> parse_fqn("/")
+    ()
+    """
+    if text == ROOT:
+        return ()
+    names: list[str] = []
+    position = 0
+    while position < len(text):
+        match = _COMPONENT.match(text, position)
+        if match is None:
+            raise ModelError(
+                f"{text!r} is not a fully qualified name: column {position + 1}",
+                hint=r"write /group/name, with '/', '\' and blank inside a name as '\/', '\\' and '\ '",
+            )
+        part = match.group(1)
+        names.append(_ESCAPED.sub(r"\1", part) if "\\" in part else part)
+        position = match.end()
+    if not names:
+        raise ModelError("an empty text is not a fully qualified name", hint="the root group is '/'")
+    return tuple(names)
+
+
+def split_fqn(text: str) -> tuple[str, str]:
+    """Split an FQN into the FQN of the group and the simple name.
+
+    Examples
+    --------
+    >>> split_fqn("/g/x"), split_fqn("/x")
+    (('/g', 'x'), ('/', 'x'))
+
+    Raises
+    ------
+    ModelError
+        If `text` is not an FQN, or is the root.
+    """
+    names = parse_fqn(text)
+    if not names:
+        raise ModelError("the root group has no name")
+    return format_fqn(names[:-1]), names[-1]

@@ -1,0 +1,316 @@
+"""The nodes of the model: dataset, group, dimension, variable, attribute. Frozen; no input or output.
+
+Implements the sections *Dataset* to *Dimension Reference* of the netCDF Zarr data model. What netCDF-4 has
+beyond that text is here too: unlimited dimensions, types declared in groups, attributes of no value, and the
+storage hints that a copy must keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import ModelError
+from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
+from nczarr.model.sources import ArraySource
+from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
+
+__all__ = ["Attribute", "Dataset", "Dimension", "DimensionRef", "Filter", "Group", "Storage", "Variable"]
+
+#: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
+DimensionRef = str | int
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A name, a type and a vector of values.
+
+    Parameters
+    ----------
+    name : str
+    type : Type
+    values : ndarray
+        One-dimensional, of ``type.dtype``. Text is one ``S1`` for each byte; an empty vector is legal.
+
+    Examples
+    --------
+    >>> Attribute.of("units", "K")
+    Attribute(name='units', type=CHAR, values=array([b'K'], dtype='|S1'))
+    >>> Attribute.of("levels", [1, 2]).type
+    INT64
+    """
+
+    name: str
+    type: Type
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, value: Any, type_: Type | None = None) -> Attribute:
+        """Make an attribute from a Python value, as netCDF would type it.
+
+        Parameters
+        ----------
+        value
+            Text (char), a list of text (string), a number or a vector of numbers.
+        type_ : Type, optional
+            The type, if it must be another than the value's own.
+
+        Raises
+        ------
+        ModelError
+            If the value has no netCDF type.
+        """
+        if isinstance(value, str | bytes) and type_ in (None, CHAR):
+            raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+            return cls(name, CHAR, np.frombuffer(raw, "S1"))
+        if type_ is None:
+            listed = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind in "OU" else value
+            if isinstance(listed, list | tuple) and listed and all(isinstance(v, str) for v in listed):
+                type_ = STRING
+            else:
+                array = np.asarray(value)
+                if array.dtype.kind == "V" or array.dtype == object:
+                    raise ModelError(f"attribute {name!r}: give the type of values of {array.dtype}")
+                type_ = primitive_for_dtype(array.dtype)
+                if isinstance(value, int | float) and not isinstance(value, bool | np.generic):
+                    type_ = INT64 if isinstance(value, int) else DOUBLE
+            if type_ is None:
+                raise ModelError(f"attribute {name!r}: netCDF has no type for {value!r}")
+        if type_.dtype == object:
+            items = [value] if isinstance(value, str) else list(value)
+            array = np.empty(len(items), object)
+            array[:] = items
+            return cls(name, type_, array)
+        return cls(name, type_, np.atleast_1d(np.asarray(value, type_.dtype)))
+
+    @property
+    def text(self) -> str:
+        """The text of a char attribute; of a string attribute, its values joined."""
+        if self.type == STRING:
+            return "".join(self.values)
+        return self.values.tobytes().decode("utf-8", "surrogateescape")
+
+    def __eq__(self, other: object) -> bool:
+        from nczarr.model.values import same_values
+
+        return (
+            isinstance(other, Attribute)
+            and self.name == other.name
+            and self.type == other.type
+            and same_values(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A named dimension of a group.
+
+    Parameters
+    ----------
+    name : str
+    size : int
+        Current size; 0 is legal for an unlimited dimension (and kept for a fixed one).
+    unlimited : bool
+    """
+
+    name: str
+    size: int
+    unlimited: bool = False
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One filter of a variable, as netCDF-4 and HDF5 number them.
+
+    Parameters
+    ----------
+    id : int
+        HDF5's registered number: 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 307 bzip2, 32001 blosc, 32015 zstd.
+    parameters : tuple of int
+        The filter's unsigned integers, without those that the library adds by itself (shuffle's element size).
+    """
+
+    id: int
+    parameters: tuple[int, ...] = ()
+
+    DEFLATE = 1
+    SHUFFLE = 2
+    FLETCHER32 = 3
+    SZIP = 4
+    BZIP2 = 307
+    BLOSC = 32001
+    ZSTD = 32015
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a variable is stored: hints that a copy keeps, and that do not change any value.
+
+    Parameters
+    ----------
+    layout : {'contiguous', 'chunked', 'compact'} or None
+        None: nothing is known.
+    chunk_shape : tuple of int or None
+        For ``'chunked'``; None: the library's choice.
+    filters : tuple of Filter
+        In the order in which they are applied on writing.
+    endian : {'little', 'big', 'native'}
+        Byte order in the file; ``'native'``: no order was asked for.
+    no_fill : bool
+        True if unwritten values are undefined (``_NoFill``).
+    """
+
+    layout: str | None = None
+    chunk_shape: tuple[int, ...] | None = None
+    filters: tuple[Filter, ...] = ()
+    endian: str = "native"
+    no_fill: bool = False
+
+
+@dataclass(frozen=True)
+class _WithAttributes:
+    """What owns attributes."""
+
+    name: str
+
+    attributes: tuple[Attribute, ...] = field(default=(), kw_only=True)
+
+    @cached_property
+    def attribute(self) -> Mapping[str, Attribute]:
+        """The attributes by name."""
+        return MappingProxyType({a.name: a for a in self.attributes})
+
+
+@dataclass(frozen=True)
+class Variable(_WithAttributes):
+    """A variable: a typed array on dimensions, with attributes, storage hints and (lazy) data.
+
+    Parameters
+    ----------
+    name : str
+    type : Type
+    dimensions : tuple of (str or int)
+        FQNs of dimensions; an integer is the size of an anonymous dimension. None for a scalar.
+    attributes : tuple of Attribute
+        In order; ``_FillValue`` is one of them.
+    storage : Storage
+    data : ArraySource or None
+        None: no values are bound (a header).
+    """
+
+    type: Type
+    dimensions: tuple[DimensionRef, ...] = ()
+    storage: Storage = field(default=Storage(), kw_only=True)
+    data: ArraySource | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def with_data(self, data: ArraySource | None) -> Variable:
+        """The same variable with other data."""
+        return replace(self, data=data)
+
+
+@dataclass(frozen=True)
+class Group(_WithAttributes):
+    """A group: types, dimensions, variables, attributes and groups, each in declared order."""
+
+    types: tuple[UserType, ...] = field(default=(), kw_only=True)
+    dimensions: tuple[Dimension, ...] = field(default=(), kw_only=True)
+    variables: tuple[Variable, ...] = field(default=(), kw_only=True)
+    groups: tuple[Group, ...] = field(default=(), kw_only=True)
+
+    def walk(self, fqn: str = ROOT) -> Iterator[tuple[str, Group]]:
+        """Yield ``(fqn, group)`` for this group and all below it, parents first."""
+        yield fqn, self
+        for group in self.groups:
+            yield from group.walk(join_fqn(fqn, group.name))
+
+
+@dataclass(frozen=True)
+class Dataset(Group):
+    """The root group, and what belongs to the dataset as a whole.
+
+    Parameters
+    ----------
+    name : str
+        Name as in CDL's first line; not part of any FQN.
+    format : str or None
+        netCDF's ``_Format`` of the origin: ``classic``, ``64-bit offset``, ``cdf5``, ``netCDF-4``,
+        ``netCDF-4 classic model``; None if there was none.
+
+    Examples
+    --------
+    >>> ds = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", DOUBLE, ("/x",)),))
+    >>> ds.shape(ds.variable_at("/v"))
+    (2,)
+    """
+
+    format: str | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def all_groups(self) -> Mapping[str, Group]:
+        """Every group by FQN, parents first; the root is ``/``."""
+        return MappingProxyType(dict(self.walk()))
+
+    @cached_property
+    def all_dimensions(self) -> Mapping[str, Dimension]:
+        """Every dimension by FQN."""
+        return MappingProxyType({join_fqn(path, d.name): d for path, g in self.walk() for d in g.dimensions})
+
+    @cached_property
+    def all_variables(self) -> Mapping[str, Variable]:
+        """Every variable by FQN."""
+        return MappingProxyType({join_fqn(path, v.name): v for path, g in self.walk() for v in g.variables})
+
+    @cached_property
+    def all_types(self) -> Mapping[str, UserType]:
+        """Every user-defined type by FQN."""
+        return MappingProxyType({t.fqn: t for _, g in self.walk() for t in g.types})
+
+    def group_at(self, fqn: str) -> Group:
+        """The group with this FQN; :class:`ModelError` if there is none."""
+        return _find(self.all_groups, fqn, "group")
+
+    def dimension_at(self, fqn: str) -> Dimension:
+        """The dimension with this FQN; :class:`ModelError` if there is none."""
+        return _find(self.all_dimensions, fqn, "dimension")
+
+    def variable_at(self, fqn: str) -> Variable:
+        """The variable with this FQN; :class:`ModelError` if there is none."""
+        return _find(self.all_variables, fqn, "variable")
+
+    def shape(self, variable: Variable) -> tuple[int, ...]:
+        """Shape of a variable, from its dimensions' current sizes."""
+        return tuple(
+            ref if isinstance(ref, int) else self.dimension_at(ref).size for ref in variable.dimensions
+        )
+
+    def is_unlimited(self, ref: DimensionRef) -> bool:
+        """True if a dimension reference names an unlimited dimension."""
+        return not isinstance(ref, int) and self.dimension_at(ref).unlimited
+
+    def find_dimension(self, name: str, group: str) -> str | None:
+        """Resolve a simple name from the group `group`: the nearest group upwards wins; the FQN, or None."""
+        names = parse_fqn(group)
+        for depth in range(len(names), -1, -1):
+            fqn = join_fqn(format_fqn(names[:depth]), name)
+            if fqn in self.all_dimensions:
+                return fqn
+        return None
+
+
+def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
+    try:
+        return nodes[fqn]
+    except KeyError:
+        from difflib import get_close_matches
+
+        near = get_close_matches(fqn, nodes, 1)
+        raise ModelError(
+            f"there is no {what} {fqn!r}", hint=f"did you mean {near[0]!r}?" if near else None
+        ) from None

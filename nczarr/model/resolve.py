@@ -1,0 +1,226 @@
+"""The resolving pass: binds references, and reports every broken rule with its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+
+from nczarr.errors import ModelError
+from nczarr.model.names import check_name, format_fqn, join_fqn, parse_fqn
+from nczarr.model.nodes import Attribute, Dataset, DimensionRef, Group, Variable
+from nczarr.model.types import (
+    CompoundType,
+    EnumType,
+    Field,
+    OpaqueType,
+    Type,
+    TypeReference,
+    UserType,
+    VlenType,
+)
+
+__all__ = ["resolve"]
+
+
+def resolve(dataset: Dataset) -> Dataset:
+    """Bind every reference of a dataset and check the rules of the model.
+
+    Forward references are legal. A simple dimension or type name is looked for in the group and then upwards,
+    the nearest wins; a type that is not found so and that exactly one group declares is that one. The result
+    refers to dimensions by FQN only, and to types by the type itself.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With :class:`TypeReference` and simple or fully qualified dimension names where they are not bound yet.
+
+    Returns
+    -------
+    Dataset
+        Bound and checked; the same object's content where nothing was to be bound.
+
+    Raises
+    ------
+    ModelError
+        With all problems in ``problems``.
+
+    Examples
+    --------
+    >>> from nczarr.model.nodes import Dimension
+    >>> from nczarr.model.types import INT
+    >>> d = Dataset("d", dimensions=(Dimension("x", 3),), variables=(Variable("v", INT, ("x",)),))
+    >>> resolve(d).variables[0].dimensions
+    ('/x',)
+    """
+    resolver = _Resolver(dataset)
+    resolved = resolver.group("/", dataset)
+    if resolver.problems:
+        first, *rest = resolver.problems
+        more = f" (and {len(rest)} more problems)" if rest else ""
+        raise ModelError(first + more, problems=tuple(resolver.problems))
+    assert isinstance(resolved, Dataset)
+    return resolved
+
+
+class _Resolver:
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.problems: list[str] = []
+        self.declared = dict(dataset.all_types)
+        self.bound: dict[str, Type] = {}
+        self.under_way: list[str] = []
+
+    def group(self, fqn: str, group: Group) -> Group:
+        self.check_names(fqn, group)
+        return replace(
+            group,
+            types=tuple(self.declaration(t.fqn) for t in group.types),
+            attributes=tuple(self.attribute(fqn, fqn, a) for a in group.attributes),
+            variables=tuple(self.variable(fqn, v) for v in group.variables),
+            groups=tuple(self.group(join_fqn(fqn, g.name), g) for g in group.groups),
+        )
+
+    def check_names(self, fqn: str, group: Group) -> None:
+        for what, nodes in (
+            ("dimension", group.dimensions),
+            ("type", group.types),
+            ("variable", group.variables),
+            ("attribute", group.attributes),
+            ("group", group.groups),
+        ):
+            seen: set[str] = set()
+            for node in nodes:
+                wrong = check_name(node.name) if what != "attribute" else None
+                if wrong:
+                    self.problems.append(f"{fqn}: {what}: {wrong}")
+                if node.name in seen:
+                    self.problems.append(f"{fqn}: the {what} {node.name!r} is declared twice")
+                seen.add(node.name)
+        for t in group.types:
+            if t.fqn != join_fqn(fqn, t.name):
+                self.problems.append(
+                    f"{fqn}: the type {t.fqn!r} is declared in another group than its name says"
+                )
+        for d in group.dimensions:
+            if d.size < 0:
+                self.problems.append(f"{join_fqn(fqn, d.name)}: the size {d.size} is negative")
+
+    def variable(self, group: str, variable: Variable) -> Variable:
+        fqn = join_fqn(group, variable.name)
+        bound = replace(
+            variable,
+            type=self.type(variable.type, group, fqn),
+            dimensions=tuple(self.dimension(ref, group, fqn) for ref in variable.dimensions),
+            attributes=tuple(self.attribute(group, fqn, a) for a in variable.attributes),
+        )
+        if bound.data is not None and not self.problems:
+            shape = self.dataset.shape(bound)
+            if bound.data.shape != shape:
+                self.problems.append(f"{fqn}: the dimensions say {shape}, the data have {bound.data.shape}")
+        chunk = bound.storage.chunk_shape
+        if chunk is not None and (len(chunk) != len(bound.dimensions) or any(c < 1 for c in chunk)):
+            self.problems.append(
+                f"{fqn}: the chunk shape {chunk} does not fit {len(bound.dimensions)} dimensions"
+            )
+        return bound
+
+    def attribute(self, group: str, fqn: str, attribute: Attribute) -> Attribute:
+        return replace(
+            attribute, type=self.type(attribute.type, group, f"{fqn}: attribute {attribute.name!r}")
+        )
+
+    def dimension(self, ref: DimensionRef, group: str, where: str) -> DimensionRef:
+        if isinstance(ref, int):
+            if ref < 0:
+                self.problems.append(f"{where}: the anonymous dimension has the negative size {ref}")
+            return ref
+        if ref.startswith("/"):
+            if ref in self.dataset.all_dimensions:
+                return ref
+        else:
+            found = self.dataset.find_dimension(ref, group)
+            if found is not None:
+                return found
+        candidates = {d.name for d in self.dataset.all_dimensions.values()} | set(self.dataset.all_dimensions)
+        self.problems.append(f"{where}: there is no dimension {ref!r}{_near(ref, candidates)}")
+        return ref
+
+    def type(self, type_: Type, group: str, where: str) -> Type:
+        if isinstance(type_, TypeReference):
+            found = self.find_type(type_.text, group)
+            if found is None:
+                names = {t.name for t in self.declared.values()} | set(self.declared)
+                place = type_.place or where
+                self.problems.append(f"{place}: there is no type {type_.text!r}{_near(type_.text, names)}")
+                return type_
+            return self.declaration(found)
+        if isinstance(type_, UserType):
+            if type_.fqn not in self.declared:
+                self.problems.append(f"{where}: the type {type_.fqn!r} is declared nowhere")
+                return type_
+            return self.declaration(type_.fqn)
+        return type_
+
+    def find_type(self, text: str, group: str) -> str | None:
+        if text.startswith("/"):
+            return text if text in self.declared else None
+        names = parse_fqn(group)
+        for depth in range(len(names), -1, -1):
+            fqn = join_fqn(format_fqn(names[:depth]), text)
+            if fqn in self.declared:
+                return fqn
+        everywhere = [t.fqn for t in self.declared.values() if t.name == text]
+        return everywhere[0] if len(everywhere) == 1 else None
+
+    def declaration(self, fqn: str) -> UserType:
+        if fqn in self.bound:
+            return self.bound[fqn]  # type: ignore[return-value]
+        declared = self.declared[fqn]
+        if fqn in self.under_way:
+            self.problems.append(f"{fqn}: the type contains itself")
+            return declared
+        self.under_way.append(fqn)
+        group = format_fqn(parse_fqn(fqn)[:-1])
+        result: UserType = declared
+        if isinstance(declared, VlenType):
+            result = replace(declared, base=self.type(declared.base, group, fqn))
+        elif isinstance(declared, CompoundType):
+            result = replace(declared, fields=tuple(self.field(f, group, fqn) for f in declared.fields))
+            if not declared.fields:
+                self.problems.append(f"{fqn}: the compound type has no fields")
+            if len({f.name for f in declared.fields}) != len(declared.fields):
+                self.problems.append(f"{fqn}: the compound type has two fields of one name")
+        elif isinstance(declared, OpaqueType) and declared.size < 1:
+            self.problems.append(f"{fqn}: the opaque type has the size {declared.size}; at least 1 is needed")
+        elif isinstance(declared, EnumType):
+            self.enum(declared)
+        self.under_way.pop()
+        self.bound[fqn] = result
+        return result
+
+    def field(self, field: Field, group: str, fqn: str) -> Field:
+        if any(n < 1 for n in field.shape):
+            self.problems.append(
+                f"{fqn}: the field {field.name!r} has a dimension of size {min(field.shape)}"
+            )
+        return replace(field, type=self.type(field.type, group, f"{fqn}.{field.name}"))
+
+    def enum(self, enum: EnumType) -> None:
+        if not enum.base.is_integer:
+            self.problems.append(f"{enum.fqn}: an enum needs an integer type, not {enum.base.name}")
+            return
+        import numpy as np
+
+        limits = np.iinfo(enum.base.dtype)
+        names: set[str] = set()
+        for name, value in enum.members:
+            if not limits.min <= value <= limits.max:
+                self.problems.append(f"{enum.fqn}: the member {name} = {value} does not fit {enum.base.name}")
+            if name in names:
+                self.problems.append(f"{enum.fqn}: the member {name!r} is declared twice")
+            names.add(name)
+
+
+def _near(text: str, names: set[str]) -> str:
+    near = get_close_matches(text, names, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,139 @@
+"""Where the values of a variable come from, and where they go: the protocols, and values in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+__all__ = ["ArraySource", "DatasetSink", "MemorySource", "Region", "RepeatedSource", "regions"]
+
+#: One slice per axis, start and stop set and inside the array, step >= 1.
+Region = tuple[slice, ...]
+
+
+@runtime_checkable
+class ArraySource(Protocol):
+    """Values of one variable, read when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Current shape: the sizes of the variable's dimensions."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the variable's type (see :mod:`nczarr.model.types`)."""
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region.
+
+        Parameters
+        ----------
+        region : tuple of slice
+            As :data:`Region`; ``()`` for a scalar.
+        out : ndarray, optional
+            Buffer of the region's shape and of :attr:`dtype` to fill; it is returned.
+
+        Returns
+        -------
+        ndarray
+            Of the region's shape and of :attr:`dtype`, native byte order; the caller may change it.
+        """
+
+
+class DatasetSink(Protocol):
+    """A dataset that is being written: all metadata are there, the values follow region by region."""
+
+    #: True if :meth:`write` may be called from several threads.
+    concurrent: bool
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """Shape of the blocks in which the variable `fqn` is best written: regions start at multiples of it."""
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Write `values` (of the variable's dtype and of the region's shape) to a region with steps of 1."""
+
+    def commit(self) -> None:
+        """Make the dataset complete and visible, and close it."""
+
+    def abort(self) -> None:
+        """Close, and remove all that was written."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySource:
+    """Values that are in memory already.
+
+    Examples
+    --------
+    >>> MemorySource(np.arange(4)).read((slice(1, 3),))
+    array([1, 2])
+    """
+
+    array: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        picked = self.array[region]
+        if out is None:
+            return np.array(picked, copy=True)
+        out[...] = picked
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedSource:
+    """One value everywhere, as in a variable that was never written.
+
+    Parameters
+    ----------
+    value
+        A value of `dtype`; for object dtypes any object.
+    shape : tuple of int
+    dtype : numpy.dtype
+    """
+
+    value: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        if out is None:
+            out = np.empty([len(range(s.start, s.stop, s.step or 1)) for s in region], self.dtype)
+        if self.dtype == object:  # fill() takes a sequence as one object
+            out.fill(self.value)
+        else:
+            out[...] = self.value
+        return out
+
+
+def regions(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Region]:
+    """Cut an array into blocks, in row-major order.
+
+    Parameters
+    ----------
+    shape, block : tuple of int
+        Shape of the array and of a block (all at least 1); blocks at the far edges are cut.
+
+    Examples
+    --------
+    >>> list(regions((3,), (2,)))
+    [(slice(0, 2, 1),), (slice(2, 3, 1),)]
+    >>> list(regions((), ()))
+    [()]
+    """
+    axes = [
+        [slice(i, min(i + step, size), 1) for i in range(0, size, step)]
+        for size, step in zip(shape, block, strict=True)
+    ]
+    yield from product(*axes)

@@ -1,0 +1,254 @@
+"""The types of the netCDF enhanced model, and how their values look in memory.
+
+Implements the section *Types* of the netCDF Zarr data model, and what netCDF-4 adds to it. Each type knows
+its :attr:`~Type.dtype`, the numpy dtype of its values in memory, always in native byte order:
+
+=================  ==================================================================================
+type               values in memory
+=================  ==================================================================================
+integers, floats   the numpy type of the same name
+char               ``S1``: one byte
+string             object: ``str`` (bytes that are not UTF-8 as surrogate escapes)
+enum               the integer type below it
+opaque(n)          ``V<n>``
+compound           a packed structured dtype; array fields are sub-arrays; string and vlen fields are objects
+vlen               object: one-dimensional arrays of the base type
+=================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from nczarr.model.names import split_fqn
+
+__all__ = [
+    "BYTE",
+    "CHAR",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "INT64",
+    "PRIMITIVES",
+    "SHORT",
+    "STRING",
+    "UBYTE",
+    "UINT",
+    "UINT64",
+    "USHORT",
+    "CompoundType",
+    "EnumType",
+    "Field",
+    "OpaqueType",
+    "PrimitiveType",
+    "Type",
+    "TypeReference",
+    "UserType",
+    "VlenType",
+    "primitive_for_dtype",
+    "walk_types",
+]
+
+
+class Type:
+    """A type of the model."""
+
+    name: str
+    #: numpy dtype of the values in memory.
+    dtype: np.dtype
+
+    @property
+    def is_fixed_size(self) -> bool:
+        """True if every value has the same number of bytes (no string or vlen inside)."""
+        return not self.dtype.hasobject
+
+    @property
+    def is_user_defined(self) -> bool:
+        """True for enum, opaque, compound and vlen."""
+        return isinstance(self, UserType)
+
+
+@dataclass(frozen=True)
+class PrimitiveType(Type):
+    """One of netCDF's twelve atomic types; use the constants (``INT``, ``STRING``, …).
+
+    Parameters
+    ----------
+    name : str
+        CDL's name: ``char byte ubyte short ushort int uint int64 uint64 float double string``.
+    zarr_name : str
+        The name in NCZarr metadata on Zarr v3: ``char``, ``string``, ``int8`` … ``float64``.
+    code : str
+        numpy's type code.
+    """
+
+    name: str
+    zarr_name: str
+    code: str
+
+    @cached_property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return np.dtype(self.code)
+
+    @property
+    def is_integer(self) -> bool:
+        """True for the eight integer types."""
+        return self.dtype.kind in "iu"
+
+    @property
+    def is_float(self) -> bool:
+        """True for float and double."""
+        return self.dtype.kind == "f"
+
+    def __repr__(self) -> str:
+        return self.name.upper()
+
+
+CHAR = PrimitiveType("char", "char", "S1")
+BYTE = PrimitiveType("byte", "int8", "i1")
+UBYTE = PrimitiveType("ubyte", "uint8", "u1")
+SHORT = PrimitiveType("short", "int16", "i2")
+USHORT = PrimitiveType("ushort", "uint16", "u2")
+INT = PrimitiveType("int", "int32", "i4")
+UINT = PrimitiveType("uint", "uint32", "u4")
+INT64 = PrimitiveType("int64", "int64", "i8")
+UINT64 = PrimitiveType("uint64", "uint64", "u8")
+FLOAT = PrimitiveType("float", "float32", "f4")
+DOUBLE = PrimitiveType("double", "float64", "f8")
+STRING = PrimitiveType("string", "string", "O")
+
+#: The atomic types by CDL name, in netCDF's order.
+PRIMITIVES: dict[str, PrimitiveType] = {
+    t.name: t for t in (CHAR, BYTE, UBYTE, SHORT, USHORT, INT, UINT, INT64, UINT64, FLOAT, DOUBLE, STRING)
+}
+_BY_CODE = {t.dtype.str.lstrip("<>|=")[:2]: t for t in PRIMITIVES.values() if t is not STRING}
+
+
+def primitive_for_dtype(dtype: np.dtype | str | type) -> PrimitiveType | None:
+    """Return the atomic type that holds values of a numpy dtype, in any byte order; None if there is none.
+
+    Examples
+    --------
+    >>> primitive_for_dtype(">f4")
+    FLOAT
+    >>> primitive_for_dtype("complex64")
+    """
+    dtype = np.dtype(dtype)
+    return _BY_CODE.get(f"{dtype.kind}{dtype.itemsize}")
+
+
+@dataclass(frozen=True)
+class UserType(Type):
+    """Base class of the user-defined types; `fqn` is the fully qualified name."""
+
+    fqn: str
+    kind: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The simple name."""
+        return split_fqn(self.fqn)[1]
+
+
+@dataclass(frozen=True)
+class EnumType(UserType):
+    """An enumeration: names for values of an integer type.
+
+    Parameters
+    ----------
+    fqn : str
+        Fully qualified name.
+    base : PrimitiveType
+        One of the eight integer types.
+    members : tuple of (str, int)
+        Names and values in declared order; values may repeat.
+    """
+
+    base: PrimitiveType
+    members: tuple[tuple[str, int], ...]
+    kind: ClassVar[str] = "enum"
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.base.dtype
+
+
+@dataclass(frozen=True)
+class OpaqueType(UserType):
+    """A blob of `size` bytes (at least 1)."""
+
+    size: int
+    kind: ClassVar[str] = "opaque"
+
+    @cached_property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return np.dtype((np.void, self.size))
+
+
+@dataclass(frozen=True)
+class VlenType(UserType):
+    """A sequence of any length of values of the type `base`."""
+
+    base: Type
+    kind: ClassVar[str] = "vlen"
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return np.dtype("O")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a compound type: a name, a type and fixed dimension sizes (none for a single value)."""
+
+    name: str
+    type: Type
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompoundType(UserType):
+    """A record of one or more named fields, like a C struct."""
+
+    fields: tuple[Field, ...]
+    kind: ClassVar[str] = "compound"
+
+    @cached_property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return np.dtype([(f.name, f.type.dtype, f.shape) for f in self.fields])
+
+
+@dataclass(frozen=True)
+class TypeReference(Type):
+    """A reference that is not bound yet: a simple name or an FQN, as it stands in the source.
+
+    `place` says where, for messages. :func:`nczarr.model.resolve` puts the type itself in its stead.
+    """
+
+    text: str
+    place: str = ""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.text
+
+
+def walk_types(type_: Type) -> Iterator[Type]:
+    """Yield `type_` and every type inside it, innermost first.
+
+    Examples
+    --------
+    >>> [t.name for t in walk_types(VlenType("/v", INT))]
+    ['int', 'v']
+    """
+    if isinstance(type_, CompoundType):
+        for field in type_.fields:
+            yield from walk_types(field.type)
+    elif isinstance(type_, VlenType | EnumType):
+        yield from walk_types(type_.base)
+    yield type_

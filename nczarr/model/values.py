@@ -1,0 +1,83 @@
+"""Values: netCDF's default fill values, and comparison to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, VlenType
+
+__all__ = ["DEFAULT_FILL", "default_fill", "same_values"]
+
+#: netCDF's default fill values by CDL type name.
+DEFAULT_FILL: dict[str, Any] = {
+    "char": b"\0",
+    "byte": -127,
+    "ubyte": 255,
+    "short": -32767,
+    "ushort": 65535,
+    "int": -2147483647,
+    "uint": 4294967295,
+    "int64": -9223372036854775806,
+    "uint64": 18446744073709551614,
+    "float": 9.969209968386869e36,
+    "double": 9.969209968386869e36,
+    "string": "",
+}
+
+
+def default_fill(type_: Type) -> Any:
+    """The value of an element that was never written, where no ``_FillValue`` is set.
+
+    Returns
+    -------
+    numpy scalar, str or ndarray
+        Of the type's dtype. User types have no default in netCDF; HDF5 gives zeros, and empty sequences.
+
+    Examples
+    --------
+    >>> from nczarr.model.types import SHORT
+    >>> int(default_fill(SHORT))
+    -32767
+    """
+    if isinstance(type_, VlenType):
+        return np.empty(0, type_.base.dtype)
+    if isinstance(type_, CompoundType):
+        record = np.zeros((), type_.dtype)
+        for f in type_.fields:
+            if f.type.dtype.hasobject:
+                value = default_fill(f.type)
+                if f.shape:
+                    for index in np.ndindex(f.shape):
+                        record[f.name][index] = value
+                elif isinstance(f.type, CompoundType):
+                    record[f.name] = value
+                else:
+                    record[f.name] = None
+                    record[f.name][()] = value
+        return record[()]
+    if isinstance(type_, OpaqueType | EnumType):
+        return np.zeros((), type_.dtype)[()]
+    value = DEFAULT_FILL[type_.name]
+    return value if type_.dtype == object else type_.dtype.type(value)
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """True if two values of one dtype are the same to the bit (NaN payloads, -0.0), sequences inside included.
+
+    Examples
+    --------
+    >>> same_values(np.float64(np.nan), np.float64(np.nan)), same_values(np.float64(0.0), np.float64(-0.0))
+    (True, False)
+    """
+    if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
+        return type(a) is type(b) and bool(a == b)
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not a.dtype.hasobject:
+        return a.tobytes() == b.tobytes()
+    if a.dtype.names:
+        return all(same_values(a[name], b[name]) for name in a.dtype.names)
+    return all(same_values(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True))
