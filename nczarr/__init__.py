@@ -1,3 +1,46 @@
-"""nczarr: the full netCDF-4 data model on Zarr v3."""
+"""nczarr: the full netCDF-4 data model on Zarr v3.
+
+The names here are all that most programs need:
+
+* :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
+* :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text, both ways;
+* :func:`diff` compares two datasets to the bit;
+* :class:`NCZarrError` is the base class of every error.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from nczarr.errors import NCZarrError
+
+if TYPE_CHECKING:
+    from nczarr.convert import copy, diff
+    from nczarr.netcdf4 import Dataset, Dimension, Group, Variable
 
 __version__ = "0.1.0"
+
+__all__ = ["Dataset", "Dimension", "Group", "NCZarrError", "Variable", "__version__", "copy", "diff"]
+
+_HOMES = {
+    "Dataset": "nczarr.netcdf4",
+    "Dimension": "nczarr.netcdf4",
+    "Group": "nczarr.netcdf4",
+    "Variable": "nczarr.netcdf4",
+    "copy": "nczarr.convert",
+    "diff": "nczarr.convert",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first used, so that `import nczarr` stays light.
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'nczarr' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

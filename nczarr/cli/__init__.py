@@ -1,1 +1,5 @@
+"""The command ``nczarr``."""
 
+from nczarr.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,132 @@
+"""The grammar of the command line; the reference in the documentation is generated from it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import nczarr
+from nczarr.cli import commands, dumping
+
+__all__ = ["build_parser"]
+
+_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of ``nczarr``.
+
+    Examples
+    --------
+    >>> build_parser().parse_args(["copy", "a.nc", "b.zarr"]).target
+    'b.zarr'
+    """
+    parser = argparse.ArgumentParser(
+        prog="nczarr",
+        description="netCDF datasets on Zarr: copy, print as CDL, generate from CDL, compare, check.",
+    )
+    parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
+    verbs = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    _copy(verbs)
+    _dump(verbs)
+    _gen(verbs)
+    _looks(verbs)
+    return parser
+
+
+def _add(verbs: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option for the file system of a URL, such as anon=true; may be repeated",
+    )
+    return parser
+
+
+def _writing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
+    parser.add_argument(
+        "--layout",
+        choices=["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"],
+        help="Zarr output: how netCDF is laid out on Zarr (default: nczarr-v3)",
+    )
+    parser.add_argument(
+        "--codecs",
+        choices=["portable", "numcodecs"],
+        help="Zarr output: codecs that every reader knows, or numcodecs' own (default: portable)",
+    )
+    parser.add_argument(
+        "--char",
+        choices=["bytes", "uint8"],
+        help="Zarr output: char as null_terminated_bytes or as uint8 (default: bytes)",
+    )
+    parser.add_argument(
+        "--no-consolidated",
+        action="store_true",
+        help="Zarr output: leave out the consolidated metadata",
+    )
+    parser.add_argument(
+        "--extensions",
+        action="store_true",
+        help="Zarr output: add the ZEP 10 'extensions' list, which most readers refuse today",
+    )
+    parser.add_argument(
+        "--nzug", action="store_true", help="Zarr output: declare NZUG-1.0 in the root's attributes"
+    )
+    parser.add_argument(
+        "--lossy", action="store_true", help="write what the format can hold, and say what was lost"
+    )
+    parser.add_argument(
+        "--format",
+        metavar="KIND",
+        help="netCDF output: classic, '64-bit offset', cdf5, netCDF-4, 'netCDF-4 classic model'",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def _copy(verbs: Any) -> None:
+    parser = _add(verbs, "copy", commands.run_copy, "Copy a dataset from any format to any other.")
+    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("target", help="NAME.nc makes a netCDF file, NAME.cdl text, any other name Zarr")
+    parser.add_argument("--verify", action="store_true", help="read both sides again and compare them")
+    _writing(parser)
+
+
+def _gen(verbs: Any) -> None:
+    parser = _add(verbs, "gen", commands.run_gen, "Generate a dataset from CDL text, as ncgen does.")
+    parser.add_argument("source", help="the CDL file; - is standard input")
+    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
+    _writing(parser)
+
+
+def _dump(verbs: Any) -> None:
+    parser = _add(verbs, "dump", dumping.run_dump, "Print a dataset as CDL text, as ncdump does.")
+    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+    dumping.add_dump_options(parser)
+
+
+def _looks(verbs: Any) -> None:
+    parser = _add(verbs, "info", commands.run_info, "Say what a dataset is: layout, sizes, compression.")
+    parser.add_argument("source", help=_SOURCE)
+    parser = _add(verbs, "tree", commands.run_tree, "Show the groups and variables as a tree.")
+    parser.add_argument("source", help=_SOURCE)
+    parser = _add(verbs, "diff", commands.run_diff, "Compare two datasets; exit status 1 if they differ.")
+    parser.add_argument("left", help=_SOURCE)
+    parser.add_argument("right", help=_SOURCE)
+    parser.add_argument("--header", action="store_true", help="do not compare values")
+    parser.add_argument("--storage", action="store_true", help="compare chunks, filters and byte order too")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="NAME", help="leave out attributes of this name"
+    )
+    parser = _add(verbs, "check", commands.run_check, "Check a Zarr dataset; exit status 1 on a finding.")
+    parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
+    parser.add_argument("--data", action="store_true", help="read every chunk too")
+    parser = _add(verbs, "consolidate", commands.run_consolidate, "Rewrite the consolidated metadata.")
+    parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
+    parser = _add(verbs, "zom", commands.run_zom, "Print the Zarr Object Model (ZEP 6) as JSON.")
+    parser.add_argument("source", help="a Zarr hierarchy (path or URL)")

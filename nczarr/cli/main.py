@@ -1,0 +1,51 @@
+"""Entry point of the command line: parse, run, and turn errors into one line and an exit status.
+
+Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wrong usage; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from nczarr.cli.arguments import build_parser
+from nczarr.errors import NCZarrError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Without the program's name; default: ``sys.argv``.
+
+    Returns
+    -------
+    int
+        The exit status.
+
+    Examples
+    --------
+    >>> main(["dump", "no-such-file.zarr"])
+    1
+    """
+    options = build_parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except NCZarrError as error:
+        print(f"nczarr: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"nczarr: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("nczarr: interrupted; nothing is left of the output", file=sys.stderr)
+        return 130

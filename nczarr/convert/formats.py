@@ -1,0 +1,186 @@
+"""Which edge reads a source and which one writes a target."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.model import Dataset, DatasetSink
+
+__all__ = ["Kind", "create_sink", "kind_of_target", "open_source"]
+
+#: What a dataset is kept in.
+Kind = Literal["zarr", "netcdf", "cdl"]
+
+_NETCDF_SUFFIXES = {".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5"}
+_CDL_SUFFIXES = {".cdl"}
+
+
+def _local_path(target: Any) -> Path | None:
+    """The local path that `target` names; None for a URL with another scheme and for objects."""
+    if isinstance(target, os.PathLike):
+        return Path(target)
+    if isinstance(target, str) and "://" not in target and "::" not in target and "#" not in target:
+        return Path(target)
+    return None
+
+
+def kind_of_target(target: Any) -> Kind:
+    """Tell from a target's name what will be written: ``.nc`` a netCDF file, ``.cdl`` text, all else Zarr.
+
+    Examples
+    --------
+    >>> kind_of_target("a.nc"), kind_of_target("s3://b/run42.zarr"), kind_of_target("a.cdl")
+    ('netcdf', 'zarr', 'cdl')
+    """
+    path = _local_path(target)
+    suffix = path.suffix.lower() if path is not None else ""
+    if suffix in _NETCDF_SUFFIXES:
+        return "netcdf"
+    return "cdl" if suffix in _CDL_SUFFIXES else "zarr"
+
+
+def kind_of_source(source: Any) -> Kind:
+    """Tell from a source's content, and for text from its name, what it is.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a local path does not exist.
+    """
+    path = _local_path(source)
+    if path is None or path.is_dir():
+        return "zarr"
+    if not path.exists():
+        raise DatasetNotFoundError("there is no such file or directory", path=str(source))
+    from nczarr import netcdf
+
+    if netcdf.is_netcdf(path):
+        return "netcdf"
+    if path.suffix.lower() in _CDL_SUFFIXES:
+        return "cdl"
+    # A file with netCDF's suffix that does not begin like one is for the netCDF edge to refuse.
+    return "netcdf" if path.suffix.lower() in _NETCDF_SUFFIXES else "zarr"
+
+
+@contextmanager
+def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> Iterator[Dataset]:
+    """Open anything that nczarr reads, as a model with lazy data.
+
+    Parameters
+    ----------
+    source : str, path, store or Dataset
+        A Zarr hierarchy (path, URL, store), a netCDF file, a CDL file (``.cdl``), or a dataset of the model.
+    storage_options : mapping, optional
+        For fsspec.
+
+    Yields
+    ------
+    Dataset
+        Its data can be read until the context ends.
+
+    Raises
+    ------
+    NCZarrError
+        If nothing readable is there.
+    """
+    if isinstance(source, Dataset):
+        yield source
+        return
+    kind = kind_of_source(source)
+    if kind == "cdl":
+        from nczarr import cdl
+
+        yield cdl.load(source)
+    elif kind == "netcdf":
+        from nczarr import netcdf
+
+        with netcdf.open_dataset(source) as opened:
+            yield opened.dataset
+    else:
+        from nczarr import mapping
+
+        with mapping.open_dataset(source, storage_options=_plain(storage_options)) as stored:
+            yield stored.dataset
+
+
+def create_sink(
+    target: Any,
+    dataset: Dataset,
+    *,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> DatasetSink:
+    """Create the output of a conversion: everything but the values.
+
+    Parameters
+    ----------
+    target : str, path or store
+        See :func:`kind_of_target`.
+    dataset : Dataset
+        What will be written.
+    overwrite : bool, default False
+        Replace an existing dataset of the same kind.
+    storage_options : mapping, optional
+        For fsspec.
+    **options
+        For Zarr: the fields of :class:`nczarr.mapping.WriteOptions`; for netCDF: ``format``.
+
+    Raises
+    ------
+    DatasetExistsError
+        If something is there and `overwrite` is false, or if what is there is of another kind.
+    """
+    kind = kind_of_target(target)
+    if kind == "netcdf":
+        from nczarr import netcdf
+
+        chosen = options.pop("format", None)
+        _refuse_options(options, "a netCDF file")
+        return netcdf.create_dataset(target, dataset, overwrite=overwrite, format=chosen)
+    if kind == "cdl":
+        from nczarr.convert.text import CDLSink
+
+        _refuse_options(options, "CDL text")
+        path = Path(target)
+        if path.exists() and not overwrite:
+            raise DatasetExistsError("the file exists already", path=str(path), hint="ask to overwrite it")
+        return CDLSink(path, dataset)
+    from nczarr import mapping
+
+    try:
+        chosen_options = mapping.WriteOptions(**options)
+    except TypeError as error:
+        raise UnsupportedError(f"unknown option for a Zarr dataset: {error}") from None
+    return mapping.create_dataset(
+        target,
+        dataset,
+        chosen_options,
+        overwrite=overwrite,
+        storage_options=_plain(storage_options),
+    )
+
+
+def _refuse_options(options: Mapping[str, Any], what: str) -> None:
+    if options:
+        raise UnsupportedError(f"{what} has no option {', '.join(sorted(options))}")
+
+
+def _plain(storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if storage_options is None else dict(storage_options)
+
+
+def same_place(source: Any, target: Any) -> bool:
+    """True if a copy would write onto what it reads."""
+    paths = _local_path(source), _local_path(target)
+    if paths[0] is not None and paths[1] is not None:
+        try:
+            return paths[0].resolve() == paths[1].resolve()
+        except OSError as error:
+            raise NCZarrError(str(error), path=str(source)) from None
+    return source is target or (isinstance(source, str) and source == target)

@@ -1,0 +1,33 @@
+"""What a long conversion tells its caller."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["NoProgress", "Progress"]
+
+
+class Progress(Protocol):
+    """Receives the progress of a copy; the methods are called from one thread."""
+
+    def start(self, total: int) -> None:
+        """The copy begins; `total` is the number of bytes to move."""
+
+    def advance(self, count: int, fqn: str) -> None:
+        """`count` more bytes, of the variable `fqn`, are written."""
+
+    def finish(self) -> None:
+        """The copy has ended, well or not."""
+
+
+class NoProgress:
+    """Tells nobody."""
+
+    def start(self, total: int) -> None:
+        """Do nothing."""
+
+    def advance(self, count: int, fqn: str) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,47 @@
+"""CDL text as the target of a copy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from nczarr.model import Dataset, Region
+
+__all__ = ["CDLSink"]
+
+
+class CDLSink:
+    """Writes a dataset as CDL; the text is streamed from the source's own data at the end.
+
+    CDL has no random access, so nothing is done in :meth:`write`.
+    """
+
+    concurrent = False
+    #: The copy need not read the values: :meth:`commit` does.
+    pulls = True
+
+    def __init__(self, path: Path, dataset: Dataset) -> None:
+        self._path = path
+        self._dataset = dataset
+        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """The whole variable."""
+        return tuple(max(n, 1) for n in self._dataset.shape(self._dataset.variable_at(fqn)))
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Do nothing."""
+
+    def commit(self) -> None:
+        """Write the text to a temporary file and give it its name."""
+        from nczarr import cdl
+
+        with self._partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
+        self._partial.replace(self._path)
+
+    def abort(self) -> None:
+        """Remove the temporary file."""
+        self._partial.unlink(missing_ok=True)

@@ -1,0 +1,21 @@
+"""What importing nczarr costs, and what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ["lark", "fsspec", "netCDF4", "h5py", "xarray", "zarr", "dask", "asyncio"]
+
+
+def test_import_is_light() -> None:
+    code = f"import nczarr, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    import nczarr
+
+    for name in nczarr.__all__:
+        assert getattr(nczarr, name) is not None
