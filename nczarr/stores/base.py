@@ -1,0 +1,338 @@
+"""The store protocol: bytes under keys.
+
+A store maps keys, slash-separated relative paths such as ``"g/v/c/0/1"``, to values. Stores that talk to a
+network override the ``*_many`` and ``*_ranges`` methods, so that one call is one concurrent batch.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from nczarr.errors import ReadOnlyError, StoreError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = [
+    "Buffer",
+    "Names",
+    "Request",
+    "Store",
+    "SubStore",
+    "Values",
+    "as_view",
+    "check_key",
+    "check_prefix",
+    "clip",
+]
+
+Buffer = Any
+"""Anything with the buffer protocol: bytes, memoryview, a numpy array."""
+
+Request = tuple[str, int, int | None]
+"""A key, a start (negative: the last bytes) and a length (None: to the end)."""
+
+# Inside the classes, `list` is the method.
+Names = tuple[list[str], list[str]]
+Values = list[bytes | None]
+
+# One search finds every illegal form: an empty, "." or ".." part (hence a leading, trailing or double slash,
+# and the empty key), NUL, and lone surrogates, which no store can encode.
+_ILLEGAL = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]").search
+
+
+def check_key(key: str) -> str:
+    r"""Return `key` if it is legal.
+
+    Raises
+    ------
+    StoreError
+        The key is empty, absolute, ends in a slash, has an empty, ``.`` or ``..`` part, or holds NUL or a lone
+        surrogate.
+
+    Examples
+    --------
+    >>> check_key("g/v/c/0/1")
+    'g/v/c/0/1'
+    >>> check_key("../secret")
+    Traceback (most recent call last):
+    nczarr.errors.StoreError: '../secret' is not a legal key
+    """
+    if not isinstance(key, str) or _ILLEGAL(key):
+        raise StoreError(f"{key!r} is not a legal key")
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix` without a trailing slash if it is legal: empty, or a legal key.
+
+    Examples
+    --------
+    >>> check_prefix(""), check_prefix("g/"), check_prefix("g/h")
+    ('', 'g', 'g/h')
+    """
+    if prefix == "":
+        return prefix
+    return check_key(prefix.removesuffix("/"))
+
+
+def as_view(data: Buffer) -> memoryview:
+    """Return the bytes of a buffer, in C order, as a flat view; copied only if it is not contiguous.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bytes(as_view(np.array([1, 2], dtype="<u2")))
+    b'\\x01\\x00\\x02\\x00'
+    """
+    view = data if isinstance(data, memoryview) else memoryview(data)
+    if view.nbytes == 0:
+        return memoryview(b"")
+    if not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
+
+
+def clip(size: int, start: int, length: int | None) -> tuple[int, int]:
+    """Return start and stop of a requested range inside a value of `size` bytes.
+
+    Examples
+    --------
+    >>> clip(10, 2, 3), clip(10, -4, None), clip(10, 8, 100), clip(10, 20, 1)
+    ((2, 5), (6, 10), (8, 10), (10, 10))
+    """
+    first = max(size + start, 0) if start < 0 else min(start, size)
+    last = size if length is None else min(first + length, size)
+    return first, last
+
+
+class Store(ABC):
+    """Bytes under keys.
+
+    All methods may be called from several threads at once. A missing key is never an error: reading gives
+    None, deleting does nothing. Whatever else goes wrong (no permission, no connection, a full disk) is a
+    :class:`~nczarr.errors.StoreError` that names the store and the key, so that "cannot be read" is never
+    taken for "not there".
+
+    Attributes
+    ----------
+    url : str
+        The store's place, for messages.
+    readable, writable, listable : bool
+        What the store can do.
+    """
+
+    url: str = ""
+    readable: bool = True
+    writable: bool = True
+    listable: bool = True
+
+    # --- reading
+
+    @abstractmethod
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        """Return the values of many keys (None for each missing one), fetched in one concurrent batch."""
+        return [self.get(key) for key in keys]
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        """Return a part of a value.
+
+        Parameters
+        ----------
+        key : str
+        start : int
+            The first byte; if negative, the part begins that many bytes before the end.
+        length : int or None
+            How many bytes; None: all up to the end. A part that reaches beyond the end is cut short; one that
+            begins beyond it is empty.
+
+        Returns
+        -------
+        bytes or None
+            None if the key is missing.
+        """
+        value = self.get(key)
+        if value is None:
+            return None
+        first, last = clip(len(value), start, length)
+        return value[first:last]
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        """Return many parts, of one or several keys, fetched in one concurrent batch."""
+        return [self.get_range(key, start, length) for key, start, length in requests]
+
+    def exists(self, key: str) -> bool:
+        """Return whether `key` has a value."""
+        return self.get_range(key, 0, 0) is not None
+
+    # --- writing
+
+    @abstractmethod
+    def set(self, key: str, data: Buffer) -> None:
+        """Give `key` a value; readers see the old value or the new one, never a mixture."""
+
+    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
+        """Set many keys, concurrently where that helps, with a bounded number of values in flight."""
+        for key, data in items:
+            self.set(key, data)
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove `key` if it is there."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove all keys below `prefix` (``""``: all keys of the store)."""
+        for key in list(self.list(prefix)):
+            self.delete(key)
+
+    # --- listing
+
+    @abstractmethod
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Iterate over all keys below `prefix`: whole keys that begin with ``prefix + "/"``."""
+
+    def list_dir(self, prefix: str = "") -> Names:
+        """Return the names directly below `prefix`: those of keys, and those that are prefixes of keys.
+
+        Both lists are sorted. A name may be in both (object stores allow it).
+        """
+        prefix = check_prefix(prefix)
+        skip = len(prefix) + 1 if prefix else 0
+        return split_names(key[skip:] for key in self.list(prefix))
+
+    # --- the rest
+
+    def sub(self, prefix: str) -> Store:
+        """Return the part of this store that lies below `prefix`, as a store."""
+        prefix = check_prefix(prefix)
+        return SubStore(self, prefix) if prefix else self
+
+    def close(self) -> None:  # noqa: B027
+        """Write what is pending and release what is held. Closing twice is no error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url!r}>"
+
+    def place(self, key: str = "") -> str:
+        """Return the place of a key, for messages.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> MemoryStore().place("zarr.json")
+        'memory/zarr.json'
+        """
+        return f"{self.url.rstrip('/')}/{key}" if key else self.url
+
+    def check_writable(self, key: str = "") -> None:
+        """Raise :class:`~nczarr.errors.ReadOnlyError` if the store cannot be written."""
+        if not self.writable:
+            raise ReadOnlyError("the store is open for reading only", path=self.place(key))
+
+
+def split_names(keys: Iterable[str]) -> Names:
+    """Split relative keys into the names of keys and the names of prefixes, both sorted.
+
+    Examples
+    --------
+    >>> split_names(["zarr.json", "v/zarr.json", "v/c/0"])
+    (['zarr.json'], ['v'])
+    """
+    names: set[str] = set()
+    prefixes: set[str] = set()
+    for key in keys:
+        head, slash, _ = key.partition("/")
+        (prefixes if slash else names).add(head)
+    return sorted(names), sorted(prefixes)
+
+
+class SubStore(Store):
+    """The part of another store that lies below a prefix.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> store.sub("g").set("zarr.json", b"{}")
+    >>> list(store.list())
+    ['g/zarr.json']
+    """
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        self._store = store
+        self._prefix = check_key(prefix) + "/"
+        self.url = store.place(prefix)
+
+    @property
+    def readable(self) -> bool:  # type: ignore[override]
+        return self._store.readable
+
+    @property
+    def writable(self) -> bool:  # type: ignore[override]
+        return self._store.writable
+
+    @property
+    def listable(self) -> bool:  # type: ignore[override]
+        return self._store.listable
+
+    def _key(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    def _below(self, prefix: str) -> str:
+        return self._prefix + check_prefix(prefix)
+
+    def get(self, key: str) -> bytes | None:
+        return self._store.get(self._key(key))
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        return self._store.get_many([self._key(key) for key in keys])
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        return self._store.get_range(self._key(key), start, length)
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        return self._store.get_ranges([(self._key(key), start, length) for key, start, length in requests])
+
+    def exists(self, key: str) -> bool:
+        return self._store.exists(self._key(key))
+
+    def set(self, key: str, data: Buffer) -> None:
+        self._store.set(self._key(key), data)
+
+    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
+        self._store.set_many((self._key(key), data) for key, data in items)
+
+    def delete(self, key: str) -> None:
+        self._store.delete(self._key(key))
+
+    def delete_prefix(self, prefix: str) -> None:
+        self._store.delete_prefix(self._below(prefix))
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        skip = len(self._prefix)
+        return (key[skip:] for key in self._store.list(self._below(prefix)))
+
+    def list_dir(self, prefix: str = "") -> Names:
+        return self._store.list_dir(self._below(prefix))
+
+    def sub(self, prefix: str) -> Store:
+        prefix = check_prefix(prefix)
+        return SubStore(self._store, self._prefix + prefix) if prefix else self

@@ -1,0 +1,300 @@
+"""A store in a directory of the local file system."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
+
+__all__ = ["LocalStore"]
+
+# What the operating system answers when there is nothing under a name: no such file, a file where a directory
+# would have to be, a directory where the file would have to be, a name that the file system cannot hold.
+_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
+
+_HINTS = {
+    errno.ENAMETOOLONG: "the file system cannot hold so long a name",
+    errno.ENOTDIR: "a part of the key is itself a key",
+    errno.EISDIR: "there are keys below this one",
+    errno.ENOTEMPTY: "there are keys below this one",
+    errno.ENOSPC: "the disk is full",
+}
+
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+# Values are first written under a name that no key may have, in the directory where they belong.
+_TEMP_START, _TEMP_END = ".nczarr-", ".tmp"
+_numbers = itertools.count()
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(_TEMP_START) and name.endswith(_TEMP_END)
+
+
+class LocalStore(Store):
+    """A directory: each key is a file.
+
+    Values are written under a temporary name and renamed, so a reader sees the old value or the new one.
+    Directories appear with their first key and vanish with their last. No key can name anything outside the
+    root; symbolic links inside it are followed when reading and removed, never followed, when deleting.
+
+    Parameters
+    ----------
+    root : path
+        The directory.
+    mode : {"r", "r+", "w"}
+        ``"r"``: read; ``"r+"``: read and write; both need an existing directory. ``"w"``: read and write, and
+        the directory is created when the first key is set. Nothing is deleted in any mode.
+    case_sensitive : bool, optional
+        Whether the file system tells ``T`` from ``t``; found out by a trial before the first write if not given.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        The directory does not exist (modes ``"r"`` and ``"r+"``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = LocalStore(folder.name, "r+")
+    >>> store.set("v/c/0", b"abcdef")
+    >>> store.get_range("v/c/0", 1, 2), store.list_dir("v")
+    (b'bc', ([], ['c']))
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], mode: str = "r", *, case_sensitive: bool | None = None
+    ) -> None:
+        self.root = Path(os.path.abspath(os.fspath(root)))
+        self.url = os.fspath(root)
+        self.writable = mode != "r"
+        self._base = os.path.join(str(self.root), "")
+        self._case_sensitive = case_sensitive
+        self._case_lock = threading.Lock()
+        if mode != "w" and not self.root.is_dir():
+            found = "it is not a directory" if self.root.exists() else "no such directory"
+            raise DatasetNotFoundError(found, path=self.url)
+
+    def __getstate__(self) -> dict[str, object]:
+        state = dict(self.__dict__)
+        del state["_case_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._case_lock = threading.Lock()
+
+    # --- names
+
+    def file_path(self, key: str) -> str:
+        """Return the path of the file that holds `key`, whether it exists or not."""
+        check_key(key)
+        if _TEMP_START in key and _is_temporary(key.rpartition("/")[2]):
+            raise StoreError("names of this form are kept for unfinished files", path=self.place(key))
+        return self._base + key
+
+    def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
+        reason = error.strerror or str(error)
+        raise StoreError(
+            f"cannot {what}: {reason}", path=self.place(key), hint=_HINTS.get(error.errno or 0)
+        ) from error
+
+    # --- reading
+
+    def open_file(self, key: str) -> int | None:
+        """Return a file descriptor for reading a value's bytes, None if the key is missing.
+
+        The caller reads with ``os.pread`` or ``os.preadv`` and closes it.
+        """
+        try:
+            return os.open(self.file_path(key), _READ)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return None
+            self._fail("read", key, error)
+
+    def get(self, key: str) -> bytes | None:
+        return self.get_range(key, 0, None)
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        descriptor = self.open_file(key)
+        if descriptor is None:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                return None
+            first, last = clip(status.st_size, start, length)
+            return _read(descriptor, first, last - first)
+        except OSError as error:
+            self._fail("read", key, error)
+        finally:
+            os.close(descriptor)
+
+    def exists(self, key: str) -> bool:
+        try:
+            return not stat.S_ISDIR(os.stat(self.file_path(key)).st_mode)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return False
+            self._fail("read", key, error)
+
+    # --- writing
+
+    def set(self, key: str, data: Buffer) -> None:
+        self.check_writable(key)
+        path = self.file_path(key)
+        try:
+            folder = path[: path.rindex(os.sep if os.sep == "/" else "/")]
+            temporary = f"{folder}/{_TEMP_START}{os.getpid():x}-{next(_numbers):x}{_TEMP_END}"
+            descriptor = self._create(folder, temporary)
+            try:
+                try:
+                    _write(descriptor, as_view(data))
+                finally:
+                    os.close(descriptor)
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError as error:
+            self._fail("write", key, error)
+
+    def _create(self, folder: str, path: str) -> int:
+        # A directory may vanish between its making and its use, when another thread deletes its last key.
+        for _ in range(100):
+            try:
+                return os.open(path, _CREATE, 0o666)
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)
+        return os.open(path, _CREATE, 0o666)
+
+    def delete(self, key: str) -> None:
+        self.check_writable(key)
+        path = self.file_path(key)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            # Unlinking a directory is EPERM on some systems, EISDIR on others.
+            if error.errno in _MISSING or os.path.isdir(path):
+                return
+            self._fail("delete", key, error)
+        self._prune(key)
+
+    def _prune(self, key: str) -> None:
+        parent = key.rpartition("/")[0]
+        while parent:
+            try:
+                os.rmdir(self._base + parent)
+            except OSError:  # not empty, or another thread was faster
+                return
+            parent = parent.rpartition("/")[0]
+
+    def delete_prefix(self, prefix: str) -> None:
+        self.check_writable(prefix)
+        prefix = check_prefix(prefix)
+        folder = self._base + prefix
+        try:
+            if os.path.islink(folder.rstrip("/")) and prefix:
+                os.unlink(folder)
+            else:
+                _empty(folder)
+                if prefix:
+                    self._prune(f"{prefix}/")
+        except OSError as error:
+            if error.errno not in _MISSING:
+                self._fail("delete", prefix, error)
+
+    # --- listing
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        pending = [f"{prefix}/" if prefix else ""]
+        while pending:
+            start = pending.pop()
+            files, folders = self._scan(start)
+            for name in files:
+                yield start + name
+            pending.extend(f"{start}{name}/" for name in reversed(folders))
+
+    def list_dir(self, prefix: str = "") -> Names:
+        prefix = check_prefix(prefix)
+        return self._scan(f"{prefix}/" if prefix else "")
+
+    def _scan(self, start: str) -> Names:
+        files: list[str] = []
+        folders: list[str] = []
+        try:
+            with os.scandir(self._base + start) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        folders.append(entry.name)
+                    elif not _is_temporary(entry.name):
+                        files.append(entry.name)
+        except OSError as error:
+            if error.errno not in _MISSING:
+                self._fail("list", start, error)
+        files.sort()
+        folders.sort()
+        return files, folders
+
+    # --- the rest
+
+    def sub(self, prefix: str) -> Store:
+        prefix = check_prefix(prefix)
+        if not prefix:
+            return self
+        store = LocalStore(self._base + prefix, "w", case_sensitive=self._case_sensitive)
+        store.url = self.place(prefix)
+        store.writable = self.writable
+        return store
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    data = os.pread(descriptor, length, start)
+    if len(data) == length:
+        return data
+    # Linux reads at most 2 GiB at once; a file that shrinks meanwhile ends the loop.
+    parts = [data]
+    done = len(data)
+    while data and done < length:
+        data = os.pread(descriptor, length - done, start + done)
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)
+
+
+def _write(descriptor: int, view: memoryview) -> None:
+    done = 0
+    while done < len(view):
+        done += os.write(descriptor, view[done:] if done else view)
+
+
+def _empty(folder: str) -> None:
+    """Remove all that is in a directory; symbolic links are removed, not followed."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                _empty(entry.path)
+                os.rmdir(entry.path)
+            else:
+                os.unlink(entry.path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            # A key that was set meanwhile stays, and with it its directory.
+            if error.errno != errno.ENOTEMPTY:
+                raise
