@@ -1,0 +1,88 @@
+"""Chunk keys: where the chunk at a place of the grid is stored, relative to its array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nczarr.zarr.data_type_base import bad, show
+
+__all__ = ["ChunkKeyEncoding", "parse_chunk_key_encoding"]
+
+KeyKind = Literal["default", "v2", "experimental"]
+_DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+
+
+@dataclass(frozen=True)
+class ChunkKeyEncoding:
+    """How chunk keys are made.
+
+    Parameters
+    ----------
+    name : {"default", "v2", "experimental"}
+        ``default``: ``c/1/0``; ``v2``: ``1.0``; ``experimental`` (zarr-python 2's experimental v3, never in
+        a v3 document): ``c1/0``.
+    separator : {"/", "."}
+        Between the numbers.
+
+    Examples
+    --------
+    >>> ChunkKeyEncoding("default", "/").key((1, 0)), ChunkKeyEncoding("default", "/").key(())
+    ('c/1/0', 'c')
+    >>> ChunkKeyEncoding("v2", ".").key((1, 0)), ChunkKeyEncoding("v2", ".").key(())
+    ('1.0', '0')
+    >>> ChunkKeyEncoding("default", ".").index("c.1.0", 2)
+    (1, 0)
+    """
+
+    name: KeyKind = "default"
+    separator: Literal["/", "."] = "/"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the first number."""
+        if self.name == "v2":
+            return ""
+        return "c" + self.separator if self.name == "default" else "c"
+
+    def key(self, index: tuple[int, ...]) -> str:
+        """Return the key of the chunk at a place of the grid, relative to the array."""
+        if not index:
+            return {"default": "c", "v2": "0", "experimental": "c0"}[self.name]
+        return self.prefix + self.separator.join(map(str, index))
+
+    def index(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        """Return the place of the grid that a key stands for; None if it is not a chunk key."""
+        if ndim == 0:
+            return () if key == self.key(()) else None
+        pattern = re.escape(self.prefix) + re.escape(self.separator).join([f"({_NUMBER})"] * ndim)
+        match = re.fullmatch(pattern, key)
+        return tuple(map(int, match.groups())) if match else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of ``chunk_key_encoding`` in a v3 document."""
+        return {"name": self.name, "configuration": {"separator": self.separator}}
+
+
+def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
+    """Return the encoding from the name and configuration in a v3 document.
+
+    Raises
+    ------
+    MetadataError
+        If it is not known.
+
+    Examples
+    --------
+    >>> parse_chunk_key_encoding("v2", {})
+    ChunkKeyEncoding(name='v2', separator='.')
+    """
+    if name not in ("default", "v2"):
+        raise bad(f"chunk_key_encoding.name: {show(name)} is not known; known are default, v2")
+    separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
+    if separator not in ("/", "."):
+        raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
+    return ChunkKeyEncoding("default" if name == "default" else "v2", "/" if separator == "/" else ".")

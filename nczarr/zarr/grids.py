@@ -1,0 +1,224 @@
+"""Chunk grids: how an array is cut into chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import SelectionError
+from nczarr.zarr.data_type_base import bad, show
+
+__all__ = ["MAX_NDIM", "ChunkGrid", "RectilinearGrid", "RegularGrid", "parse_chunk_grid", "parse_shape"]
+
+#: numpy's limit.
+MAX_NDIM = 64
+#: Lengths are counted in 64-bit signed integers everywhere.
+MAX_LENGTH = 2**63 - 1
+#: A bound on the chunks that a rectilinear grid lists along one dimension.
+MAX_EDGES = 10_000_000
+
+
+@dataclass(frozen=True)
+class RegularGrid:
+    """Chunks of one shape, from the origin; the last ones may stick out.
+
+    Parameters
+    ----------
+    chunk_shape : tuple of int
+        All at least 1.
+
+    Examples
+    --------
+    >>> RegularGrid((2, 3)).grid_shape((5, 6))
+    (3, 2)
+    """
+
+    chunk_shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.chunk_shape)
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of chunks along each dimension of an array of the given shape."""
+        return tuple(-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of ``chunk_grid`` in a v3 document."""
+        return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
+
+
+@dataclass(frozen=True)
+class RectilinearGrid:
+    """Chunks whose lengths along each dimension are listed; whole rows of chunks have equal lengths.
+
+    Parameters
+    ----------
+    edges : tuple of (int or tuple of int)
+        For each dimension the lengths of its chunks, or one length for all of them.
+
+    Examples
+    --------
+    >>> grid = RectilinearGrid(((1, 3),))
+    >>> grid.grid_shape((4,)), grid.offsets(0, 4)
+    ((2,), array([0, 1, 4]))
+    """
+
+    edges: tuple[int | tuple[int, ...], ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.edges)
+
+    @cached_property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The lengths of the largest chunk."""
+        return tuple(edge if isinstance(edge, int) else max(edge, default=1) for edge in self.edges)
+
+    def offsets(self, dimension: int, length: int) -> np.ndarray:
+        """Return where the chunks along a dimension begin, and where the last one ends (int64).
+
+        Raises
+        ------
+        SelectionError
+            If the chunks do not reach the end of the array.
+        """
+        edge = self.edges[dimension]
+        if isinstance(edge, int):
+            return np.arange(-(-length // edge) + 1, dtype=np.int64) * edge
+        ends = np.concatenate([[0], np.cumsum(edge, dtype=np.int64)])
+        if ends[-1] < length:
+            raise SelectionError(
+                f"the chunks of dimension {dimension} end at {ends[-1]}, before the array does ({length})"
+            )
+        return ends[: int(np.searchsorted(ends, length)) + 1] if length else ends[:1]
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of chunks along each dimension of an array of the given shape."""
+        return tuple(len(self.offsets(i, length)) - 1 for i, length in enumerate(shape))
+
+    def chunk_shape_at(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the chunk at a place of the grid."""
+        return tuple(
+            edge if isinstance(edge, int) else edge[i] for edge, i in zip(self.edges, index, strict=True)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of ``chunk_grid`` in a v3 document; runs of equal lengths as ``[length, count]``."""
+        shapes = [edge if isinstance(edge, int) else _runs(edge) for edge in self.edges]
+        return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
+
+
+ChunkGrid = RegularGrid | RectilinearGrid
+
+
+def _runs(edge: tuple[int, ...]) -> list[Any]:
+    runs: list[list[int]] = []
+    for length in edge:
+        if runs and runs[-1][0] == length:
+            runs[-1][1] += 1
+        else:
+            runs.append([length, 1])
+    return [length if count == 1 else [length, count] for length, count in runs]
+
+
+def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
+    """Return a shape from JSON: at most 64 lengths, none negative or beyond 64 bits.
+
+    Raises
+    ------
+    MetadataError
+        If it is not a shape.
+
+    Examples
+    --------
+    >>> parse_shape([3, 0])
+    (3, 0)
+    """
+    if not isinstance(value, list | tuple):
+        raise bad(f"{key}: {show(value)} is not a list of lengths")
+    if len(value) > MAX_NDIM:
+        raise bad(f"{key}: {len(value)} dimensions; numpy holds at most {MAX_NDIM}")
+    for i, length in enumerate(value):
+        if type(length) is not int or not 0 <= length <= MAX_LENGTH:
+            raise bad(f"{key}[{i}]: {show(length)} is not a length between 0 and {MAX_LENGTH}")
+    return tuple(value)
+
+
+def parse_chunk_shape(value: Any, shape: tuple[int, ...], key: str) -> tuple[int, ...]:
+    """Return a chunk shape for an array of the given shape; 0 is read as 1 where the array has length 0."""
+    chunks = parse_shape(value, key)
+    if len(chunks) != len(shape):
+        raise bad(f"{key}: {len(chunks)} lengths for {len(shape)} dimensions")
+    if 0 in chunks:
+        for i, (chunk, length) in enumerate(zip(chunks, shape, strict=True)):
+            if chunk == 0 and length:
+                raise bad(f"{key}[{i}]: a chunk of length 0")
+        # Several writers give an empty dimension chunks of length 0; the specification asks for at least 1.
+        chunks = tuple(chunk or 1 for chunk in chunks)
+    return chunks
+
+
+def parse_chunk_grid(name: str, configuration: dict[str, Any], shape: tuple[int, ...]) -> ChunkGrid:
+    """Return the grid of an array from the name and configuration in a v3 document.
+
+    Raises
+    ------
+    MetadataError
+        If the grid is not known, or does not fit the shape.
+
+    Examples
+    --------
+    >>> parse_chunk_grid("regular", {"chunk_shape": [2]}, (5,))
+    RegularGrid(chunk_shape=(2,))
+    >>> parse_chunk_grid("rectilinear", {"kind": "inline", "chunk_shapes": [[[1, 2], 3]]}, (5,)).edges
+    ((1, 1, 3),)
+    """
+    if name == "regular":
+        where = "chunk_grid.configuration.chunk_shape"
+        return RegularGrid(parse_chunk_shape(configuration.get("chunk_shape"), shape, where))
+    if name == "rectilinear":
+        if configuration.get("kind", "inline") != "inline":
+            raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is not known")
+        return _rectilinear(configuration.get("chunk_shapes"), shape)
+    raise bad(f"chunk_grid.name: the grid {show(name)} is not known; known are regular, rectilinear")
+
+
+def _rectilinear(value: Any, shape: tuple[int, ...]) -> RectilinearGrid:
+    key = "chunk_grid.configuration.chunk_shapes"
+    if not isinstance(value, list) or len(value) != len(shape):
+        raise bad(f"{key}: {show(value)} is not a list for {len(shape)} dimensions")
+    edges: list[int | tuple[int, ...]] = []
+    for i, (item, length) in enumerate(zip(value, shape, strict=True)):
+        if type(item) is int:
+            edges.append(_edge(item, f"{key}[{i}]"))
+            continue
+        if not isinstance(item, list):
+            raise bad(f"{key}[{i}]: {show(item)} is not a list of lengths")
+        lengths: list[int] = []
+        for j, entry in enumerate(item):
+            where = f"{key}[{i}][{j}]"
+            if isinstance(entry, list):
+                if len(entry) != 2 or type(entry[1]) is not int or not 1 <= entry[1] <= MAX_EDGES:
+                    raise bad(f"{where}: {show(entry)} is not a pair of length and count")
+                run = [_edge(entry[0], where)] * entry[1]
+            else:
+                run = [_edge(entry, where)]
+            if len(lengths) + len(run) > MAX_EDGES:
+                raise bad(f"{key}[{i}]: more than {MAX_EDGES} chunks")
+            lengths += run
+        if sum(lengths) < length or sum(lengths) > MAX_LENGTH:
+            raise bad(f"{key}[{i}]: the chunks end at {sum(lengths)}, the array at {length}")
+        edges.append(tuple(lengths))
+    return RectilinearGrid(tuple(edges))
+
+
+def _edge(value: Any, where: str) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_LENGTH:
+        raise bad(f"{where}: {show(value)} is not a length between 1 and {MAX_LENGTH}")
+    return value

@@ -1,0 +1,175 @@
+"""The metadata of arrays and groups in memory: one form for Zarr v3, v2 and the drafts.
+
+Documents of every version are turned into these classes when they are read, and written from them. Version 2's
+filters, compressor and order become v3 codecs on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.data_types import DataType
+from nczarr.zarr.grids import ChunkGrid
+
+__all__ = ["ArrayMetadata", "GroupMetadata", "NamedConfig"]
+
+
+@dataclass(frozen=True)
+class NamedConfig:
+    """A codec, storage transformer or extension as a document names it.
+
+    Parameters
+    ----------
+    name : str
+    configuration : mapping
+        JSON values; empty if the document has none.
+    must_understand : bool
+        False: a reader that does not know the name may go on without it.
+
+    Examples
+    --------
+    >>> NamedConfig("gzip", {"level": 1}).to_json()
+    {'name': 'gzip', 'configuration': {'level': 1}}
+    >>> NamedConfig("crc32c").to_json()
+    {'name': 'crc32c'}
+    """
+
+    name: str
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    must_understand: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as it stands in a v3 document."""
+        result: dict[str, Any] = {"name": self.name}
+        if self.configuration:
+            result["configuration"] = dict(self.configuration)
+        if not self.must_understand:
+            result["must_understand"] = False
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayMetadata:
+    """All that a document says about an array.
+
+    Two objects are equal if they say the same, to the bit of the fill value; `origin` does not count.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    data_type : DataType
+    chunk_grid : RegularGrid or RectilinearGrid
+    chunk_key_encoding : ChunkKeyEncoding
+    fill_value
+        A value of the data type; None if it is not defined (only in v2 and the draft).
+    codecs : tuple of NamedConfig
+        From array to stored bytes, in order of encoding.
+    attributes : dict
+        JSON values.
+    dimension_names : tuple of (str or None), optional
+    storage_transformers : tuple of NamedConfig
+    extensions : tuple of NamedConfig
+        The ``extensions`` list (ZEP 10), in order.
+    extra : dict
+        Keys of the document that the specification does not define but allows to be ignored; kept on
+        rewriting. In v2 documents these are all unknown keys of ``.zarray``.
+    origin : mapping, optional
+        Parts of a v2 or draft document in their original spelling (``dtype``, ``filters``, …). A writer of the
+        same version uses a part as it is wherever it still means what the metadata say.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.data_types import data_type_for
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> m = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((2,)), fill_value=np.int32(0),
+    ...                   codecs=(NamedConfig("bytes", {"endian": "little"}),))
+    >>> m.ndim, int(m.fill)
+    (1, 0)
+    """
+
+    shape: tuple[int, ...]
+    data_type: DataType
+    chunk_grid: ChunkGrid
+    chunk_key_encoding: ChunkKeyEncoding = ChunkKeyEncoding()  # noqa: RUF009 (immutable)
+    fill_value: Any = None
+    codecs: tuple[NamedConfig, ...] = (NamedConfig("bytes", {"endian": "little"}),)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    dimension_names: tuple[str | None, ...] | None = None
+    storage_transformers: tuple[NamedConfig, ...] = ()
+    extensions: tuple[NamedConfig, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The numpy dtype in memory."""
+        return self.data_type.dtype
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The shape of a chunk as the grid has it (of a shard, if there are shards)."""
+        return self.chunk_grid.chunk_shape
+
+    @property
+    def fill(self) -> Any:
+        """The value of elements that are not stored: `fill_value`, or zero where that is not defined."""
+        return self.data_type.zero() if self.fill_value is None else self.fill_value
+
+    def _key(self) -> tuple[Any, ...]:
+        fill = None if self.fill_value is None else self.data_type.fill_to_json(self.fill_value)
+        if isinstance(fill, float) and fill == 0:
+            fill = str(fill)  # -0.0 is not 0.0
+        return (
+            self.shape,
+            self.data_type,
+            self.chunk_grid,
+            self.chunk_key_encoding,
+            fill,
+            self.codecs,
+            self.attributes,
+            self.dimension_names,
+            self.storage_transformers,
+            self.extensions,
+            self.extra,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ArrayMetadata):
+            return NotImplemented
+        return self is other or self._key() == other._key()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class GroupMetadata:
+    """All that a document says about a group.
+
+    Parameters
+    ----------
+    attributes : dict
+        JSON values.
+    extensions : tuple of NamedConfig
+        The ``extensions`` list (ZEP 10).
+    extra : dict
+        Keys that the specification does not define but allows to be ignored; kept on rewriting.
+
+    Examples
+    --------
+    >>> GroupMetadata({"title": "run 42"}).attributes["title"]
+    'run 42'
+    """
+
+    attributes: dict[str, Any] = field(default_factory=dict)
+    extensions: tuple[NamedConfig, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
