@@ -1,0 +1,48 @@
+"""Sphinx configuration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nczarr
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+project = "nczarr"
+author = "The nczarr developers"
+copyright = "2026, the nczarr developers"
+release = version = nczarr.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_argparse_cli",
+]
+exclude_patterns = ["_build", "conftest.py"]
+source_suffix = {".md": "markdown"}
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autosummary_generate = True
+napoleon_google_docstring = False
+# The errors' docstrings say what they are; their constructors repeat the base class.
+nitpicky = False
+
+html_theme = "furo"
+html_title = "nczarr"
+
+
+def setup(app: object) -> None:
+    """Generate the pages that come from the code."""
+    import generate_grammar
+
+    generate_grammar.main()

@@ -1,0 +1,126 @@
+"""The main job on one netCDF file: to Zarr v3, to CDL and through ncgen, back, and as other readers see it.
+
+``python tests/helpers/main_job.py FILE.nc ...`` prints a table of what each comparison says.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import nczarr
+from nczarr.cli import main as command
+
+#: What netcdf-c adds to a file by itself.
+PROVENANCE = ["_NCProperties"]
+SAME = "identical"
+
+
+def differences(left: Path, right: Path, **options: Any) -> str:
+    """``identical``, or the first differences."""
+    found = [str(d) for d, _ in zip(nczarr.diff(left, right, **options), range(5))]
+    return "; ".join(found) or SAME
+
+
+def through_cdl(nc: Path, zarr: Path, work: Path) -> str:
+    """Dump the copy, let ncgen read the text, and compare its file with the original."""
+    text, again = work / "dump.cdl", work / "ncgen.nc"
+    if command(["dump", str(zarr), "-o", str(text)]):
+        return "nczarr dump failed"
+    made = subprocess.run(
+        ["ncgen", "-4", "-o", str(again), str(text)], capture_output=True, text=True, check=False
+    )
+    if made.returncode or made.stderr:
+        return f"ncgen: {made.returncode} {made.stderr.strip()[:200]}"
+    return differences(nc, again, ignore_attributes=PROVENANCE)
+
+
+def and_back(nc: Path, zarr: Path, work: Path) -> str:
+    """Copy the copy back to a netCDF file and compare, storage included."""
+    back = work / "back.nc"
+    nczarr.copy(zarr, back)
+    return differences(nc, back, storage=True, ignore_attributes=PROVENANCE)
+
+
+def as_xarray_sees_it(nc: Path, zarr: Path) -> str:
+    """Compare stock xarray's view of the copy with its view of the original, all groups."""
+    import xarray as xr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options: dict[str, Any] = {}
+        try:
+            original = xr.open_datatree(nc, engine="netcdf4", **options)
+        except ValueError as error:
+            if "decode" not in str(error):
+                return f"xarray refuses the original: {str(error)[:80]}"
+            options = {"decode_times": False}
+            original = xr.open_datatree(nc, engine="netcdf4", **options)
+        copied = xr.open_datatree(zarr, engine="zarr", **options)
+        for tree in (original, copied):
+            for node in tree.subtree:
+                for owner in [node, *node.variables.values()]:
+                    for name in list(owner.attrs):
+                        if name.startswith("_nczarr") or name in ("zarr_conventions", *PROVENANCE):
+                            del owner.attrs[name]
+        if original.identical(copied):
+            return SAME
+        for node in original.subtree:
+            other = copied[node.path].to_dataset(inherit=False)
+            mine = node.to_dataset(inherit=False)
+            if not mine.identical(other):
+                bad = [str(n) for n in mine.variables if n not in other or not mine[n].identical(other[n])]
+                return f"{node.path}: {', '.join(bad) or 'attributes'}"
+        return "groups differ"
+
+
+def as_zarr_python_sees_it(zarr: Path) -> str:
+    """Open and read every array with stock zarr-python."""
+    import zarr as zarr_python
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        count = 0
+        group = zarr_python.open_group(zarr, mode="r")
+        for _, node in group.members(max_depth=None):
+            if isinstance(node, zarr_python.Array):
+                node[...]
+                count += 1
+    return f"{count} arrays"
+
+
+def table(files: Iterable[Path]) -> Iterable[str]:
+    """The rows of a Markdown table."""
+    yield "| file | copy → dump → `ncgen -4` | copy → back | xarray | zarr-python |"
+    yield "|---|---|---|---|---|"
+    for nc in files:
+        with tempfile.TemporaryDirectory() as folder:
+            work = Path(folder)
+            zarr = work / "out.zarr"
+            try:
+                nczarr.copy(nc, zarr)
+            except nczarr.NCZarrError as error:
+                yield f"| {nc.name} | {error} | | | |"
+                continue
+            cells = []
+            for check in (
+                lambda z=zarr, n=nc, w=work: through_cdl(n, z, w),
+                lambda z=zarr, n=nc, w=work: and_back(n, z, w),
+                lambda z=zarr, n=nc: as_xarray_sees_it(n, z),
+                lambda z=zarr: as_zarr_python_sees_it(z),
+            ):
+                try:
+                    cells.append(check())
+                except Exception as error:  # the table is to show it
+                    cells.append(f"{type(error).__name__}: {str(error)[:100]}")
+            yield f"| {nc.name} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    for row in table(Path(name) for name in sys.argv[1:]):
+        print(row, flush=True)
