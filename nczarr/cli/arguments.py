@@ -35,7 +35,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add(verbs: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    # ncdump's -h is the header; help is --help here, as everywhere else too.
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name, help=text, description=text, add_help=name != "dump"
+    )
+    if name == "dump":
+        parser.add_argument("--help", action="help", help="show this help message and exit")
     parser.set_defaults(run=run)
     parser.add_argument(
         "--storage-option",
