@@ -1,0 +1,243 @@
+"""Layouts: which documents a hierarchy has, under which keys, and how all of them are found.
+
+A layout knows one version of Zarr. Finding all nodes costs one document where metadata are consolidated; else one
+listing and one concurrent batch of reads. In a local directory, where listing a directory is cheap and listing
+a million chunks is not, arrays are not listed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nczarr.errors import DatasetNotFoundError, MetadataError
+from nczarr.stores import LocalStore, Store
+from nczarr.stores.base import SubStore
+from nczarr.zarr import consolidated, documents_v3
+from nczarr.zarr.json_io import dump_json, parse_object
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.names import check_name, split_path
+
+__all__ = ["Found", "Layout", "RawNode", "V3Layout", "join_key", "walks_cheaply"]
+
+Metadata = ArrayMetadata | GroupMetadata
+Items = list[tuple[str, bytes]]
+
+
+@dataclass
+class RawNode:
+    """A node that was found and not parsed yet.
+
+    Parameters
+    ----------
+    is_array : bool
+    documents : dict
+        JSON objects by key of the store; empty for a group that only its members imply.
+    consolidated : bool
+        The documents come from consolidated metadata.
+    """
+
+    is_array: bool
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    consolidated: bool = False
+
+
+@dataclass
+class Found:
+    """What a layout found: nodes by path, whether the copy was consolidated, whether these are all."""
+
+    nodes: dict[str, RawNode]
+    consolidated: bool = False
+    complete: bool = True
+
+
+def join_key(*parts: str) -> str:
+    """Return the key made of parts, without the empty ones.
+
+    Examples
+    --------
+    >>> join_key("", "zarr.json"), join_key("g/v", "zarr.json")
+    ('zarr.json', 'g/v/zarr.json')
+    """
+    return "/".join(part for part in parts if part)
+
+
+def walks_cheaply(store: Store) -> bool:
+    """True if listing single directories is cheap: local files."""
+    while isinstance(store, SubStore):
+        store = store._store
+    return isinstance(store, LocalStore)
+
+
+def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
+    """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
+    result: dict[str, RawNode] = {}
+    for path, node in nodes.items():
+        names = split_path(path)
+        inside_array = False
+        for i in range(len(names)):
+            parent = "/".join(names[:i])
+            if parent not in result:
+                result[parent] = nodes.get(parent) or RawNode(False)
+            inside_array = inside_array or result[parent].is_array
+        if not inside_array:
+            result.setdefault(path, node)
+    return result
+
+
+class Layout(ABC):
+    """One version of Zarr; see the module."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def discover(self, store: Store, use_consolidated: bool | None) -> Found:
+        """Find all nodes.
+
+        Parameters
+        ----------
+        store : Store
+        use_consolidated : bool or None
+            None: consolidated metadata if they are there.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If there is no hierarchy of this layout, or no consolidated metadata and they were asked for.
+        """
+
+    @abstractmethod
+    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
+        """Read the documents of some nodes in one concurrent batch; nodes that do not exist are left out."""
+
+    @abstractmethod
+    def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+        """Return the metadata of a node that was found."""
+
+    @abstractmethod
+    def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
+        """Return the documents of a node by key, in the order of writing."""
+
+    @abstractmethod
+    def document_keys(self, path: str) -> list[str]:
+        """Return every key that may hold a document of the node."""
+
+    @abstractmethod
+    def chunk_prefix(self, path: str) -> str:
+        """Return what stands before the chunk keys of an array, with its slash."""
+
+    def node_prefixes(self, path: str) -> list[str]:
+        """Return the prefixes below which everything belongs to the node."""
+        return [path]
+
+    @abstractmethod
+    def consolidate(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the documents that hold the consolidated metadata (the root's among them), by key."""
+
+    def encode(self, key: str, document: Mapping[str, Any]) -> bytes:
+        """Return a document as bytes."""
+        return dump_json(document, key)
+
+
+class V3Layout(Layout):
+    """Zarr v3: one ``zarr.json`` for each node, chunks beside it."""
+
+    name = "v3"
+
+    def discover(self, store: Store, use_consolidated: bool | None) -> Found:
+        data = store.get("zarr.json")
+        if data is None:
+            raise DatasetNotFoundError("no zarr.json here", path=store.url)
+        place = store.place("zarr.json")
+        root = parse_object(data, place)
+        root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
+        if root_node.is_array:
+            return Found({"": root_node})
+        inside = consolidated.parse_inline(root, place) if use_consolidated is not False else None
+        if inside is not None:
+            nodes = {"": root_node}
+            for path, document in inside.items():
+                kind = documents_v3.node_type(document, f"{place}: consolidated_metadata.metadata[{path!r}]")
+                nodes[path] = RawNode(kind == "array", {path + "/zarr.json": document}, True)
+            return Found(with_parents(nodes), consolidated=True)
+        if use_consolidated:
+            raise DatasetNotFoundError("no consolidated metadata", path=place)
+        if not store.listable:
+            return Found({"": root_node}, complete=False)
+        nodes = {"": root_node}
+        if walks_cheaply(store):
+            level = [""]
+            while level:
+                below = [
+                    join_key(path, name)
+                    for path in level
+                    for name in store.list_dir(path)[1]
+                    if check_name(name, writing=False) is None
+                ]
+                found = self.fetch(store, below)
+                nodes.update(found)
+                level = [path for path, node in found.items() if not node.is_array]
+            return Found(nodes)
+        paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
+        legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
+        nodes.update(self.fetch(store, legal))
+        return Found(with_parents(nodes))
+
+    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
+        keys = [join_key(path, "zarr.json") for path in paths]
+        result = {}
+        for key, data in zip(keys, store.get_many(keys), strict=True):
+            if data is not None:
+                place = store.place(key)
+                document = parse_object(data, place)
+                kind = documents_v3.node_type(document, place)
+                result[key.removesuffix("zarr.json").removesuffix("/")] = RawNode(
+                    kind == "array", {key: document}
+                )
+        return result
+
+    def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+        for key, document in raw.documents.items():
+            place = store.place(key)
+            if raw.consolidated:
+                place = f"{store.place('zarr.json')}: consolidated_metadata.metadata[{path!r}]"
+            return documents_v3.parse_node(document, place)
+        return GroupMetadata()
+
+    def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
+        key = join_key(path, "zarr.json")
+        try:
+            return {key: documents_v3.node_document(metadata)}
+        except MetadataError as error:
+            error.path = error.path or key
+            raise
+
+    def document_keys(self, path: str) -> list[str]:
+        return [join_key(path, "zarr.json")]
+
+    def chunk_prefix(self, path: str) -> str:
+        return path + "/" if path else ""
+
+    def consolidate(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
+    ) -> dict[str, dict[str, Any]]:
+        root: dict[str, Any] = {}
+        others = []
+        for path, documents in nodes:
+            document = next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
+            if path:
+                others.append((path, document))
+            else:
+                root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+        return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}
+
+
+def iterate_chunk_keys(store: Store, prefix: str) -> Iterator[str]:
+    """Yield the keys below an array's prefix, relative to it."""
+    skip = len(prefix)
+    for key in store.list(prefix.rstrip("/")):
+        yield key[skip:]
