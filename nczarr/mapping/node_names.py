@@ -1,0 +1,190 @@
+r"""Names of Zarr nodes for netCDF names.
+
+Nearly every netCDF name is its own node name. A name that Zarr forbids, or that a store cannot keep, gets an
+escaped node name, and the true name is recorded in the node's metadata (``docs/spec/nczarr-v3.md``, *Node
+names*). An escaped name is ``_nc-`` and the name with each byte that is not safe as ``.XX``, two upper-case
+hexadecimal digits. Names that begin with ``_nc-`` themselves are escaped too, so nothing ever collides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nczarr.errors import ZarrNameError
+
+__all__ = ["NodeNames", "escape_name", "unescape_name"]
+
+PREFIX = "_nc-"
+#: Longest name of a file or directory, in bytes, on nearly every file system.
+MAX_BYTES = 255
+
+_DOCUMENTS = frozenset(
+    {
+        "zarr.json",
+        ".zarray",
+        ".zgroup",
+        ".zattrs",
+        ".zmetadata",
+        ".nczarr",
+        ".nczgroup",
+        ".nczvar",
+        ".nczattr",
+    }
+)
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]|\A__|\A_nc-|\A\.+\Z| \Z")
+_WINDOWS = re.compile(
+    r'[<>:"|?*]|[. ]\Z|\A(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)', re.IGNORECASE
+)
+_ESCAPE = re.compile(r"\.([0-9A-F]{2})")
+_DIGEST = re.compile(r"\.\.[0-9a-f]{64}\Z")
+
+# What stays as it is inside an escaped name. The draft of 2019 allows nothing but ASCII letters, digits, "-",
+# "_" and "." in any name; the last set leaves nothing that differs only in case.
+_SAFE = re.compile(r"[A-Za-z0-9_-]|[^\x00-\x7f]")
+_SAFE_ASCII = re.compile(r"[A-Za-z0-9_-]")
+_SAFE_LOWER = re.compile(r"[a-z0-9_-]")
+_SAFE_NONE = re.compile(r"(?!)")
+_DRAFT = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def _encode(name: str, safe: re.Pattern[str]) -> str:
+    return PREFIX + "".join(
+        c if safe.match(c) else "".join(f".{b:02X}" for b in c.encode("utf-8")) for c in name
+    )
+
+
+def _fit(node: str, name: str) -> str:
+    raw = node.encode("utf-8")
+    if len(raw) <= MAX_BYTES:
+        return node
+    # Too long to be spelt out: the beginning, for people, and a digest of the whole.
+    digest = hashlib.sha256(f"{node}\0{name}".encode()).hexdigest()
+    stem = re.sub(r"\.[0-9A-F]?\Z", "", raw[: MAX_BYTES - 66 - 8].decode("utf-8", "ignore"))
+    return f"{stem}..{digest}"
+
+
+def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -> str:
+    r"""Return the node name for a netCDF name; the name itself where that is legal.
+
+    Parameters
+    ----------
+    name : str
+    ascii_only : bool
+        Allow only ``A-Z a-z 0-9 - _ .``, as the draft of 2019 does.
+    windows : bool
+        Also escape what Windows cannot keep as a file name (``CON``, ``a:b``, a trailing period).
+
+    Raises
+    ------
+    ZarrNameError
+        If the name is empty or is not Unicode text.
+
+    Examples
+    --------
+    >>> [escape_name(n) for n in ("temp", "sea surface", "__x", "zarr.json", "..", "a\\b")]
+    ['temp', 'sea surface', '_nc-__x', '_nc-zarr.2Ejson', '_nc-.2E.2E', '_nc-a.5Cb']
+    """
+    if not name:
+        raise ZarrNameError("an empty name cannot be the name of a Zarr node")
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ZarrNameError(f"the name {name!r} is not Unicode text; Zarr cannot hold it") from None
+    if (
+        name in _DOCUMENTS
+        or _FORBIDDEN.search(name)
+        or (windows and _WINDOWS.search(name))
+        or (ascii_only and not _DRAFT.fullmatch(name))
+    ):
+        return _fit(_encode(name, _SAFE_ASCII if ascii_only else _SAFE), name)
+    if size > MAX_BYTES:
+        return _fit(_encode(name, _SAFE_ASCII if ascii_only else _SAFE), name)
+    return name
+
+
+def unescape_name(node: str) -> str | None:
+    """Return the netCDF name that a node name stands for; None if only the metadata can tell.
+
+    Examples
+    --------
+    >>> unescape_name("temp"), unescape_name("_nc-zarr.2Ejson"), unescape_name("_nc-a.")
+    ('temp', 'zarr.json', None)
+    """
+    if not node.startswith(PREFIX):
+        return node
+    text = node[len(PREFIX) :]
+    if _DIGEST.search(text):
+        return None
+    raw = b"".join(
+        bytes.fromhex(part) if i % 2 else part.encode("utf-8") for i, part in enumerate(_ESCAPE.split(text))
+    )
+    if "." in _ESCAPE.sub("", text):
+        return None
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@dataclass(frozen=True)
+class NodeNames:
+    """Gives the children of one group their node names.
+
+    Parameters
+    ----------
+    ascii_only, windows : bool
+        As for :func:`escape_name`.
+    case_insensitive : bool
+        True if the store takes ``T`` and ``t`` for one name.
+
+    Examples
+    --------
+    >>> NodeNames(case_insensitive=True).assign([("array", "T"), ("array", "t"), ("group", "T")])
+    {('array', 'T'): 'T', ('array', 't'): '_nc-t', ('group', 'T'): '_nc-.54'}
+    """
+
+    ascii_only: bool = False
+    windows: bool = False
+    case_insensitive: bool = False
+
+    def assign(
+        self, children: Iterable[tuple[str, str]], known: Mapping[tuple[str, str], str] | None = None
+    ) -> dict[tuple[str, str], str]:
+        """Return the node name of each child, in order.
+
+        Parameters
+        ----------
+        children : iterable of (kind, name)
+            The kind (``"array"`` or ``"group"``) tells a variable from a group of the same name, which Zarr
+            cannot.
+        known : mapping, optional
+            Node names that children have already and keep.
+        """
+        children = list(children)
+        known = known or {}
+        taken = {self._key(known[child]) for child in children if child in known}
+        names: dict[tuple[str, str], str] = {}
+        for child in children:
+            if child in known:
+                names[child] = known[child]
+                continue
+            name = child[1]
+            node = escape_name(name, ascii_only=self.ascii_only, windows=self.windows)
+            for safe in (_SAFE_LOWER, _SAFE_NONE):
+                if self._key(node) not in taken:
+                    break
+                node = _fit(_encode(name, safe), name)
+            number = 2
+            while self._key(node) in taken:
+                node = _fit(_encode(f"{name}.{number}", _SAFE_NONE), name)
+                number += 1
+            taken.add(self._key(node))
+            names[child] = node
+        return names
+
+    def _key(self, node: str) -> str:
+        return unicodedata.normalize("NFC", node).casefold() if self.case_insensitive else node

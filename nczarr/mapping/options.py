@@ -1,0 +1,78 @@
+"""How a dataset is written on Zarr: the options, their defaults and what each one costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from nczarr.errors import UnsupportedError
+
+__all__ = ["LayoutName", "WriteOptions"]
+
+LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How :func:`nczarr.mapping.create_dataset` writes.
+
+    Parameters
+    ----------
+    layout : str
+        ``nczarr-v3`` (the default) holds the whole netCDF-4 model. ``zarr-v3`` and ``zarr-v2`` are plain Zarr
+        with xarray's conventions and without NCZarr's keys; what they drop is listed in
+        ``StoredDataset.losses``. ``nczarr-v2`` is the form of netcdf-c, ``draft-2019`` that of the draft of
+        2019.
+    char : {'bytes', 'uint8'}
+        How char variables are stored: ``bytes`` is ``null_terminated_bytes`` of length 1, which xarray reads
+        as it reads the netCDF file; ``uint8`` is readable by every Zarr reader, as numbers.
+    codecs : {'portable', 'numcodecs'}
+        netCDF filters as codecs that all readers have, or as ``numcodecs.*``, which keep netCDF's own byte
+        stream and which only zarr-python reads.
+    compress : bool
+        Compress variables that ask for no filter at all, with blosc (zstd, shuffle).
+    consolidated : bool
+        Write consolidated metadata, so that opening is one request.
+    extensions : bool
+        Write the list ``extensions`` of the draft ZEP 10 beside the attributes. Today's zarr-python, xarray,
+        tensorstore and zarrs refuse to open such a node.
+    nzug : bool
+        Declare and follow the proposal NZUG-1.0: a root attribute ``conventions``, and an annotation on every
+        text attribute.
+    lossy : bool
+        Write what the layout can hold, and list the rest in ``StoredDataset.losses``, where it would be refused.
+    case_insensitive : bool or None
+        Give names that differ only in case distinct node names. None: ask the store.
+
+    Raises
+    ------
+    UnsupportedError
+        If an option has a value that it cannot have.
+
+    Examples
+    --------
+    >>> WriteOptions().layout
+    'nczarr-v3'
+    """
+
+    layout: LayoutName = "nczarr-v3"
+    char: Literal["bytes", "uint8"] = "bytes"
+    codecs: Literal["portable", "numcodecs"] = "portable"
+    compress: bool = True
+    consolidated: bool = True
+    extensions: bool = False
+    nzug: bool = False
+    lossy: bool = False
+    case_insensitive: bool | None = None
+
+    def __post_init__(self) -> None:
+        for option, known in (
+            ("layout", get_args(LayoutName)),
+            ("char", ("bytes", "uint8")),
+            ("codecs", ("portable", "numcodecs")),
+        ):
+            if getattr(self, option) not in known:
+                raise UnsupportedError(
+                    f"the option {option} cannot be {getattr(self, option)!r}",
+                    hint=f"it is one of {', '.join(known)}",
+                )
