@@ -1,0 +1,151 @@
+"""netCDF files of all formats: which one it is, opening, closing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from nczarr.errors import DatasetNotFoundError, NetCDFFileError
+from nczarr.model import Dataset
+
+__all__ = ["OpenFile", "is_netcdf", "open_dataset"]
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@dataclass
+class OpenFile:
+    """A netCDF file that is open for reading; also a context manager.
+
+    Attributes
+    ----------
+    path : str
+    dataset : Dataset
+        The model; its variables' data are read from the file when they are asked for.
+    """
+
+    path: str
+    dataset: Dataset
+    _file: _Closable = field(repr=False)
+
+    def close(self) -> None:
+        """Close the file. The variables' data cannot be read any more; closing twice does no harm."""
+        self._file.close()
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
+    """Open a netCDF file of any format: CDF-1, CDF-2, CDF-5, netCDF-4, or an HDF5 file.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    OpenFile
+        Its ``dataset`` has everything that the file has, in order; values are read when they are asked for,
+        from any thread.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no such file.
+    NetCDFFileError
+        If it is not a netCDF file, is damaged, or has something that netCDF has no place for.
+    UnsupportedError
+        If the file is HDF5 and h5py is not installed.
+
+    Examples
+    --------
+    >>> from nczarr.model import Attribute
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
+    >>> create_dataset(path, Dataset("a", attributes=(Attribute.of("title", "T"),), format="classic")).commit()
+    >>> with open_dataset(path) as file:
+    ...     file.dataset.attribute["title"].text
+    'T'
+    """
+    path = os.fspath(path)
+    name = Path(path).stem
+    format_ = _sniff(path)
+    if format_ == "hdf5":
+        from nczarr.netcdf.hdf5_reader import read_hdf5
+        from nczarr.netcdf.hdf5_source import HDF5File
+
+        file = HDF5File.open(path)
+        try:
+            return OpenFile(path, read_hdf5(file, name), file)
+        except BaseException:
+            file.close()
+            raise
+    from nczarr.netcdf.classic_reader import ClassicFile, read_classic
+
+    classic = ClassicFile.open(path)
+    try:
+        return OpenFile(path, read_classic(classic, name), classic)
+    except BaseException:
+        classic.close()
+        raise
+
+
+def is_netcdf(path: str | os.PathLike[str]) -> bool:
+    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged."""
+    try:
+        _sniff(os.fspath(path))
+    except (DatasetNotFoundError, NetCDFFileError):
+        return False
+    return True
+
+
+def _sniff(path: str) -> str:
+    try:
+        if os.path.isdir(path):
+            raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
+        with open(path, "rb") as file:
+            start = file.read(8)
+            if start[:3] == b"CDF" and len(start) > 3 and start[3] in _CLASSIC:
+                return _CLASSIC[start[3]]
+            size = file.seek(0, os.SEEK_END)
+            offset = 0
+            while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
+                file.seek(offset)
+                if file.read(8) == _HDF5:
+                    return "hdf5"
+                offset = offset * 2 or 512
+    except FileNotFoundError:
+        raise DatasetNotFoundError("there is no such file", path=path) from None
+    except (OSError, ValueError) as error:
+        raise NetCDFFileError(f"the file cannot be read: {_reason(error)}", path=path) from error
+    raise NetCDFFileError(_what_else(start, size), path=path)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _what_else(start: bytes, size: int) -> str:
+    if not size:
+        return "the file is empty"
+    if start[:3] == b"CDF" and size > 3:
+        return f"not a netCDF file: it begins with 'CDF', but netCDF has no format number {start[3]}"
+    if start[:4] == b"\x0e\x03\x13\x01":
+        return "not a netCDF file: this is HDF4"
+    if start[:4] == b"PK\x03\x04":
+        return "not a netCDF file: this is a zip archive"
+    return f"not a netCDF file: it begins with {start!r}, not with 'CDF' or HDF5's signature"

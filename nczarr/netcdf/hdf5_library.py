@@ -1,0 +1,68 @@
+"""The HDF5 library: loaded when it is first needed, one caller at a time, its failures turned into ours."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
+
+__all__ = ["LOCK", "available_filter", "hdf5", "hdf5_errors"]
+
+#: HDF5 is not safe for threads: whoever calls it holds this lock.
+LOCK = threading.RLock()
+
+_loaded: SimpleNamespace | None = None
+
+
+def hdf5() -> Any:
+    """The low-level modules of h5py, as attributes (``hdf5().h5t`` …).
+
+    Raises
+    ------
+    UnsupportedError
+        If h5py is not installed.
+    """
+    global _loaded
+    with LOCK:
+        if _loaded is None:
+            try:
+                import h5py
+                from h5py import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5s, h5t, h5z
+            except ImportError as error:
+                raise UnsupportedError(
+                    "netCDF-4 files need the package h5py",
+                    hint="install the extra: pip install 'nczarr[netcdf]'",
+                ) from error
+            _loaded = SimpleNamespace(
+                h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5g=h5g, h5i=h5i, h5o=h5o, h5p=h5p, h5s=h5s,
+                h5t=h5t, h5z=h5z, version=h5py.version,
+            )  # fmt: skip
+        return _loaded
+
+
+@contextmanager
+def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
+    """Hold the lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
+    with LOCK:
+        try:
+            yield
+        except NCZarrError:
+            raise
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError) as error:
+            reason = str(error).strip("'\"") or type(error).__name__
+            raise NetCDFFileError(f"{doing}: {reason}", path=path, fqn=fqn) from error
+
+
+def available_filter(number: int) -> bool:
+    """True if HDF5 has the filter; the plugins of hdf5plugin are tried if that package is installed."""
+    with LOCK:
+        if hdf5().h5z.filter_avail(number):
+            return True
+        with suppress(ImportError):
+            importlib.import_module("hdf5plugin")  # registers its filters
+        return bool(hdf5().h5z.filter_avail(number))

@@ -1,0 +1,151 @@
+"""Values of a variable of a netCDF-4 file, region by region."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NetCDFFileError
+from nczarr.model import Region, Type
+from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5_memory import Layout, Plain, decode
+
+__all__ = ["HDF5File", "HDF5Source", "hyperslab"]
+
+_OPEN_DATASETS = 8
+_CACHE_LIMIT = 32 << 20
+
+
+@dataclass
+class HDF5File:
+    """An HDF5 file that is open for reading, and the datasets that were used last.
+
+    Few datasets are kept open, because HDF5 keeps a cache of decoded chunks for each.
+    """
+
+    path: str
+    id: Any
+    #: Numbers of the dimensions of each variable.
+    numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def open(cls, path: str) -> HDF5File:
+        """Open a file; :class:`NetCDFFileError` if HDF5 refuses it."""
+        api = hdf5()
+        with hdf5_errors(path, doing="HDF5 cannot open the file"):
+            access = api.h5p.create(api.h5p.FILE_ACCESS)
+            access.set_fclose_degree(api.h5f.CLOSE_STRONG)
+            return cls(
+                path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
+            )
+
+    def dataset(self, link: bytes) -> Any:
+        """The open dataset of a path; call it with the lock held."""
+        if self.id is None:
+            raise NetCDFFileError("the file is closed", path=self.path)
+        found = self._datasets.get(link)
+        if found is None:
+            found = self._datasets[link] = self._open_dataset(link)
+        self._datasets.move_to_end(link)
+        while len(self._datasets) > _OPEN_DATASETS:
+            self._datasets.popitem(last=False)
+        return found
+
+    def _open_dataset(self, link: bytes) -> Any:
+        api = hdf5()
+        found = api.h5d.open(self.id, link)
+        plist = found.get_create_plist()
+        if plist.get_layout() == api.h5d.CHUNKED:
+            for i in range(plist.get_nfilters()):
+                available_filter(plist.get_filter(i)[0])
+            chunk = int(np.prod(plist.get_chunk(), dtype=np.int64)) * found.get_type().get_size()
+            if (
+                chunk > 1 << 20
+            ):  # HDF5's own cache may be too small for one chunk: each read would decode anew
+                access = api.h5p.create(api.h5p.DATASET_ACCESS)
+                access.set_chunk_cache(521, max(chunk, min(4 * chunk, _CACHE_LIMIT)), 1.0)
+                found = api.h5d.open(self.id, link, access)
+        return found
+
+    def close(self) -> None:
+        """Close the file; the sources cannot be read any more."""
+        with LOCK:
+            self._datasets.clear()
+            if self.id is not None:
+                self.id.close()
+                self.id = None
+
+
+@dataclass(frozen=True, eq=False)
+class HDF5Source:
+    """An :class:`~nczarr.model.ArraySource` on a dataset of an HDF5 file.
+
+    `stored` is the dataset's extent; along an unlimited dimension it may be less than `shape`, and the rest has
+    the value `fill`.
+    """
+
+    file: HDF5File
+    fqn: str
+    link: bytes
+    type: Type
+    layout: Layout
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+    fill: Any
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        wanted = [range(s.start, s.stop, s.step or 1) for s in region]
+        shape = tuple(len(axis) for axis in wanted)
+        inside = tuple(
+            range(axis.start, min(axis.stop, size), axis.step)
+            for axis, size in zip(wanted, self.stored, strict=True)
+        )
+        part = tuple(len(axis) for axis in inside)
+        if part == shape:
+            values = self._stored(inside, part)
+            if out is None:
+                return values
+            out[...] = values
+            return out
+        if out is None:
+            out = np.empty(shape, self.dtype)
+        if self.dtype == object:
+            for index in np.ndindex(shape):
+                out[index] = self.fill
+        else:
+            out[...] = self.fill
+        if 0 not in part:
+            out[tuple(slice(n) for n in part)] = self._stored(inside, part)
+        return out
+
+    def _stored(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        raw = np.empty(shape, self.layout.dtype)
+        if not raw.size:
+            return np.empty(shape, self.dtype)
+        with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
+            dataset = self.file.dataset(self.link)
+            memory, chosen = hyperslab(dataset, axes)
+            dataset.read(memory, chosen, raw, dataset.get_type())
+            if not isinstance(self.layout, Plain):
+                return decode(self.layout, raw, self.type)
+        return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
+
+
+def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:
+    """HDF5's dataspaces for a selection of a dataset: in memory and in the file."""
+    h5s = hdf5().h5s
+    if not axes:
+        return h5s.ALL, h5s.ALL
+    shape = tuple(len(axis) for axis in axes)
+    chosen = dataset.get_space()
+    chosen.select_hyperslab(tuple(axis.start for axis in axes), shape, tuple(axis.step for axis in axes))
+    return h5s.create_simple(shape), chosen
