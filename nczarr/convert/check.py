@@ -1,0 +1,82 @@
+"""Health of a Zarr dataset: documents, consolidated metadata, agreement of shapes, and every chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nczarr import mapping
+from nczarr.convert.copying import block_shape
+from nczarr.errors import NCZarrError
+from nczarr.model import Dataset, Variable, regions
+
+__all__ = ["Finding", "check"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: where, and what."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def check(
+    source: Any, *, data: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong with a Zarr dataset.
+
+    The documents are read themselves, not their consolidated copy; the copy is then compared with them.
+
+    Parameters
+    ----------
+    source : str, path or store
+        A Zarr hierarchy.
+    data : bool, default False
+        Read every chunk too; each one that cannot be decoded is a finding.
+    storage_options : mapping, optional
+        For fsspec.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no Zarr hierarchy at all.
+    """
+    options = dict(storage_options) if storage_options else None
+    try:
+        stored = mapping.open_dataset(source, consolidated=False, storage_options=options)
+    except FileNotFoundError:
+        raise
+    except NCZarrError as error:
+        yield Finding("metadata", str(error))
+        return
+    with stored:
+        for difference in stored.hierarchy.check_consolidated():
+            yield Finding("consolidated metadata", f"stale: {difference}")
+        for fqn, variable in stored.dataset.all_variables.items():
+            yield from _shape(stored.dataset, fqn, variable)
+            if data:
+                yield from _values(fqn, variable)
+
+
+def _shape(dataset: Dataset, fqn: str, variable: Variable) -> Iterator[Finding]:
+    expected = dataset.shape(variable)
+    if variable.data is not None and variable.data.shape != expected:
+        yield Finding(fqn, f"the dimensions say {expected}, the array has {variable.data.shape}")
+
+
+def _values(fqn: str, variable: Variable) -> Iterator[Finding]:
+    source = variable.data
+    if source is None:
+        return
+    # Blocks of one chunk, so that each damaged chunk is found and named.
+    chunk = variable.storage.chunk_shape or source.shape
+    for region in regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
+        try:
+            source.read(region)
+        except NCZarrError as error:
+            yield Finding(fqn, str(error))

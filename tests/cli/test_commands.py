@@ -1,0 +1,267 @@
+"""The command line: what each command prints, exit statuses, and one clear line for every bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import nczarr
+from nczarr.cli import main
+
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
+NCZARR = [sys.executable, "-c", "import sys; from nczarr.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def zarr(tmp_path: Path) -> Path:
+    out = tmp_path / "example.zarr"
+    nczarr.copy(EXAMPLE, out)
+    return out
+
+
+def test_copy_dump_gen_diff(tmp_path: Path, zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cdl, again = tmp_path / "a.cdl", tmp_path / "again.zarr"
+    assert main(["dump", str(zarr), "-o", str(cdl)]) == 0
+    assert main(["gen", str(cdl), str(again)]) == 0
+    assert main(["diff", str(EXAMPLE), str(again), "--ignore", "_NCProperties"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_gen_reads_standard_input(tmp_path: Path) -> None:
+    text = "netcdf d {\ndimensions: x = 2 ;\nvariables: int v(x) ;\ndata: v = 1, 2 ;\n}\n"
+    out = tmp_path / "out.zarr"
+    result = subprocess.run(
+        [*NCZARR, "gen", "-", str(out)], input=text, text=True, capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    with nczarr.Dataset(out) as dataset:
+        assert dataset["v"][:].tolist() == [1, 2]
+
+
+def test_dump_header_only(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", "-h", str(zarr)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("netcdf example {")
+    assert "UNLIMITED" in text
+    assert "data:" not in text
+
+
+def test_dump_of_a_netcdf_file_and_of_its_copy_are_the_same(
+    zarr: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["dump", str(EXAMPLE)])
+    first = capsys.readouterr().out
+    main(["dump", str(zarr)])
+    assert capsys.readouterr().out == first
+
+
+def test_diff_prints_what_differs(tmp_path: Path, zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.zarr"
+    shutil.copytree(zarr, other)
+    with nczarr.Dataset(other, "a") as dataset:
+        dataset.setncattr("title", "another title")
+    assert main(["diff", str(zarr), str(other)]) == 1
+    assert "/: attribute title" in capsys.readouterr().out
+
+
+def test_info_and_tree(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(zarr)]) == 0
+    assert "nczarr-v3" in capsys.readouterr().out
+    assert main(["tree", str(zarr)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "/"
+
+
+def test_check_finds_stale_consolidated_metadata(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--data", str(zarr)]) == 0
+    array = next(
+        p for p in sorted(zarr.rglob("zarr.json")) if json.loads(p.read_text())["node_type"] == "array"
+    )
+    document = json.loads(array.read_text())
+    document["attributes"]["units"] = "furlong"
+    array.write_text(json.dumps(document))
+    assert main(["check", str(zarr)]) == 1
+    assert "stale" in capsys.readouterr().out
+    assert main(["consolidate", str(zarr)]) == 0
+    assert main(["check", str(zarr)]) == 0
+
+
+def test_check_finds_a_damaged_chunk(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunk = max(
+        (p for p in zarr.rglob("*") if p.is_file() and p.name != "zarr.json"), key=lambda p: p.stat().st_size
+    )
+    chunk.write_bytes(chunk.read_bytes()[:-7])
+    assert main(["check", "--data", str(zarr)]) == 1
+    assert chunk.name in capsys.readouterr().out
+
+
+def test_zom_is_json(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zom", str(zarr)]) == 0
+    model = json.loads(capsys.readouterr().out)
+    assert model["node_type"] == "group"
+    assert model["members"]
+
+
+def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
+    command = [*NCZARR, "copy", str(EXAMPLE), str(tmp_path / "piped.zarr")]
+    piped = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert piped.stdout == piped.stderr == ""
+    leader, follower = pty.openpty()
+    command[-1] = str(tmp_path / "shown.zarr")
+    shown = subprocess.run(command, stdout=follower, stderr=follower, check=True)
+    os.close(follower)
+    assert shown.returncode == 0
+    text = b""
+    while True:
+        try:
+            text += os.read(leader, 65536)
+        except OSError:
+            break
+    os.close(leader)
+    assert b"%" in text
+
+
+def test_overwriting_must_be_asked_for(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["copy", str(EXAMPLE), str(zarr)]) == 1
+    assert "exists" in capsys.readouterr().err
+    assert main(["copy", "--overwrite", "--verify", str(EXAMPLE), str(zarr)]) == 0
+
+
+def edit(path: str, change: Callable[[dict], object]) -> Callable[[Path], None]:
+    def apply(zarr: Path) -> None:
+        document = json.loads((zarr / path).read_text())
+        document.pop("consolidated_metadata", None)
+        change(document)
+        (zarr / path).write_text(json.dumps(document))
+        if path != "zarr.json":  # the consolidated copy would hide the damage
+            edit("zarr.json", lambda _: None)(zarr)
+
+    return apply
+
+
+def write(path: str, content: bytes) -> Callable[[Path], None]:
+    def apply(zarr: Path) -> None:
+        edit("zarr.json", lambda _: None)(zarr)
+        (zarr / path).write_bytes(content)
+
+    return apply
+
+
+DAMAGES = {
+    "root not JSON": ("zarr.json", write("zarr.json", b"{nonsense")),
+    "array not JSON": ("time/zarr.json", write("time/zarr.json", b"\xff\x00")),
+    "array empty": ("time/zarr.json", write("time/zarr.json", b"")),
+    "missing key": ("time/zarr.json", edit("time/zarr.json", lambda d: d.pop("shape"))),
+    "wrong type": ("time/zarr.json", edit("time/zarr.json", lambda d: d.update(shape="many"))),
+    "negative shape": ("time/zarr.json", edit("time/zarr.json", lambda d: d.update(shape=[-1]))),
+    "wrong rank": (
+        "time/zarr.json",
+        edit("time/zarr.json", lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[1, 2])),
+    ),
+    "chunk of nothing": (
+        "time/zarr.json",
+        edit("time/zarr.json", lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[0])),
+    ),
+    "unknown codec": ("time", edit("time/zarr.json", lambda d: d["codecs"].append({"name": "x-magic"}))),
+    "unknown data type": ("time", edit("time/zarr.json", lambda d: d.update(data_type="float1024"))),
+    "unknown extension": (
+        "time",
+        edit("time/zarr.json", lambda d: d.update(extensions=[{"name": "x.must", "configuration": {}}])),
+    ),
+    "unknown key": ("time", edit("time/zarr.json", lambda d: d.update(secret=1))),
+    "dangling dimension": (
+        "time",
+        edit(
+            "time/zarr.json",
+            lambda d: (
+                d["attributes"].setdefault("_nczarr_array", {}).update(dimension_references=["/nowhere"])
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_metadata_give_one_line(
+    name: str, zarr: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, damage = DAMAGES[name]
+    damage(zarr)
+    for command in (["dump", str(zarr)], ["copy", str(zarr), str(tmp_path / "out.nc")]):
+        assert main(command) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("nczarr: ")
+        assert said.count("\n") == 1
+        assert place in said
+    assert not (tmp_path / "out.nc").exists()
+
+
+def _plain_file(folder: Path) -> Path:
+    path = folder / "x.nc"
+    path.write_text("this is not netCDF")
+    return path
+
+
+def _truncated(folder: Path) -> Path:
+    path = folder / "cut.nc"
+    path.write_bytes(EXAMPLE.read_bytes()[:3000])
+    return path
+
+
+def _empty_folder(folder: Path) -> Path:
+    path = folder / "empty"
+    path.mkdir()
+    return path
+
+
+def _no_zarr(folder: Path) -> Path:
+    path = _empty_folder(folder)
+    (path / "readme.txt").write_text("hello")
+    return path
+
+
+@pytest.mark.parametrize(
+    "make", [_plain_file, _truncated, _empty_folder, _no_zarr, lambda f: f / "missing.zarr"]
+)
+def test_what_is_no_dataset_gives_one_line(
+    make: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = make(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["copy", str(source), str(tmp_path / "out.zarr")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("nczarr: ")
+    assert said.count("\n") == 1
+    assert str(source) in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_bad_cdl_shows_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "bad.cdl"
+    source.write_text("netcdf d {\ndimensions:\n  latitude = 2 ;\nvariables:\n  int v(lattitude) ;\n}\n")
+    assert main(["gen", str(source), str(tmp_path / "out.zarr")]) == 1
+    said = capsys.readouterr().err
+    assert "bad.cdl:5:9" in said
+    assert "did you mean 'latitude'" in said
+    assert not (tmp_path / "out.zarr").exists()
+
+
+def test_a_closed_pipe_is_quiet(zarr: Path) -> None:
+    command = f"{sys.executable} -c 'from nczarr.cli import main; main()' dump {zarr} | head -1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.stdout.startswith("netcdf")
+    assert result.stderr == ""
+
+
+def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["copy"])
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
