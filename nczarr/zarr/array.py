@@ -30,11 +30,11 @@ class Array:
     Parameters
     ----------
     store : Store
-    path : str
-        The path of the node, for messages, and the prefix of its chunks.
+    prefix : str
+        Where the array's chunks are: the part of their keys before ``c/0/0``.
     metadata : ArrayMetadata
-    data_prefix : str, optional
-        The prefix of the chunks' keys, without a slash at its end, where it is not `path` (the drafts).
+    path : str, optional
+        The path of the node, for messages, where it is not `prefix` (the drafts).
     save : callable, optional
         Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
 
@@ -55,17 +55,16 @@ class Array:
     def __init__(
         self,
         store: Store,
-        path: str,
+        prefix: str,
         metadata: ArrayMetadata,
         *,
-        data_prefix: str | None = None,
+        path: str | None = None,
         save: Callable[[ArrayMetadata], None] | None = None,
     ) -> None:
         self.store = store
-        self.path = path
+        self.path = prefix.strip("/") if path is None else path
         self.metadata = metadata
-        prefix = path if data_prefix is None else data_prefix
-        self.data_prefix = prefix + "/" if prefix else ""
+        self.prefix = prefix.rstrip("/") + "/" if prefix else ""
         self._save = save
         self._chains: dict[tuple[int, ...], Chain] = {}
 
@@ -111,7 +110,7 @@ class Array:
 
     def chunk_key(self, index: tuple[int, ...]) -> str:
         """Return the key under which the chunk at a place of the grid is stored."""
-        return self.data_prefix + self.metadata.chunk_key_encoding.key(index)
+        return self.prefix + self.metadata.chunk_key_encoding.key(index)
 
     def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the part of the array that a chunk holds."""
@@ -258,12 +257,12 @@ class Array:
     def initialized_chunks(self) -> list[tuple[int, ...]]:
         """Return the places in the grid of all chunks (shards) that are stored, sorted; costs one listing."""
         encoding = self.metadata.chunk_key_encoding
-        prefix = self.data_prefix.removesuffix("/")
+        prefix = self.prefix.removesuffix("/")
         grid = self.grid_shape
         if not self.store.listable:
             return [index for index in product(*map(range, grid)) if self.store.exists(self.chunk_key(index))]
         found = []
-        skip = len(self.data_prefix)
+        skip = len(self.prefix)
         for key in self.store.list(prefix):
             index = encoding.index(key[skip:], self.ndim)
             if index is not None and all(i < n for i, n in zip(index, grid, strict=True)):

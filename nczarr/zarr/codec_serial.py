@@ -245,7 +245,7 @@ class PackbitsCodec(ArrayBytesCodec):
             if int(count) != -self._bit_count(spec) % 8:
                 raise CodecError(f"codec {self.name!r}: the count of padding bits is {count}")
             source = source[1:] if self.padding == "first_byte" else source[:-1]
-        kept = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
+        kept: Any = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
         kept = kept.reshape(-1, self.last - self.first + 1)
         width = -(-self.bits // 8)
         bits = np.zeros((kept.shape[0], 8 * width), np.uint8)
