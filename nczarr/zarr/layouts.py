@@ -8,7 +8,7 @@ a million chunks is not, arrays are not listed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -87,13 +87,29 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     return result
 
 
+def read_zarr_json(store: Store) -> dict[str, Any]:
+    """Return the document ``zarr.json`` of a store.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is none.
+    """
+    data = store.get("zarr.json")
+    if data is None:
+        raise DatasetNotFoundError("no zarr.json here", path=store.url)
+    return parse_object(data, store.place("zarr.json"))
+
+
 class Layout(ABC):
     """One version of Zarr; see the module."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    def discover(self, store: Store, use_consolidated: bool | None) -> Found:
+    def discover(
+        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
+    ) -> Found:
         """Find all nodes.
 
         Parameters
@@ -101,6 +117,8 @@ class Layout(ABC):
         store : Store
         use_consolidated : bool or None
             None: consolidated metadata if they are there.
+        root : dict, optional
+            The document ``zarr.json``, if it was read already.
 
         Raises
         ------
@@ -148,12 +166,11 @@ class V3Layout(Layout):
 
     name = "v3"
 
-    def discover(self, store: Store, use_consolidated: bool | None) -> Found:
-        data = store.get("zarr.json")
-        if data is None:
-            raise DatasetNotFoundError("no zarr.json here", path=store.url)
+    def discover(
+        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
+    ) -> Found:
         place = store.place("zarr.json")
-        root = parse_object(data, place)
+        root = root or read_zarr_json(store)
         root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
         if root_node.is_array:
             return Found({"": root_node})
@@ -234,10 +251,3 @@ class V3Layout(Layout):
             else:
                 root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
         return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}
-
-
-def iterate_chunk_keys(store: Store, prefix: str) -> Iterator[str]:
-    """Yield the keys below an array's prefix, relative to it."""
-    skip = len(prefix)
-    for key in store.list(prefix.rstrip("/")):
-        yield key[skip:]
