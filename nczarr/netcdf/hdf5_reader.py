@@ -105,8 +105,7 @@ class _Reader:
         groups = list(root.walk())
         for group in groups:
             self.find_scales(group)
-        for group in groups:
-            self.references(group)
+        self.references(root)
         self.measure()
         made = self.group(root, "")
         strict = api.h5a.exists(root.id, b"_nc3_strict")
@@ -191,7 +190,9 @@ class _Reader:
         return tuple(values.reshape(-1).tolist())
 
     def references(self, group: _Found) -> None:
-        """Find the dimensions of every variable of a group."""
+        """Find the dimensions of every variable, groups below first: so netCDF numbers those it makes up."""
+        for _, child in group.groups:
+            self.references(child)
         for link, dataset in group.datasets:
             name = self.variable_name(link, dataset)
             if name is None:
@@ -321,11 +322,8 @@ class _Reader:
 
     def attributes(self, owner: Any, books: frozenset[bytes], group: str, fqn: str) -> tuple[Attribute, ...]:
         api = hdf5()
-        tracked = owner.get_create_plist().get_attr_creation_order() & api.h5p.CRT_ORDER_TRACKED
-        order = api.h5.INDEX_CRT_ORDER if tracked else api.h5.INDEX_NAME
         made = []
-        for i in range(api.h5a.get_num_attrs(owner)):
-            attribute = api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
+        for attribute in _attribute_ids(owner):
             if attribute.name not in books:
                 name = normalize_name(_text(attribute.name))
                 with hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
@@ -375,6 +373,20 @@ def _link_names(group: Any) -> list[bytes]:
             order=api.h5.ITER_INC,
         )
     return names
+
+
+def _attribute_ids(owner: Any) -> Iterator[Any]:
+    """The attributes of an object in order of creation; by name where the file has lost that order."""
+    api = hdf5()
+    order = api.h5.INDEX_CRT_ORDER
+    for i in range(api.h5a.get_num_attrs(owner)):
+        try:
+            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
+        except (KeyError, ValueError, RuntimeError, OSError):
+            if i or order == api.h5.INDEX_NAME:
+                raise
+            order = api.h5.INDEX_NAME
+            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
 
 
 def _text(name: bytes) -> str:
