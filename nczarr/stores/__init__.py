@@ -1,8 +1,20 @@
 """Stores: bytes under keys, wherever they are kept."""
 
 from nczarr.stores.base import Store, SubStore, check_key
+from nczarr.stores.counting import CountingStore
 from nczarr.stores.local import LocalStore
 from nczarr.stores.memory import MemoryStore
 from nczarr.stores.open import open_store
+from nczarr.stores.target import Target, parse_target
 
-__all__ = ["LocalStore", "MemoryStore", "Store", "SubStore", "check_key", "open_store"]
+__all__ = [
+    "CountingStore",
+    "LocalStore",
+    "MemoryStore",
+    "Store",
+    "SubStore",
+    "Target",
+    "check_key",
+    "open_store",
+    "parse_target",
+]

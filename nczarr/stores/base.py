@@ -168,6 +168,11 @@ class Store(ABC):
         """Return many parts, of one or several keys, fetched in one concurrent batch."""
         return [self.get_range(key, start, length) for key, start, length in requests]
 
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes of a value, None if the key is missing."""
+        value = self.get(key)
+        return None if value is None else len(value)
+
     def exists(self, key: str) -> bool:
         """Return whether `key` has a value."""
         return self.get_range(key, 0, 0) is not None
@@ -310,6 +315,9 @@ class SubStore(Store):
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
         return self._store.get_ranges([(self._key(key), start, length) for key, start, length in requests])
+
+    def size(self, key: str) -> int | None:
+        return self._store.size(self._key(key))
 
     def exists(self, key: str) -> bool:
         return self._store.exists(self._key(key))

@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -55,7 +54,8 @@ class LocalStore(Store):
         ``"r"``: read; ``"r+"``: read and write; both need an existing directory. ``"w"``: read and write, and
         the directory is created when the first key is set. Nothing is deleted in any mode.
     case_sensitive : bool, optional
-        Whether the file system tells ``T`` from ``t``; found out by a trial before the first write if not given.
+        Whether the file system tells ``T`` from ``t``; found out at the first write if not given. Where it does
+        not, setting a key that differs from another only in case is an error.
 
     Raises
     ------
@@ -79,21 +79,12 @@ class LocalStore(Store):
         self.root = Path(os.path.abspath(os.fspath(root)))
         self.url = os.fspath(root)
         self.writable = mode != "r"
-        self._base = os.path.join(str(self.root), "")
+        self._base = self.root.as_posix().rstrip("/") + "/"
         self._case_sensitive = case_sensitive
-        self._case_lock = threading.Lock()
+        self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "no such directory"
             raise DatasetNotFoundError(found, path=self.url)
-
-    def __getstate__(self) -> dict[str, object]:
-        state = dict(self.__dict__)
-        del state["_case_lock"]
-        return state
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._case_lock = threading.Lock()
 
     # --- names
 
@@ -142,13 +133,17 @@ class LocalStore(Store):
         finally:
             os.close(descriptor)
 
-    def exists(self, key: str) -> bool:
+    def size(self, key: str) -> int | None:
         try:
-            return not stat.S_ISDIR(os.stat(self.file_path(key)).st_mode)
+            status = os.stat(self.file_path(key))
         except OSError as error:
             if error.errno in _MISSING:
-                return False
+                return None
             self._fail("read", key, error)
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size
+
+    def exists(self, key: str) -> bool:
+        return self.size(key) is not None
 
     # --- writing
 
@@ -156,7 +151,7 @@ class LocalStore(Store):
         self.check_writable(key)
         path = self.file_path(key)
         try:
-            folder = path[: path.rindex(os.sep if os.sep == "/" else "/")]
+            folder = path.rpartition("/")[0]
             temporary = f"{folder}/{_TEMP_START}{os.getpid():x}-{next(_numbers):x}{_TEMP_END}"
             descriptor = self._create(folder, temporary)
             try:
@@ -164,6 +159,12 @@ class LocalStore(Store):
                     _write(descriptor, as_view(data))
                 finally:
                     os.close(descriptor)
+                if self._case_sensitive is None:
+                    self._case_sensitive = not os.path.lexists(
+                        f"{folder}/{temporary[len(folder) + 1 :].upper()}"
+                    )
+                if not self._case_sensitive:
+                    self._check_case(key)
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
@@ -180,9 +181,31 @@ class LocalStore(Store):
                 os.makedirs(folder, exist_ok=True)
         return os.open(path, _CREATE, 0o666)
 
+    def _check_case(self, key: str) -> None:
+        """Refuse a key that the file system would take for another one of different case."""
+        folder = ""
+        for name in key.split("/"):
+            path = folder + name
+            if name.lower() != name.upper() and path not in self._exact:
+                try:
+                    names = os.listdir(self._base + folder)
+                except FileNotFoundError:
+                    return
+                if name not in names:
+                    clash = next((other for other in names if other.casefold() == name.casefold()), None)
+                    if clash is not None:
+                        raise StoreError(
+                            "the file system does not tell upper from lower case",
+                            path=self.place(key),
+                            hint=f"{folder}{clash} exists",
+                        )
+                self._exact.add(path)
+            folder = f"{path}/"
+
     def delete(self, key: str) -> None:
         self.check_writable(key)
         path = self.file_path(key)
+        self._exact.clear()
         try:
             os.unlink(path)
         except OSError as error:
@@ -205,6 +228,7 @@ class LocalStore(Store):
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
         folder = self._base + prefix
+        self._exact.clear()
         try:
             if os.path.islink(folder.rstrip("/")) and prefix:
                 os.unlink(folder)

@@ -3,26 +3,208 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from nczarr.errors import ReadOnlyError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
+from nczarr.stores.target import Target, parse_target
 
 __all__ = ["open_store"]
 
 Mode = Literal["r", "r+", "w"]
 
+_ZIP_MAGIC = (b"PK\3\4", b"PK\5\6")  # with and without members
+# What else a file may be, by its first bytes.
+_KINDS = (
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 (netCDF-4) file"),
+    (b"CDF\1", "a netCDF-3 file"),
+    (b"CDF\2", "a netCDF-3 file"),
+    (b"CDF\5", "a netCDF-3 file"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"GRIB", "a GRIB file"),
+    (b"{", "a text file, perhaps JSON"),
+)
+# Protocols that fsspec only reads.
+_READ_ONLY = frozenset(
+    {"reference", "zip", "tar", "libarchive", "github", "git", "data", "blockcache", "filecache"}
+)
+# Words of a fragment and what S3 clients call them.
+_S3_SETTINGS = {"aws.profile": "profile", "aws.region": "region_name", "endpoint_url": "endpoint_url"}
+
 
 def open_store(target: Any, mode: Mode = "r", storage_options: dict[str, Any] | None = None) -> Store:
-    """Open the store that a path, URL or object stands for."""
+    """Open the store that a path, URL or object stands for.
+
+    Parameters
+    ----------
+    target : path, str or object
+        * a path, or a ``file://`` URL: a directory, or a zip file (known by its first bytes, or by the name ending
+          in ``.zip`` when it is to be made);
+        * ``http://`` and ``https://``; ``s3://`` (through obstore, else s3fs); any other URL that fsspec knows,
+          chained ones too (``simplecache::https://…``); a URL that ends in ``.zip`` is a zip file behind it;
+        * each with netcdf-c's fragment, such as ``#mode=nczarr,zip``;
+        * a mapping from keys to bytes, an fsspec ``FSMap``, a zarr-python 3 store, an obstore store, a
+          :class:`Store`.
+    mode : {"r", "r+", "w"}
+        ``"r"``: read. ``"r+"``: read and write what exists. ``"w"``: read and write, and make the directory or zip
+        file if there is none. Nothing is ever deleted by opening.
+    storage_options : dict, optional
+        Options of the file system behind a URL.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no such local directory or zip file. (Whether a remote store holds anything is found out when it is
+        read.)
+    ReadOnlyError
+        Writing is asked for, and the target can only be read.
+    StoreError
+        The target cannot be opened.
+
+    Examples
+    --------
+    >>> store = open_store({"zarr.json": b"{}"})
+    >>> store.get("zarr.json")
+    b'{}'
+    """
     if mode not in ("r", "r+", "w"):
         raise StoreError(f"mode must be 'r', 'r+' or 'w', not {mode!r}")
-    if isinstance(target, Store):
-        if mode != "r" and not target.writable:
-            raise ReadOnlyError("the store is open for reading only", path=target.url)
-        return target
     if isinstance(target, (str, os.PathLike)):
-        return LocalStore(Path(target), mode)
+        return _open_target(parse_target(target), mode, dict(storage_options or {}))
+    store = _open_object(target, mode)
+    if mode != "r" and not store.writable:
+        raise ReadOnlyError("the store is for reading only", path=store.url)
+    return store
+
+
+def _open_object(target: Any, mode: Mode) -> Store:
+    writable = mode != "r"
+    if isinstance(target, Store):
+        return target
+    if type(target).__module__.partition(".")[0] == "obstore":
+        from nczarr.stores.obstore_store import ObstoreStore
+
+        return ObstoreStore(target, writable=writable)
+    from nczarr.stores.zarr_store import ZarrStore, is_zarr_store
+
+    if is_zarr_store(target):
+        return ZarrStore(target, writable=writable)
+    if type(target).__name__ == "FSMap" and hasattr(target, "fs"):
+        return _fsspec(target.fs, str(target.root), None, writable)
+    if isinstance(target, Mapping):
+        from nczarr.stores.mutable_mapping import MappingStore
+
+        return MappingStore(target, writable=None if writable else False)
     raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")
+
+
+def _open_target(target: Target, mode: Mode, options: dict[str, Any]) -> Store:
+    if target.protocol == "file":
+        return _open_local(target, mode)
+    if not _is_zip(target):
+        return _open_remote(target.location, target, mode, options)
+    if mode != "r":
+        raise ReadOnlyError("a zip file behind a URL is for reading only", path=target.location)
+    from nczarr.stores.zip import ZipStore
+
+    address, mark, query = target.location.partition("?")
+    folder, _, name = address.rstrip("/").rpartition("/")
+    return ZipStore((_open_remote(folder + mark + query, target, mode, options), name))
+
+
+def _is_zip(target: Target) -> bool:
+    return "zip" in target.modes or target.location.partition("?")[0].rstrip("/").lower().endswith(".zip")
+
+
+# --- local
+
+
+def _open_local(target: Target, mode: Mode) -> Store:
+    from nczarr.stores.zip import ZipStore
+
+    path = target.location
+    if not path or "\0" in path:
+        raise StoreError(f"{path!r} is not a path")
+    if os.path.isdir(path):
+        if "zip" in target.modes:
+            raise StoreError("a directory, not a zip file", path=path)
+        return LocalStore(path, mode)
+    if not os.path.lexists(path):
+        return ZipStore(path, mode) if mode == "w" and _is_zip(target) else LocalStore(path, mode)
+    try:
+        with open(path, "rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise StoreError(f"cannot read: {error.strerror}", path=path) from error
+    if start.startswith(_ZIP_MAGIC):
+        return ZipStore(path, mode)
+    kind = next((kind for magic, kind in _KINDS if start.startswith(magic)), "a file")
+    raise DatasetNotFoundError(f"this is {kind}, not a Zarr directory or zip file", path=path)
+
+
+# --- remote
+
+
+def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) -> Store:
+    writable = mode != "r"
+    if target.protocol in ("http", "https"):
+        if writable:
+            raise ReadOnlyError("a web server is for reading only", path=url)
+        from nczarr.stores.http import HTTPStore
+
+        return HTTPStore(url, _file_system(url, options)[0])
+    if target.protocol in ("s3", "s3a"):
+        from nczarr.stores.s3 import open_s3
+
+        for word, name in _S3_SETTINGS.items():
+            if word in target.fragment:
+                options.setdefault(name, target.fragment[word])
+        store = open_s3(url, writable=writable, storage_options=options)
+        if store is not None:
+            return store
+        options.pop("backend", None)
+        if "region_name" in options:
+            options["client_kwargs"] = {
+                "region_name": options.pop("region_name"),
+                **(options.get("client_kwargs") or {}),
+            }
+    if writable and target.protocol in _READ_ONLY:
+        raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
+    return _fsspec(*_file_system(url, options), url, writable)
+
+
+def _fsspec(fs: Any, root: str, url: str | None, writable: bool) -> Store:
+    from fsspec.implementations.http import HTTPFileSystem
+
+    from nczarr.stores.fsspec_store import FsspecStore
+    from nczarr.stores.http import HTTPStore
+
+    if isinstance(fs, HTTPFileSystem):
+        return HTTPStore(root, fs)
+    return FsspecStore(fs, root, url=url, writable=writable)
+
+
+def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, root = url_to_fs(url, **options)
+    except ImportError as error:
+        raise NCZarrError(f"cannot open: {error}", path=url, hint=_extra(url)) from error
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(f"cannot open: {error}", path=url) from error
+    except Exception as error:
+        raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error
+    return fs, root
+
+
+def _extra(url: str) -> str | None:
+    if "s3://" in url:
+        return "pip install nczarr[s3]"
+    return "pip install aiohttp" if "http" in url else None

@@ -1,0 +1,199 @@
+"""What stores behind an asynchronous client have in common: every batch is one concurrent call."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from nczarr.errors import NCZarrError, StoreError
+from nczarr.stores.base import Buffer, Request, Store, Values, as_view, check_key, check_prefix
+
+__all__ = ["ConcurrentStore", "run"]
+
+# Values that `set_many` holds at once.
+_BATCH_ITEMS = 256
+_BATCH_BYTES = 64 << 20
+
+
+def run(function: Callable[..., Awaitable[Any]], *arguments: Any, loop: Any = None) -> Any:
+    """Run a coroutine function to its end in fsspec's event-loop thread; usable from any other thread."""
+    from fsspec.asyn import get_loop, sync
+
+    return sync(loop or get_loop(), function, *arguments)
+
+
+class ConcurrentStore(Store):
+    """A store whose client is asynchronous.
+
+    Subclasses say how one value is fetched, put and removed, and which errors mean "there is no such key".
+    """
+
+    concurrency = 64
+    """Requests in flight for one call."""
+
+    @abstractmethod
+    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        """Fetch one value or part of it; start 0 and length None is the whole value."""
+
+    async def _size(self, key: str) -> int | None:
+        """Return the size of one value."""
+        value = await self._fetch(key, 0, None)
+        return None if value is None else len(value)
+
+    @abstractmethod
+    async def _put(self, key: str, data: memoryview) -> None:
+        """Put one value."""
+
+    @abstractmethod
+    async def _remove(self, key: str) -> None:
+        """Remove one value."""
+
+    def _is_missing(self, error: BaseException) -> bool:
+        """Whether an error of the client says that the key has no value."""
+        return isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+
+    def _is_beyond(self, error: BaseException) -> bool:
+        """Whether an error of the client says that a range begins beyond the end of the value."""
+        text = str(error)
+        return "InvalidRange" in text or "416" in text or "not satisfiable" in text.lower()
+
+    def _loop(self) -> Any:
+        """Return the event loop that the client lives in; None: fsspec's."""
+        return None
+
+    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        return run(function, *arguments, loop=self._loop())
+
+    def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
+        reason = " ".join(str(error).split())[:500]
+        hint = "obtain access, or give credentials" if _is_forbidden(error, reason) else None
+        raise StoreError(
+            f"cannot {what}: {type(error).__name__}: {reason}", path=self.place(key), hint=hint
+        ) from error
+
+    # --- one request, with its errors explained
+
+    async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        try:
+            return await self._fetch(key, start, length)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            if self._is_missing(error):
+                return None
+            if (start or length is not None) and self._is_beyond(error):
+                return b""
+            self._fail("read", key, error)
+
+    async def _safe_size(self, key: str) -> int | None:
+        try:
+            return await self._size(key)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            if self._is_missing(error):
+                return None
+            self._fail("read", key, error)
+
+    async def _safe_put(self, key: str, data: Buffer) -> None:
+        try:
+            await self._put(key, as_view(data))
+        except NCZarrError:
+            raise
+        except Exception as error:
+            self._fail("write", key, error)
+
+    async def _safe_remove(self, key: str) -> None:
+        try:
+            await self._remove(key)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            if not self._is_missing(error):
+                self._fail("delete", key, error)
+
+    # --- batches
+
+    async def _all(
+        self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]
+    ) -> Values:
+        import asyncio
+
+        results: list[Any] = [None] * len(requests)
+        errors: list[Exception] = []
+        pending = iter(enumerate(requests))
+
+        async def work() -> None:
+            for index, request in pending:
+                if errors:
+                    return
+                try:
+                    results[index] = await function(*request)
+                except Exception as error:
+                    errors.append(error)
+
+        await asyncio.gather(*(work() for _ in range(min(self.concurrency, len(requests)))))
+        if errors:
+            raise errors[0]
+        return results
+
+    def _batch(self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]) -> Values:
+        if not requests:
+            return []
+        return self._run(self._all, function, requests)
+
+    def get(self, key: str) -> bytes | None:
+        return self._run(self._safe_fetch, check_key(key), 0, None)
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        return self._batch(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        return self.get_ranges([(key, start, length)])[0]
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        # A part of no bytes is no legal HTTP range: ask for one byte, return none of them.
+        asked = [(check_key(key), start, 1 if length == 0 else length) for key, start, length in requests]
+        values = self._batch(self._safe_fetch, asked)
+        return [
+            value[:length] if value is not None and length is not None else value
+            for value, (_, _, length) in zip(values, requests, strict=True)
+        ]
+
+    def size(self, key: str) -> int | None:
+        return self._run(self._safe_size, check_key(key))
+
+    def exists(self, key: str) -> bool:
+        return self.size(key) is not None
+
+    def set(self, key: str, data: Buffer) -> None:
+        self.check_writable(key)
+        self._run(self._safe_put, check_key(key), data)
+
+    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
+        batch: list[tuple[str, Buffer]] = []
+        size = 0
+        for key, data in items:
+            self.check_writable(key)
+            batch.append((check_key(key), data))
+            size += memoryview(data).nbytes
+            if len(batch) >= _BATCH_ITEMS or size >= _BATCH_BYTES:
+                self._batch(self._safe_put, batch)
+                batch, size = [], 0
+        self._batch(self._safe_put, batch)
+
+    def delete(self, key: str) -> None:
+        self.check_writable(key)
+        self._run(self._safe_remove, check_key(key))
+
+    def delete_prefix(self, prefix: str) -> None:
+        self.check_writable(prefix)
+        keys = list(self.list(check_prefix(prefix)))
+        self._batch(self._safe_remove, [(key,) for key in keys])
+
+
+def _is_forbidden(error: BaseException, reason: str) -> bool:
+    return (
+        isinstance(error, PermissionError) or "403" in reason or "Forbidden" in reason or "Denied" in reason
+    )

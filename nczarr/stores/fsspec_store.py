@@ -1,0 +1,205 @@
+"""A store below any fsspec path: s3, gs, sftp, reference://, simplecache::…, an FSMap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nczarr.errors import NCZarrError, StoreError
+from nczarr.stores.base import Names, Request, Values, check_key, check_prefix, clip
+from nczarr.stores.concurrent import ConcurrentStore
+
+__all__ = ["FsspecStore"]
+
+
+class FsspecStore(ConcurrentStore):
+    """The files below a path of an fsspec file system.
+
+    Batches on an asynchronous file system (s3fs, gcsfs, adlfs, …) are concurrent; other file systems are asked
+    in their own way (``cat_ranges``), which for ``reference://`` joins neighbouring pieces.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    root : str
+        A path of the file system, without protocol.
+    url : str, optional
+        For messages.
+    writable : bool
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> store = FsspecStore(fsspec.filesystem("memory"), "/example-store", writable=True)
+    >>> store.set("v/c/0", b"abcdef")
+    >>> store.get_many(["v/c/0", "v/c/1"]), store.list_dir("v")
+    ([b'abcdef', None], ([], ['c']))
+    >>> store.delete_prefix("")
+    """
+
+    def __init__(self, fs: Any, root: str, *, url: str | None = None, writable: bool = False) -> None:
+        from fsspec.asyn import AsyncFileSystem
+        from fsspec.implementations.reference import ReferenceFileSystem
+
+        self.fs = fs
+        self._root = root.rstrip("/") + "/" if root.strip("/") else root
+        self.url = url or str(fs.unstrip_protocol(root))
+        self.writable = writable
+        self._reference = isinstance(fs, ReferenceFileSystem)
+        self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
+        if self._async and fs.asynchronous:
+            raise StoreError(
+                "the file system belongs to a running event loop", path=self.url, hint="asynchronous=False"
+            )
+
+    def _path(self, key: str) -> str:
+        return self._root + key
+
+    def _loop(self) -> Any:
+        return self.fs.loop if self._async else None
+
+    def _is_missing(self, error: BaseException) -> bool:
+        return super()._is_missing(error) or (self._reference and isinstance(error, KeyError))
+
+    # --- one value, asynchronous file systems
+
+    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        path = self._path(key)
+        if start == 0 and length is None:
+            return await self.fs._cat_file(path)
+        end = start + length if start >= 0 and length is not None else None
+        try:
+            return await self.fs._cat_file(path, start=start, end=end)
+        except NotImplementedError:
+            # Some file systems know only ranges with both ends.
+            value = await self.fs._cat_file(path)
+            first, last = clip(len(value), start, length)
+            return value[first:last]
+
+    async def _size(self, key: str) -> int | None:
+        path = self._path(key)
+        # A listing that the file system remembers may be older than the file.
+        self.fs.invalidate_cache(path)
+        info = await self.fs._info(path) if self._async else self.fs.info(path)
+        return None if info["type"] == "directory" else int(info["size"])
+
+    async def _put(self, key: str, data: memoryview) -> None:
+        value = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)
+        if self._async:
+            await self.fs._pipe_file(self._path(key), value)
+        else:
+            self._put_now(key, value)
+
+    async def _remove(self, key: str) -> None:
+        if self._async:
+            await self.fs._rm_file(self._path(key))
+        else:
+            self.fs.rm_file(self._path(key))
+
+    def _put_now(self, key: str, value: bytes) -> None:
+        path = self._path(key)
+        try:
+            self.fs.pipe_file(path, value)
+        except FileNotFoundError:
+            # File systems with real directories.
+            self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self.fs.pipe_file(path, value)
+
+    # --- other file systems
+
+    def get(self, key: str) -> bytes | None:
+        return super().get(key) if self._async else self.get_ranges([(key, 0, None)])[0]
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        return super().get_many(keys) if self._async else self.get_ranges([(key, 0, None) for key in keys])
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        if self._async:
+            return super().get_ranges(requests)
+        if not requests:
+            return []
+        # Not every file system counts from the end: such parts are cut from the whole value here.
+        paths: list[str] = []
+        starts: list[int | None] = []
+        ends: list[int | None] = []
+        for key, start, length in requests:
+            paths.append(self._path(check_key(key)))
+            whole = start < 0 or length == 0
+            starts.append(None if whole or (start == 0 and length is None) else start)
+            ends.append(None if whole or length is None else start + length)
+        if self._reference and any(isinstance(end, int) for end in ends):
+            found = [self._cat_one(*item) for item in zip(paths, starts, ends, strict=True)]
+        elif self._reference:
+            found = self._cat_references(paths)
+        else:
+            try:
+                found = self.fs.cat_ranges(paths, starts, ends, on_error="return")
+            except Exception:
+                # Caching file systems fetch all files first, and stumble over the first that is missing.
+                found = [self._cat_one(*item) for item in zip(paths, starts, ends, strict=True)]
+        return [self._checked(value, *request) for value, request in zip(found, requests, strict=True)]
+
+    def _cat_one(self, path: str, start: int | None, end: int | None) -> Any:
+        try:
+            return self.fs.cat_file(path, start, end)
+        except Exception as error:
+            return error
+
+    def _cat_references(self, paths: list[str]) -> list[Any]:
+        try:
+            found = self.fs.cat(paths, on_error="return")
+        except Exception:
+            return [self._cat_one(path, None, None) for path in paths]
+        if isinstance(found, bytes):
+            return [found]
+        return [found.get(path, FileNotFoundError(path)) for path in paths]
+
+    def _checked(self, value: Any, key: str, start: int, length: int | None) -> bytes | None:
+        if isinstance(value, NCZarrError):
+            raise value
+        if isinstance(value, BaseException):
+            if self._is_missing(value):
+                return None
+            if (start or length is not None) and self._is_beyond(value):
+                return b""
+            self._fail("read", key, value)
+        if start < 0 or length == 0:
+            first, last = clip(len(value), start, length)
+            return bytes(value[first:last])
+        return bytes(value)
+
+    # --- listing
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        below = self._path(f"{prefix}/" if prefix else "")
+        skip = len(self._root)
+        for path in sorted(self._listing(prefix, lambda: self.fs.find(below.rstrip("/") or below))):
+            if path.startswith(below) and not path.endswith("/"):
+                yield path[skip:]
+
+    def list_dir(self, prefix: str = "") -> Names:
+        prefix = check_prefix(prefix)
+        below = self._path(f"{prefix}/" if prefix else "")
+        names: set[str] = set()
+        prefixes: set[str] = set()
+        for entry in self._listing(prefix, lambda: self.fs.ls(below.rstrip("/") or below, detail=True)):
+            name = entry["name"]
+            # A listing of a file is the file itself; folder markers have no name left.
+            if name.startswith(below) and name.rstrip("/") != below.rstrip("/"):
+                name = name[len(below) :]
+                if entry["type"] == "directory" or name.endswith("/"):
+                    prefixes.add(name.rstrip("/"))
+                else:
+                    names.add(name)
+        return sorted(names), sorted(prefixes)
+
+    def _listing(self, prefix: str, ask: Any) -> Any:
+        try:
+            # Another writer may have been here since the file system last looked.
+            self.fs.invalidate_cache(self._path(prefix).rstrip("/"))
+            return ask()
+        except Exception as error:
+            if not self._is_missing(error):
+                self._fail("list", prefix, error)
+            return []

@@ -1,0 +1,157 @@
+"""A store behind a plain web server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
+from nczarr.stores.base import Names, check_prefix, clip
+from nczarr.stores.concurrent import ConcurrentStore
+
+__all__ = ["HTTPStore"]
+
+_TRIES = 4
+_PASSING = frozenset({429, 500, 502, 503, 504})
+
+
+class HTTPStore(ConcurrentStore):
+    """Keys below an ``http://`` or ``https://`` URL, for reading.
+
+    Each key is one GET request, percent-encoded as it must be; parts are asked for with ``Range``, and cut out
+    here if the server sends everything. Status 404 and 410 mean "missing"; every other refusal is an error.
+    Requests that fail for a passing reason (429, 500, 502, 503, 504, a dropped connection) are tried four times.
+    A query in the URL (a signature, say) goes with every request.
+
+    The store can be listed if the server answers the URL of a folder with an index page, as nginx's and Apache's
+    automatic indices do; whether it does is found out when it is first asked.
+
+    Parameters
+    ----------
+    url : str
+    fs : fsspec.implementations.http.HTTPFileSystem
+        Gives session, headers and credentials.
+    """
+
+    writable = False
+
+    def __init__(self, url: str, fs: Any) -> None:
+        self.fs = fs
+        self.url = url
+        parts = urlsplit(url)
+        self._base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/"
+        self._query = f"?{parts.query}" if parts.query else ""
+        self._listable: bool | None = None
+
+    @property
+    def listable(self) -> bool:  # type: ignore[override]
+        if self._listable is None:
+            names, prefixes = self._index("")
+            self._listable = bool(names or prefixes)
+        return self._listable
+
+    def _loop(self) -> Any:
+        return self.fs.loop
+
+    def _url(self, key: str) -> str:
+        return f"{self._base}{quote(key, safe='/!$&()*+,:;=@~')}{self._query}"
+
+    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        import asyncio
+
+        import aiohttp
+
+        for attempt in range(_TRIES):
+            last = attempt == _TRIES - 1
+            try:
+                return (await self._request(key, start, length, last))[0]
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _Passing):
+                if last:
+                    raise
+            await asyncio.sleep(0.1 * 4**attempt)
+        return None
+
+    async def _size(self, key: str) -> int | None:
+        # Answers to HEAD are often wrong or refused; that to a part names the whole length.
+        return (await self._request(key, 0, 1, True))[1]
+
+    async def _request(
+        self, key: str, start: int, length: int | None, last: bool
+    ) -> tuple[bytes | None, int | None]:
+        """Return the value or part, and the size of the whole value."""
+        from yarl import URL
+
+        options = dict(self.fs.kwargs)
+        part = start != 0 or length is not None
+        if part:
+            end = "" if length is None or start < 0 else str(start + length - 1)
+            span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
+            options["headers"] = {**options.get("headers", {}), "Range": span, "Accept-Encoding": "identity"}
+        session = await self.fs.set_session()
+        async with session.get(URL(self._url(key), encoded=True), **options) as answer:
+            if answer.status in (404, 410):
+                return None, None
+            if answer.status == 416:
+                return b"", 0
+            if answer.status in _PASSING and not last:
+                raise _Passing
+            if answer.status >= 400:
+                hint = "the server wants credentials" if answer.status in (401, 403) else None
+                reason = f"cannot read: the server answers {answer.status} {answer.reason}"
+                raise StoreError(reason, path=self.place(key), hint=hint)
+            value = await answer.read()
+            size = len(value)
+            if answer.status == 206:
+                total = answer.headers.get("Content-Range", "").rpartition("/")[2]
+                size = int(total) if total.isdigit() else size
+            elif part:
+                begin, stop = clip(size, start, length)
+                value = value[begin:stop]
+            return value, size
+
+    async def _put(self, key: str, data: memoryview) -> None:
+        raise ReadOnlyError("a web server is for reading only", path=self.place(key))
+
+    async def _remove(self, key: str) -> None:
+        raise ReadOnlyError("a web server is for reading only", path=self.place(key))
+
+    # --- listing, from index pages
+
+    def _index(self, prefix: str) -> tuple[set[str], set[str]]:
+        folder = f"{self._base}{quote(prefix, safe='/')}/" if prefix else self._base
+        try:
+            entries = self.fs.ls(folder, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return set(), set()
+        except NCZarrError:
+            raise
+        except Exception as error:
+            self._fail("list", prefix, error)
+        names: set[str] = set()
+        prefixes: set[str] = set()
+        for url in entries:
+            rest = url[len(folder) :] if url.startswith(folder) else ""
+            name, slash, below = rest.partition("/")
+            if name and not below and not name.startswith(("?", "#")) and name != "..":
+                (prefixes if slash else names).add(unquote(name))
+        return names, prefixes
+
+    def list_dir(self, prefix: str = "") -> Names:
+        names, prefixes = self._index(check_prefix(prefix))
+        return sorted(names), sorted(prefixes)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        pending = [check_prefix(prefix)]
+        while pending:
+            folder = pending.pop()
+            start = f"{folder}/" if folder else ""
+            names, prefixes = self.list_dir(folder)
+            yield from (start + name for name in names)
+            pending.extend(start + name for name in reversed(prefixes))
+
+
+class _Passing(Exception):
+    """The server refuses for a reason that may pass."""

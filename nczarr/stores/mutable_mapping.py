@@ -1,0 +1,82 @@
+"""A store over any mapping from keys to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, NoReturn
+
+from nczarr.errors import StoreError
+from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
+
+__all__ = ["MappingStore"]
+
+
+class MappingStore(Store):
+    """A mapping from keys to bytes: a dict, an lmdb or redis wrapper, a version 2 store of another library.
+
+    Parameters
+    ----------
+    mapping : Mapping[str, bytes]
+    writable : bool, optional
+        By default, whether the mapping is a mutable one.
+    url : str, optional
+        For messages.
+
+    Examples
+    --------
+    >>> data = {}
+    >>> MappingStore(data).set("zarr.json", b"{}")
+    >>> data
+    {'zarr.json': b'{}'}
+    """
+
+    def __init__(
+        self, mapping: Mapping[str, Any], *, writable: bool | None = None, url: str | None = None
+    ) -> None:
+        self.mapping = mapping
+        self.url = url or type(mapping).__name__
+        self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
+
+    def _fail(self, what: str, key: str, error: Exception) -> NoReturn:
+        raise StoreError(f"cannot {what}: {type(error).__name__}: {error}", path=self.place(key)) from error
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            return bytes(as_view(self.mapping[check_key(key)]))
+        except KeyError:
+            return None
+        except StoreError:
+            raise
+        except Exception as error:
+            self._fail("read", key, error)
+
+    def exists(self, key: str) -> bool:
+        return check_key(key) in self.mapping
+
+    def set(self, key: str, data: Buffer) -> None:
+        self.check_writable(key)
+        check_key(key)
+        try:
+            self.mapping[key] = bytes(as_view(data))  # type: ignore[index]
+        except Exception as error:
+            self._fail("write", key, error)
+
+    def delete(self, key: str) -> None:
+        self.check_writable(key)
+        try:
+            del self.mapping[check_key(key)]  # type: ignore[attr-defined]
+        except KeyError:
+            return
+        except StoreError:
+            raise
+        except Exception as error:
+            self._fail("delete", key, error)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        start = f"{prefix}/" if prefix else ""
+        try:
+            keys = list(self.mapping)
+        except Exception as error:
+            self._fail("list", prefix, error)
+        return iter(sorted(key for key in keys if isinstance(key, str) and key.startswith(start)))

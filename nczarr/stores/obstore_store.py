@@ -1,0 +1,91 @@
+"""A store behind an obstore client: S3, Google Cloud Storage, Azure and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nczarr.stores.base import Names, check_prefix
+from nczarr.stores.concurrent import ConcurrentStore
+
+__all__ = ["ObstoreStore"]
+
+
+class ObstoreStore(ConcurrentStore):
+    """The keys below a prefix of an obstore object store.
+
+    Parameters
+    ----------
+    store : obstore.store.ObjectStore
+        The client.
+    prefix : str
+        Where the keys begin.
+    url : str, optional
+        For messages.
+    writable : bool
+
+    Examples
+    --------
+    >>> from obstore.store import MemoryStore
+    >>> store = ObstoreStore(MemoryStore(), "run42.zarr", writable=True)
+    >>> store.set("v/c/0", b"abcdef")
+    >>> store.get_many(["v/c/0", "v/c/1"]), store.get_range("v/c/0", -2)
+    ([b'abcdef', None], b'ef')
+    """
+
+    def __init__(
+        self, store: Any, prefix: str = "", *, url: str | None = None, writable: bool = False
+    ) -> None:
+        self._client = store
+        self._prefix = check_prefix(prefix) + "/" if prefix else ""
+        self.url = url or f"{type(store).__name__}/{prefix}"
+        self.writable = writable
+
+    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        path = self._prefix + key
+        if start >= 0 and length is not None:
+            return (await self._client.get_range_async(path, start=start, length=length)).to_bytes()
+        if start < 0:
+            options: Any = {"range": {"suffix": -start}}
+        else:
+            options = {"range": {"offset": start}} if start else None
+        answer = await self._client.get_async(path, options=options)
+        return (await answer.bytes_async()).to_bytes()
+
+    async def _size(self, key: str) -> int | None:
+        return int((await self._client.head_async(self._prefix + key))["size"])
+
+    async def _put(self, key: str, data: memoryview) -> None:
+        await self._client.put_async(self._prefix + key, data)
+
+    async def _remove(self, key: str) -> None:
+        await self._client.delete_async(self._prefix + key)
+
+    def _is_beyond(self, error: BaseException) -> bool:
+        return super()._is_beyond(error) or "StartTooLarge" in str(error)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        below = self._prefix + (f"{prefix}/" if prefix else "")
+        try:
+            for entries in self._client.list(below or None, chunk_size=1000):
+                for entry in entries:
+                    # obstore takes the prefix for a whole path; other clients may have left folder markers.
+                    if entry["path"].startswith(below) and not entry["path"].endswith("/"):
+                        yield entry["path"][len(self._prefix) :]
+        except Exception as error:
+            if not self._is_missing(error):
+                self._fail("list", prefix, error)
+
+    def list_dir(self, prefix: str = "") -> Names:
+        prefix = check_prefix(prefix)
+        below = self._prefix + (f"{prefix}/" if prefix else "")
+        skip = len(below)
+        try:
+            found = self._client.list_with_delimiter(below or None)
+        except Exception as error:
+            if self._is_missing(error):
+                return [], []
+            self._fail("list", prefix, error)
+        names = sorted(entry["path"][skip:] for entry in found["objects"] if entry["path"][skip:])
+        return names, sorted(path.rstrip("/")[skip:] for path in found["common_prefixes"])

@@ -1,0 +1,133 @@
+"""Reading targets: paths, URLs, and netcdf-c's URLs with a fragment."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["Target", "parse_target"]
+
+# One letter is a Windows drive, not a protocol.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
+_FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
+# Words that netcdf-c takes as modes when they stand alone.
+_MODES = frozenset(
+    {"bytes", "dap4", "file", "gs3", "nczarr", "noxarray", "s3", "xarray", "zarr", "zip", "consolidated"}
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path or URL says.
+
+    Parameters
+    ----------
+    location : str
+        The path or URL without fragment.
+    protocol : str
+        ``"file"`` for paths and ``file://``; ``"s3"``, ``"https"``, ``"simplecache"`` and so on.
+    fragment : dict of str to str
+        The settings of a netcdf-c fragment: ``#mode=nczarr,zip&aws.profile=x``.
+    """
+
+    location: str
+    protocol: str = "file"
+    fragment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """The words of the fragment's ``mode``.
+
+        Examples
+        --------
+        >>> sorted(parse_target("file:///data/run42.zip#mode=nczarr,zip").modes)
+        ['nczarr', 'zip']
+        """
+        return frozenset(
+            word.strip().lower() for word in self.fragment.get("mode", "").split(",") if word.strip()
+        )
+
+
+def parse_target(target: str | os.PathLike[str]) -> Target:
+    """Read a path or URL.
+
+    A fragment counts as one only in a URL, or after a path that does not exist with it, and only if it is of
+    netcdf-c's form and names a mode. Its settings are handed back; those that say where the data is are obeyed:
+    ``https://HOST/BUCKET/KEY#mode=s3`` becomes ``s3://BUCKET/KEY`` with the setting ``endpoint_url``.
+
+    Examples
+    --------
+    >>> parse_target("out.zarr")
+    Target(location='out.zarr', protocol='file', fragment={})
+    >>> parse_target("file:///data/out.zarr#mode=nczarr,file").location
+    '/data/out.zarr'
+    >>> parse_target("s3://bucket/out.zarr#mode=nczarr,s3&aws.profile=x").fragment
+    {'mode': 'nczarr,s3', 'aws.profile': 'x'}
+    """
+    text = os.fspath(target)
+    if not isinstance(target, str):
+        return Target(text)
+    scheme = _SCHEME.match(text)
+    fragment: dict[str, str] = {}
+    found = _FRAGMENT.search(text)
+    if found and (scheme or not os.path.exists(text)):
+        settings = _settings(found[1])
+        if "mode" in settings:
+            fragment = settings
+            text = text[: found.start()]
+    if scheme is None:
+        return Target(os.path.expanduser(text), "file", fragment)
+    protocol = scheme[0].lower()
+    if protocol == "file" and text[scheme.end() :].startswith("://"):
+        return Target(_file_path(text[scheme.end() + 3 :]), "file", fragment)
+    if protocol in ("http", "https"):
+        modes = Target("", "", fragment).modes
+        if "s3" in modes:
+            return _s3_target(text, fragment)
+        text = text.split("#")[0]
+    return Target(text, protocol, fragment)
+
+
+def _settings(text: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    alone: list[str] = []
+    for item in text.split("&"):
+        name, equals, value = item.partition("=")
+        if equals:
+            settings[name.lower()] = value
+        elif name.lower() in _MODES:
+            alone.append(name.lower())
+        else:
+            settings[name.lower()] = ""
+    if alone:
+        settings["mode"] = ",".join(filter(None, [settings.get("mode", ""), *alone]))
+    return settings
+
+
+def _file_path(rest: str) -> str:
+    path = rest.removeprefix("localhost") if rest.startswith("localhost/") else rest
+    if re.match(r"/[A-Za-z]:[/\\]", path):
+        path = path[1:]
+    # Writers of file URLs do not agree on percent-encoding: what is there decides.
+    decoded = unquote(path)
+    return decoded if os.path.exists(decoded) and not os.path.exists(path) else path
+
+
+def _s3_target(url: str, fragment: dict[str, str]) -> Target:
+    """Turn the two HTTP forms of an S3 address into ``s3://``: bucket in the path, or before the host."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    path = parts.path.lstrip("/")
+    settings = dict(fragment)
+    virtual = re.fullmatch(r"(.+)\.s3(?:[.-]([a-z0-9-]+))?\.amazonaws\.com", host)
+    by_path = re.fullmatch(r"s3(?:[.-]([a-z0-9-]+))?\.amazonaws\.com", host)
+    region = virtual[2] if virtual else by_path[1] if by_path else None
+    if region:
+        settings.setdefault("aws.region", region)
+    if virtual:
+        path = f"{virtual[1]}/{path}"
+    elif not by_path:
+        settings["endpoint_url"] = f"{parts.scheme}://{parts.netloc}"
+    return Target(f"s3://{path}", "s3", settings)

@@ -1,0 +1,124 @@
+"""A store over a zarr-python 3 store: Icechunk, obstore's ObjectStore, or any other of that interface."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from nczarr.errors import NCZarrError
+from nczarr.stores.base import Names, check_key, check_prefix
+from nczarr.stores.concurrent import ConcurrentStore
+
+__all__ = ["ZarrStore", "is_zarr_store"]
+
+
+def is_zarr_store(target: Any) -> bool:
+    """Return whether an object has the methods of a zarr-python 3 store."""
+    names = ("get", "set", "delete", "list_prefix", "list_dir", "supports_writes", "supports_listing")
+    return not isinstance(target, type) and all(hasattr(target, name) for name in names)
+
+
+class ZarrStore(ConcurrentStore):
+    """The keys of a zarr-python 3 store.
+
+    Parameters
+    ----------
+    store : zarr.abc.store.Store
+        Any object with that interface.
+    writable : bool, optional
+        By default, what the store says of itself.
+
+    Examples
+    --------
+    >>> from zarr.storage import MemoryStore
+    >>> store = ZarrStore(MemoryStore())
+    >>> store.set("v/c/0", b"abcdef")
+    >>> store.get_many(["v/c/0", "v/c/1"]), store.get_range("v/c/0", -2)
+    ([b'abcdef', None], b'ef')
+    """
+
+    def __init__(self, store: Any, *, writable: bool | None = None) -> None:
+        try:
+            import zarr.abc.store as requests
+            from zarr.core.buffer import default_buffer_prototype
+            from zarr.core.sync import sync
+        except ImportError as error:
+            raise NCZarrError(
+                "zarr-python 3 is needed to use its stores", hint="pip install nczarr[xarray]"
+            ) from error
+        self.store = store
+        self.url = str(store)
+        self.writable = (
+            store.supports_writes and not getattr(store, "read_only", False)
+        ) and writable is not False
+        self.listable = bool(store.supports_listing)
+        self._requests = requests
+        self._prototype = default_buffer_prototype()
+        # Clients may be bound to zarr-python's event loop, if zarr-python has used them before.
+        self._sync = sync
+
+    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        return self._sync(function(*arguments))
+
+    def _is_missing(self, error: BaseException) -> bool:
+        return super()._is_missing(error) or isinstance(error, KeyError)
+
+    async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        part: Any = None
+        if start < 0:
+            part = self._requests.SuffixByteRequest(-start)
+        elif length is not None:
+            part = self._requests.RangeByteRequest(start, start + length)
+        elif start:
+            part = self._requests.OffsetByteRequest(start)
+        value = await self.store.get(key, self._prototype, part)
+        return None if value is None else value.to_bytes()
+
+    async def _size(self, key: str) -> int | None:
+        return int(await self.store.getsize(key))
+
+    async def _put(self, key: str, data: memoryview) -> None:
+        await self.store.set(key, self._prototype.buffer.from_bytes(bytes(data)))
+
+    async def _remove(self, key: str) -> None:
+        await self.store.delete(key)
+
+    async def _collect(self, keys: Any) -> Any:
+        return [key async for key in keys]
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        below = f"{prefix}/" if prefix else ""
+        try:
+            keys = self._run(self._collect, self.store.list_prefix(below))
+        except Exception as error:
+            if not self._is_missing(error):
+                self._fail("list", prefix, error)
+            keys = []
+        return iter(sorted(key for key in keys if key.startswith(below)))
+
+    def list_dir(self, prefix: str = "") -> Names:
+        prefix = check_prefix(prefix)
+        try:
+            found = self._run(self._collect, self.store.list_dir(prefix))
+        except Exception as error:
+            if self._is_missing(error):
+                return [], []
+            self._fail("list", prefix, error)
+        # The interface does not tell keys from prefixes: ask, in one batch.
+        entries = sorted({name.rstrip("/") for name in found} - {""})
+        below = f"{prefix}/" if prefix else ""
+        is_key = self._batch(self._exists, [(below + name,) for name in entries])
+        keys = [name for name, yes in zip(entries, is_key, strict=True) if yes]
+        return keys, [name for name, yes in zip(entries, is_key, strict=True) if not yes]
+
+    async def _exists(self, key: str) -> Any:
+        try:
+            return await self.store.exists(key)
+        except Exception as error:
+            if self._is_missing(error):
+                return False
+            self._fail("read", key, error)
+
+    def exists(self, key: str) -> bool:
+        return bool(self._run(self._exists, check_key(key)))
