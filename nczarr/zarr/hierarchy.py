@@ -168,7 +168,24 @@ class Hierarchy:
     def _open(self, path: str, metadata: ArrayMetadata) -> Array:
         from nczarr.zarr.array import Array
 
-        return Array(self.store, self._layout.chunk_prefix(path), metadata, path=path, save=self._saver(path))
+        save = self._saver(path) if self._writable else None
+        array = Array(self.store, self._layout.chunk_prefix(path), metadata, path=path, save=save)
+        if metadata.extensions:
+            from nczarr.zarr.extended import extend
+
+            return extend(array)
+        return array
+
+    def override(self, path: str, metadata: Metadata) -> None:
+        """Use other metadata for a node that exists, without writing them.
+
+        For documents that say one thing and mean another, such as those of old versions of netcdf-c.
+        """
+        with self._lock:
+            if path not in self._nodes:
+                raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
+            self._nodes._parsed[path] = metadata
+            self._arrays.pop(path, None)
 
     def _saver(self, path: str) -> Callable[[ArrayMetadata], None]:
         return lambda metadata: self._save(path, metadata)
