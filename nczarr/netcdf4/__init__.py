@@ -1,1 +1,78 @@
+"""netCDF4-python's interface on Zarr: the same classes, functions and constants.
 
+Programs written for ``netCDF4`` run with ``import nczarr as netCDF4`` on what :mod:`nczarr` stores. Where
+behaviour is netCDF4-python's own, errors are NCZarrErrors and the builtin exceptions of that library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nczarr.netcdf4.char_arrays import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.constants import (
+    default_encoding,
+    default_fillvals,
+    is_native_big,
+    is_native_little,
+    unicode_error,
+)
+from nczarr.netcdf4.dataset import Dataset
+from nczarr.netcdf4.dimension import Dimension
+from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
+from nczarr.netcdf4.features import *  # noqa: F403
+from nczarr.netcdf4.features import __all__ as _features
+from nczarr.netcdf4.group import Group
+from nczarr.netcdf4.multi_file import MFDataset, MFTime
+from nczarr.netcdf4.settings import (
+    get_alignment,
+    get_chunk_cache,
+    rc_get,
+    rc_set,
+    set_alignment,
+    set_chunk_cache,
+)
+from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
+from nczarr.netcdf4.variable import Variable
+
+_CFTIME = ("date2index", "date2num", "num2date")
+
+__all__ = [
+    "CompoundType",
+    "Dataset",
+    "Dimension",
+    "EnumType",
+    "Group",
+    "MFDataset",
+    "MFTime",
+    "NetCDF4MissingFeatureException",
+    "OpaqueType",
+    "VLType",
+    "Variable",
+    "chartostring",
+    "date2index",
+    "date2num",
+    "default_encoding",
+    "default_fillvals",
+    "get_alignment",
+    "get_chunk_cache",
+    "is_native_big",
+    "is_native_little",
+    "num2date",
+    "rc_get",
+    "rc_set",
+    "set_alignment",
+    "set_chunk_cache",
+    "stringtoarr",
+    "stringtochar",
+    "unicode_error",
+]
+__all__ += _features
+
+
+def __getattr__(name: str) -> Any:
+    # cftime takes as long to import as all the rest: only who asks for it waits.
+    if name in _CFTIME:
+        import cftime
+
+        return getattr(cftime, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

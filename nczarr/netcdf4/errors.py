@@ -1,0 +1,87 @@
+"""Errors of the netCDF4 interface: each is an NCZarrError and the builtin that netCDF4-python raises.
+
+So both ``except NCZarrError`` and the ``except`` clauses of programs written for netCDF4-python catch them.
+"""
+
+from __future__ import annotations
+
+from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
+
+__all__ = [
+    "NetCDF4MissingFeatureException",
+    "NetCDFAttributeError",
+    "NetCDFIndexError",
+    "NetCDFKeyError",
+    "NetCDFOSError",
+    "NetCDFOverflowError",
+    "NetCDFReadOnlyAttributeError",
+    "NetCDFReadOnlyError",
+    "NetCDFReferenceError",
+    "NetCDFRuntimeError",
+    "NetCDFTypeError",
+    "NetCDFValueError",
+    "NotPicklableError",
+]
+
+
+class NetCDFRuntimeError(NCZarrError, RuntimeError):
+    """A rule of the netCDF data model is broken (also a :class:`RuntimeError`)."""
+
+
+class NetCDFValueError(NCZarrError, ValueError):
+    """An argument has a value that cannot be used (also a :class:`ValueError`)."""
+
+
+class NetCDFTypeError(NCZarrError, TypeError):
+    """A value has a type that netCDF cannot hold (also a :class:`TypeError`)."""
+
+
+class NetCDFAttributeError(NCZarrError, AttributeError):
+    """An attribute is missing, or its name is reserved (also an :class:`AttributeError`)."""
+
+
+class NetCDFKeyError(NCZarrError, KeyError):
+    """A name is not known (also a :class:`KeyError`)."""
+
+
+class NetCDFIndexError(NCZarrError, IndexError):
+    """An index does not fit, or a path names nothing (also an :class:`IndexError`)."""
+
+
+class NetCDFOverflowError(NCZarrError, OverflowError):
+    """A number is out of range (also an :class:`OverflowError`)."""
+
+
+class NetCDFReferenceError(NCZarrError, ReferenceError):
+    """The dataset was dropped; only a weak reference is left (also a :class:`ReferenceError`)."""
+
+
+class NetCDFOSError(NCZarrError, OSError):
+    """An operation that a dataset cannot do (also an :class:`OSError`)."""
+
+
+class NetCDFReadOnlyError(ReadOnlyError, RuntimeError):
+    """A change was asked of a dataset that is open for reading (also a :class:`RuntimeError`)."""
+
+
+class NetCDFReadOnlyAttributeError(ReadOnlyError, AttributeError):
+    """An attribute was set on a dataset that is open for reading (also an :class:`AttributeError`)."""
+
+
+class NotPicklableError(NCZarrError, NotImplementedError):
+    """The object belongs to an open dataset and cannot be pickled (also a :class:`NotImplementedError`)."""
+
+
+class NetCDF4MissingFeatureException(UnsupportedError):
+    """A feature is not there.
+
+    Parameters
+    ----------
+    feature, version : str
+        What is missing, and the version that would have it.
+    """
+
+    def __init__(self, feature: str, version: str) -> None:
+        super().__init__(f"{feature} needs version {version} or later")
+        self.feature = feature
+        self.version = version

@@ -1,0 +1,302 @@
+"""Orthogonal indexing: from what stands in brackets to one plain selector per axis.
+
+Each index applies to its own axis: ``v[[0, 1], [2, 3, 4]]`` has the shape (2, 3). What may stand in brackets is
+what netCDF4-python allows: integers, slices, one ellipsis, one-dimensional sequences of integers or booleans,
+and numbers or texts that mean an integer.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFValueError
+
+__all__ = ["Selection", "parse_selection"]
+
+_WHAT_IS_VALID = (
+    "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
+)
+
+#: An index of one axis once it is normalised: an integer, a range, or positions.
+AxisIndex = int | range | np.ndarray
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is selected: for each axis an integer (the axis goes), a range, or positions in any order.
+
+    Parameters
+    ----------
+    axes : tuple
+        One entry for each axis of the variable (one for a scalar variable, too).
+    """
+
+    axes: tuple[AxisIndex, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of elements along each axis; 1 for an integer."""
+        return tuple(1 if isinstance(axis, int) else len(axis) for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result: axes with an integer are gone."""
+        return tuple(len(axis) for axis in self.axes if not isinstance(axis, int))
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """Sizes that the axes need to have; 0 where nothing is selected."""
+        return tuple(_last(axis) + 1 for axis in self.axes)
+
+    def reading(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
+        """Split the selection for reading into a plain one and what is then done with its result.
+
+        Returns
+        -------
+        plain : tuple of (slice or ndarray)
+            Slices with positive steps, or positions that increase: what a store reads and writes best.
+        then : tuple of (slice, ndarray or None)
+            How to index each axis of the plain result to have the selection; None: it is as it should be.
+        """
+        pairs = [_plain(axis) for axis in self.axes]
+        then: list[slice | np.ndarray | None] = []
+        for axis, (plain, turned) in zip(self.axes, pairs, strict=True):
+            if turned and isinstance(axis, np.ndarray):
+                then.append(np.searchsorted(plain, axis))
+            else:
+                then.append(slice(None, None, -1) if turned else None)
+        return tuple(plain for plain, _ in pairs), tuple(then)
+
+    def writing(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
+        """Split the selection for writing: as :meth:`reading`, with how to index the data *before* they are written.
+
+        Where a position stands several times, the last value wins.
+        """
+        pairs = [_plain(axis) for axis in self.axes]
+        before: list[slice | np.ndarray | None] = []
+        for axis, (_, turned) in zip(self.axes, pairs, strict=True):
+            if turned and isinstance(axis, np.ndarray):
+                _, last = np.unique(axis[::-1], return_index=True)
+                before.append(len(axis) - 1 - last)
+            else:
+                before.append(slice(None, None, -1) if turned else None)
+        return tuple(plain for plain, _ in pairs), tuple(before)
+
+
+def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:
+    """A forward slice or increasing positions, and whether the order is another one."""
+    if isinstance(axis, int):
+        return slice(axis, axis + 1, 1), False
+    if isinstance(axis, range):
+        if not len(axis):
+            return slice(0, 0, 1), False
+        forward = axis if axis.step > 0 else axis[::-1]
+        return slice(forward[0], forward[-1] + 1, forward.step), axis.step < 0
+    if bool((axis[1:] > axis[:-1]).all()):
+        return axis, False
+    return np.unique(axis), True
+
+
+def _last(axis: AxisIndex) -> int:
+    if isinstance(axis, int):
+        return axis
+    if not len(axis):
+        return -1
+    return max(axis[0], axis[-1]) if isinstance(axis, range) else int(axis.max())
+
+
+def parse_selection(
+    elem: Any,
+    shape: tuple[int, ...],
+    *,
+    growable: Sequence[bool] | None = None,
+    data_shape: tuple[int, ...] | None = None,
+) -> Selection:
+    """Read what stands in brackets.
+
+    Parameters
+    ----------
+    elem : object
+    shape : tuple of int
+        Current shape of the variable; a scalar variable counts as one axis of size 1.
+    growable : sequence of bool, optional
+        For writing: which axes may grow. Without it, everything must be inside the shape.
+    data_shape : tuple of int, optional
+        For writing: shape of the data; an open slice of an axis that may grow takes its length from it.
+
+    Raises
+    ------
+    NetCDFIndexError
+        If an index is of no known kind, has more than one dimension, or lies outside.
+    NetCDFRuntimeError
+        If an integer lies outside an axis that cannot grow, on writing.
+    NetCDFValueError
+        If there are more indices than axes.
+
+    Examples
+    --------
+    >>> parse_selection((slice(None, None, -1), [0, 2]), (3, 4)).axes
+    (range(2, -1, -1), range(0, 4, 2))
+    """
+    writing = growable is not None
+    if not shape:
+        shape, growable = (1,), (False,) if writing else None
+    grows = tuple(growable) if growable is not None else (False,) * len(shape)
+    items = _expand(elem, len(shape))
+    kinds = [_classify(item, size, grow) for item, size, grow in zip(items, shape, grows, strict=True)]
+    lengths = _data_lengths(kinds, shape, data_shape) if data_shape is not None else None
+    axes: list[AxisIndex] = []
+    for i, (kind, size, grow) in enumerate(zip(kinds, shape, grows, strict=True)):
+        if isinstance(kind, slice):
+            axes.append(_range(kind, size, grow, data_shape, lengths, i))
+        elif isinstance(kind, int):
+            axes.append(_integer(kind, size, grow, writing))
+        else:
+            axes.append(kind)
+    return Selection(tuple(axes))
+
+
+def _expand(elem: Any, ndim: int) -> list[Any]:
+    """One item for each axis: ellipsis and missing axes become full slices."""
+    if isinstance(elem, tuple):
+        items = list(elem)
+    elif isinstance(elem, np.ndarray) or isinstance(elem, str | bytes) or not np.iterable(elem):
+        items = [elem]
+    else:
+        listed = list(elem)
+        items = [elem] if all(_means_integer(e) for e in listed) else listed
+    dots = [i for i, e in enumerate(items) if e is Ellipsis]
+    if len(dots) > 1:
+        raise NetCDFIndexError("At most one ellipsis allowed in a slicing expression")
+    if dots:
+        missing = ndim - len(items) + 1
+        items[dots[0] : dots[0] + 1] = [slice(None)] * max(missing, 0)
+    if len(items) > ndim:
+        raise NetCDFValueError("slicing expression exceeds the number of dimensions of the variable")
+    return items + [slice(None)] * (ndim - len(items))
+
+
+def _means_integer(value: Any) -> bool:
+    try:
+        return bool(int(value) == value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
+    """An integer as it stands, a slice as it stands, or positions that are checked."""
+    if isinstance(item, slice):
+        return item
+    if isinstance(item, str | bytes):
+        try:
+            return int(item)
+        except ValueError:
+            raise NetCDFIndexError(_WHAT_IS_VALID) from None
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise NetCDFIndexError(_WHAT_IS_VALID) from None
+    if array.ndim > 1:
+        raise NetCDFIndexError("Index cannot be multidimensional")
+    if array.ndim == 0:
+        return _scalar(array)
+    if array.dtype.kind == "b":
+        if not grow and len(array) != size:
+            raise NetCDFIndexError("Boolean array must have the same shape as the data along this dimension.")
+        array = np.flatnonzero(array)
+    if array.dtype.kind not in "iu":
+        raise NetCDFIndexError(_WHAT_IS_VALID)
+    positions = array.astype(np.intp)
+    positions = np.where(positions < 0, positions + size, positions)
+    if positions.size and (positions.min() < 0 or (not grow and positions.max() >= size)):
+        raise NetCDFIndexError("integer index exceeds dimension size")
+    return _as_range(positions)
+
+
+def _scalar(array: np.ndarray) -> int:
+    if array.dtype.kind in "biu":
+        return int(array)
+    if array.dtype.kind == "f" and np.isfinite(array) and array == np.floor(array):
+        return int(array)
+    if array.dtype == object:
+        try:
+            return operator.index(array.item())
+        except TypeError:
+            pass
+    raise NetCDFIndexError(_WHAT_IS_VALID)
+
+
+def _as_range(positions: np.ndarray) -> range | np.ndarray:
+    """Positions with equal distances as a range: stores read slices faster."""
+    if not positions.size:
+        return range(0)
+    first = int(positions[0])
+    if positions.size == 1:
+        return range(first, first + 1)
+    step = int(positions[1]) - first
+    if step == 0 or not bool((np.diff(positions) == step).all()):
+        return positions
+    return range(first, int(positions[-1]) + (1 if step > 0 else -1), step)
+
+
+def _integer(index: int, size: int, grow: bool, writing: bool) -> int:
+    if index < 0:
+        if -index > size:
+            raise NetCDFIndexError("Index out of range")
+        return index + size
+    if index >= size and not grow:
+        if writing:
+            raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound")
+        raise NetCDFIndexError("index exceeds dimension bounds")
+    return index
+
+
+def _data_lengths(
+    kinds: Sequence[Any], shape: tuple[int, ...], data_shape: tuple[int, ...]
+) -> tuple[int | None, ...]:
+    """Sizes of the data along the axes of the variable: axes with an integer may be absent in the data."""
+    if len(data_shape) == len(kinds):
+        return data_shape
+    wide = [not isinstance(kind, int) for kind in kinds]
+    if len(data_shape) == sum(wide):
+        sizes = iter(data_shape)
+        return tuple(next(sizes) if w else None for w in wide)
+    return tuple(data_shape[i] if i < len(data_shape) else None for i in range(len(kinds)))
+
+
+def _range(
+    item: slice,
+    size: int,
+    grow: bool,
+    data_shape: tuple[int, ...] | None,
+    lengths: tuple[int | None, ...] | None,
+    axis: int,
+) -> range:
+    length = size
+    if grow and data_shape is not None:
+        start = 0 if item.start is None else operator.index(item.start)
+        if item.stop is not None:
+            length = max(size, operator.index(item.stop))
+        elif data_shape == ():
+            length = max(size, 1) if size == 0 else size
+        else:
+            assert lengths is not None
+            wanted = lengths[axis]
+            if wanted is None:
+                raise NetCDFIndexError("shape of data does not conform to slice")
+            step = 1 if item.step is None else abs(operator.index(item.step))
+            if start < 0:
+                length = max(size, size + start + wanted) if -start <= size else size
+            else:
+                length = start + (wanted - 1) * step + 1 if wanted else start
+    try:
+        return range(*item.indices(length))
+    except TypeError as error:
+        raise NetCDFIndexError(f"{_WHAT_IS_VALID}: {error}") from error
+    except ValueError as error:
+        raise NetCDFValueError(str(error)) from error

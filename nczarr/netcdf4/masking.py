@@ -1,0 +1,255 @@
+"""Missing values and packing: stored values to what a program sees, and back.
+
+On reading: values that mean *missing* become masked, then packed numbers are unpacked. On writing: numbers are
+packed, then masked elements get the missing value. The rules are netCDF4-python's, which follow the netCDF
+User Guide's attribute conventions (``missing_value``, ``_FillValue``, ``valid_range``, ``scale_factor``, …).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ma
+
+from nczarr.netcdf4.constants import default_fillvals
+from nczarr.netcdf4.errors import NetCDFRuntimeError
+
+__all__ = ["Packing", "as_unsigned", "mask_values", "packing_of"]
+
+#: Looks an attribute's value up by name; None when there is none.
+Lookup = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How numbers are packed: ``stored * scale + offset``; None: that step is not there."""
+
+    scale: Any = None
+    offset: Any = None
+    #: False if an attribute is there that is no number: nothing is unpacked then.
+    valid: bool = True
+
+    def __bool__(self) -> bool:
+        return self.scale is not None or self.offset is not None
+
+    def unpack(self, data: Any) -> Any:
+        """Stored values to numbers, in numpy's promotion.
+
+        Examples
+        --------
+        >>> Packing(np.float64(0.5), None).unpack(np.array([2, 3], "i2"))
+        array([1. , 1.5])
+        """
+        scale, offset = self.scale, self.offset
+        if scale is not None and offset is not None:
+            if offset != 0.0 or scale != 1.0:
+                return data * scale + offset
+            return data.astype(scale.dtype)
+        if scale is not None and scale != 1.0:
+            return data * scale
+        if offset is not None and offset != 0.0:
+            return data + offset
+        return data
+
+    def pack(self, data: Any, dtype: np.dtype) -> Any:
+        """Numbers to stored values, still of a floating type; rounded if `dtype` is an integer type."""
+        if not self:
+            return data
+        if self.offset is not None:
+            data = data - self.offset
+        if self.scale is not None:
+            data = data / self.scale
+        return np.around(data) if dtype.kind in "iu" else data
+
+
+def packing_of(lookup: Lookup) -> Packing:
+    """The packing that the attributes ``scale_factor`` and ``add_offset`` ask for."""
+    scale, offset = lookup("scale_factor"), lookup("add_offset")
+    for value in (scale, offset):
+        if value is not None and not (isinstance(value, np.number) or np.shape(value) == (1,)):
+            return Packing(scale, offset, valid=False)
+    return Packing(scale, offset)
+
+
+def as_unsigned(data: Any, lookup: Lookup) -> Any:
+    """Look at signed integers as unsigned ones if the attribute ``_Unsigned`` says so."""
+    if data.dtype.kind == "i" and is_unsigned(lookup):
+        return data.view(_unsigned(data.dtype))
+    return data
+
+
+def is_unsigned(lookup: Lookup) -> bool:
+    """True if ``_Unsigned`` is ``true`` or ``True``."""
+    return isinstance(lookup("_Unsigned"), str) and lookup("_Unsigned") in ("true", "True")
+
+
+def _unsigned(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"{dtype.byteorder}u{dtype.itemsize}")
+
+
+def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
+    """A value in another dtype, or None if it would not be the same value there.
+
+    Examples
+    --------
+    >>> cast_safely(5, np.dtype("i1")), cast_safely(300, np.dtype("i1"))
+    (array(5, dtype=int8), None)
+    """
+    given = np.array(value)
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = np.array(given, dtype)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if given.dtype.kind in "fiub" and cast.dtype.kind in "fiub":
+        same = (given == cast) | (np.isnan(given) & np.isnan(cast))
+    elif given.dtype.kind == cast.dtype.kind:
+        same = np.asarray(given == cast)
+    else:
+        return None
+    return cast if bool(np.all(same)) else None
+
+
+class _Limits:
+    """The attributes that say what is missing, cast to the variable's dtype where that is safe."""
+
+    def __init__(self, dtype: np.dtype, lookup: Lookup, unsigned: bool) -> None:
+        self.dtype, self.lookup, self.unsigned = dtype, lookup, unsigned
+
+    def __call__(self, name: str) -> np.ndarray | None:
+        value = self.lookup(name)
+        if value is None:
+            return None
+        cast = cast_safely(value, self.dtype)
+        if cast is None:
+            warnings.warn(
+                f"WARNING: {name} not used since it cannot be safely cast to variable data type", stacklevel=6
+            )
+            return None
+        return self.seen(cast)
+
+    def seen(self, value: np.ndarray) -> np.ndarray:
+        return value.view(_unsigned(self.dtype)) if self.unsigned else value
+
+    def default(self) -> np.ndarray:
+        return np.array(default_fillvals[self.dtype.str[1:]], self.dtype)
+
+
+def mask_values(
+    data: Any, dtype: np.dtype, lookup: Lookup, *, scale: bool, no_fill: bool, always_mask: bool
+) -> Any:
+    """Mask what is missing.
+
+    Parameters
+    ----------
+    data : ndarray or numpy scalar
+        Stored values.
+    dtype : numpy.dtype
+        The variable's dtype.
+    lookup : callable
+        Attribute values by name.
+    scale : bool
+        Obey ``_Unsigned``, too.
+    no_fill : bool
+        The variable is not filled: bytes have no default fill value then.
+    always_mask : bool
+        Return a masked array even if nothing is missing.
+
+    Returns
+    -------
+    MaskedArray, ndarray, or ``numpy.ma.masked``
+        The constant for a single value that is missing.
+    """
+    unsigned = scale and data.dtype.kind == "i" and is_unsigned(lookup)
+    if unsigned:
+        data = data.view(_unsigned(data.dtype))
+    limits = _Limits(dtype, lookup, unsigned)
+    masks: list[Any] = []
+    shown: Any = None
+    missing = limits("missing_value")
+    if missing is not None:
+        found = _any_of(data, np.atleast_1d(missing))
+        if found is not None:
+            masks.append(found)
+            shown = np.atleast_1d(missing)[0]
+    fill = limits("_FillValue")
+    marker = fill
+    if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
+        marker = limits.default()
+    if marker is not None:
+        found = _any_of(data, [marker])
+        if found is not None:
+            masks.append(found)
+            shown = marker if shown is None else shown
+    low, high = _valid_range(limits)
+    if dtype.kind != "S":
+        if low is not None:
+            masks.append(data < low)
+        if high is not None:
+            masks.append(data > high)
+    total = _union(masks)
+    if total is None or not bool(np.any(total)):
+        plain = ma.masked_array(data)
+        if always_mask:
+            return plain
+        return data if isinstance(data, np.ndarray) else np.asarray(data)
+    if shown is None:
+        shown = fill if fill is not None else limits.default()
+    masked = ma.masked_array(data, mask=total, fill_value=shown)
+    return masked[()] if masked.shape == () else masked
+
+
+def _any_of(data: Any, values: Iterable[Any]) -> Any:
+    """Where the data equal one of some values (NaN equals NaN); None if nowhere."""
+    masks = []
+    for value in values:
+        is_nan = value.dtype.kind == "f" and bool(np.isnan(value))
+        found = np.isnan(data) if is_nan else data == value
+        if np.any(found):
+            masks.append(found)
+    return _union(masks)
+
+
+def _union(masks: list[Any]) -> Any:
+    total = None
+    for mask in masks:
+        total = mask if total is None else total | mask
+    return total
+
+
+def _valid_range(limits: _Limits) -> tuple[Any, Any]:
+    both = limits("valid_range")
+    low, high = limits("valid_min"), limits("valid_max")
+    if both is not None and both.size == 2:
+        return both[0], both[1]
+    return low, high
+
+
+def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
+    """Give the masked elements of an array the value that means *missing*.
+
+    Raises
+    ------
+    NetCDFRuntimeError
+        If ``missing_value`` has several values: then none of them is the one to write.
+    """
+    if not ma.isMA(data):
+        return np.asarray(data)
+    missing = lookup("missing_value")
+    if missing is not None and bool(np.all(np.isin(data.data[data.mask], missing))):
+        return np.asarray(data.data)
+    if missing is not None:
+        if np.shape(missing) != ():
+            raise NetCDFRuntimeError(
+                "cannot assign fill_value for masked array when missing_value attribute is not a scalar"
+            )
+        fill = missing
+    else:
+        fill = lookup("_FillValue")
+        if fill is None:
+            fill = default_fillvals[dtype.str[1:]]
+    return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)

@@ -1,0 +1,7 @@
+"""placeholder"""
+
+
+class MFDataset: ...
+
+
+class MFTime: ...

@@ -1,0 +1,186 @@
+"""From what ``Dataset(...)`` was given to an open session."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import MutableMapping
+from typing import Any
+
+from nczarr import model
+from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.netcdf4 import settings
+from nczarr.netcdf4.constants import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.netcdf4.session import Session, SourceOnly, Stored
+
+__all__ = ["open_session"]
+
+_MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
+_MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
+
+
+def open_session(
+    target: Any,
+    mode: str,
+    *,
+    clobber: bool,
+    format: str,
+    diskless: bool,
+    persist: bool,
+    memory: Any,
+    parallel: bool,
+    auto_complex: bool,
+    storage_options: dict[str, Any] | None,
+    options: Any,
+) -> Session:
+    """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
+    if mode not in _MODES:
+        raise NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+    wanted = _MODES[mode]
+    if format not in DATA_MODELS:
+        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
+    if parallel:
+        raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
+    if auto_complex:
+        raise NetCDFValueError(
+            "auto_complex is not available", hint="complex numbers are compounds of r and i"
+        )
+    if wanted == "x":
+        wanted, clobber = "w", False
+    name = _name(target)
+    if isinstance(target, bytes):
+        target = os.fsdecode(target)
+    if memory is not None:
+        return _in_memory(name, wanted, memory, DATA_MODELS[format], options)
+    if isinstance(target, model.Dataset):
+        target = SourceOnly(target)
+    if isinstance(target, Stored):
+        session = Session(target, name=name, writable=wanted != "r")
+    elif diskless and wanted == "w":
+        session = _diskless(target, name, DATA_MODELS[format], clobber, persist, options, storage_options)
+    elif wanted == "w":
+        session = _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
+    else:
+        session = _existing(target, name, wanted, DATA_MODELS[format], options, storage_options)
+    session.chunk_cache = settings.get_chunk_cache()
+    return session
+
+
+def _name(target: Any) -> str:
+    if isinstance(target, str | bytes | os.PathLike):
+        return os.fsdecode(target)
+    for attribute in ("url", "path", "name"):
+        value = getattr(target, attribute, None)
+        if isinstance(value, str):
+            return value
+    return "memory"
+
+
+def _create(
+    target: Any,
+    name: str,
+    data_model: str,
+    clobber: bool,
+    options: Any,
+    storage_options: dict[str, Any] | None,
+) -> Session:
+    from nczarr.mapping import WriteOptions, create_dataset
+
+    stem = os.path.splitext(os.path.basename(name.rstrip("/")))[0] or "dataset"
+    empty = model.Dataset(stem, format=FORMAT_OF_MODEL[data_model])
+    stored = create_dataset(
+        target, empty, options or WriteOptions(), overwrite=clobber, storage_options=storage_options
+    )
+    return Session(stored, name=name, writable=True, data_model=data_model)
+
+
+def _existing(
+    target: Any,
+    name: str,
+    mode: str,
+    data_model: str,
+    options: Any,
+    storage_options: dict[str, Any] | None,
+) -> Session:
+    if isinstance(target, str | os.PathLike) and os.path.isfile(target):
+        from nczarr.netcdf import is_netcdf
+        from nczarr.netcdf import open_dataset as open_file
+
+        if is_netcdf(target):
+            if mode != "r":
+                raise UnsupportedError(
+                    "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
+                )
+            opened = open_file(target)
+            session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
+            session.disk_format = "HDF5" if session.data_model.startswith("NETCDF4") else "NETCDF3"
+            return session
+    from nczarr.mapping import open_dataset
+
+    try:
+        stored: Stored = open_dataset(target, "r" if mode == "r" else "r+", storage_options=storage_options)
+    except DatasetNotFoundError:
+        if mode == "r":
+            raise
+        return _create(target, name, data_model, False, options, storage_options)
+    return Session(stored, name=name, writable=mode != "r")
+
+
+def _diskless(
+    target: Any,
+    name: str,
+    data_model: str,
+    clobber: bool,
+    persist: bool,
+    options: Any,
+    storage_options: dict[str, Any] | None,
+) -> Session:
+    held: dict[str, bytes] = {}
+    session = _create(held, name, data_model, True, options, None)
+    if persist:
+
+        def write_out() -> None:
+            _copy_keys(held, target, clobber, storage_options)
+
+        session.at_close = write_out
+    return session
+
+
+def _copy_keys(
+    held: MutableMapping[str, bytes], target: Any, clobber: bool, storage_options: dict[str, Any] | None
+) -> None:
+    from nczarr.mapping import create_dataset
+    from nczarr.stores import open_store
+
+    # Let the mapping decide whether what is there may be replaced.
+    create_dataset(target, model.Dataset("empty"), overwrite=clobber, storage_options=storage_options).close()
+    with open_store(target, "r+", storage_options=storage_options) as store:
+        last = [key for key in held if "/" not in key]
+        store.set_many((key, held[key]) for key in held if "/" in key)
+        store.set_many((key, held[key]) for key in last)
+
+
+def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any) -> Session:
+    if mode == "w":
+        held: dict[str, bytes] = {}
+        session = _create(held, name, data_model, True, options, None)
+
+        def archive() -> memoryview:
+            buffer = io.BytesIO()
+            with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as written:
+                for key, value in held.items():
+                    written.writestr(key, value)
+            return buffer.getbuffer()
+
+        session.at_close = archive
+        return session
+    if mode != "r":
+        raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+    try:
+        with zipfile.ZipFile(io.BytesIO(bytes(memory))) as read:
+            held = {entry: read.read(entry) for entry in read.namelist() if not entry.endswith("/")}
+    except zipfile.BadZipFile as error:
+        raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
+    return _existing(held, name, "r", data_model, options, None)
