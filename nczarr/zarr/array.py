@@ -11,45 +11,54 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError
-from nczarr.stores import Store
+from nczarr.stores import LocalStore, Store
 from nczarr.zarr.codec_base import ChunkSpec
+from nczarr.zarr.extended import outer_shape, read_extended, write_extended
 from nczarr.zarr.grids import RectilinearGrid
+from nczarr.zarr.local_files import supported
+from nczarr.zarr.local_reading import read_from_files
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import plan
-from nczarr.zarr.reading import read_from_store
-from nczarr.zarr.selection import normalize
+from nczarr.zarr.remembering import Memory
+from nczarr.zarr.selection import Selection, normalize
+from nczarr.zarr.shards import ShardIndex, ShardingCodec
+from nczarr.zarr.store_reading import read_from_store
 from nczarr.zarr.writing import write_to_store
 
 __all__ = ["Array"]
+
+#: The indexes of this many shards are remembered for each array.
+SHARD_INDEXES = 1024
 
 
 class Array:
     """An array of a hierarchy. All methods may be called from several threads at once.
 
-    Parameters
-    ----------
-    store : Store
-    prefix : str
-        Where the array's chunks are: the part of their keys before ``c/0/0``.
-    metadata : ArrayMetadata
-    path : str, optional
-        The path of the node, for messages, where it is not `prefix` (the drafts).
-    save : callable, optional
-        Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
+        Parameters
+        ----------
+        store : Store
+        prefix : str
+            Where the array's chunks are: the part of their keys before ``c/0/0``.
+        metadata : ArrayMetadata
+        path : str, optional
+            The path of the node, for messages, where it is not `prefix` (the drafts).
+        save : callable, optional
+            Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
 
-    Examples
-    --------
-    >>> from nczarr.stores import MemoryStore
-    >>> from nczarr.zarr.data_types import data_type_for
-    >>> from nczarr.zarr.grids import RegularGrid
-    >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
-    >>> array = Array(MemoryStore(), "v", metadata)
-    >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])
-    >>> array.read(0).tolist()
-    [1, 2, 3, 4, -1, -1]
-    >>> array.nchunks, array.nchunks_initialized()
-    (4, 2)
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr.data_types import data_type_for
+        >>> from nczarr.zarr.extended import outer_shape, read_extended, write_extended
+    from nczarr.zarr.grids import RegularGrid
+        >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
+        >>> array = Array(MemoryStore(), "v", metadata)
+        >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])
+        >>> array.read(0).tolist()
+        [1, 2, 3, 4, -1, -1]
+        >>> array.nchunks, array.nchunks_initialized()
+        (4, 2)
     """
 
     def __init__(
@@ -66,14 +75,17 @@ class Array:
         self.metadata = metadata
         self.prefix = prefix.rstrip("/") + "/" if prefix else ""
         self._save = save
+        self._has_files = type(store) is LocalStore and supported()
+        self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
         self._chains: dict[tuple[int, ...], Chain] = {}
+        self.shard_indexes: Memory[ShardIndex] = Memory(SHARD_INDEXES)
 
     # --- what it is
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each dimension."""
-        return self.metadata.shape
+        return outer_shape(self) if self.metadata.extensions else self.metadata.shape
 
     @property
     def ndim(self) -> int:
@@ -93,12 +105,31 @@ class Array:
     @property
     def inner_chunk_shape(self) -> tuple[int, ...]:
         """The shape in which the array can be read: of a chunk, or of a chunk inside a shard."""
-        return self.chunk_shape
+        return self.chunk_shape if self.sharding is None else self.sharding.inner_shape
+
+    @property
+    def sharding(self) -> ShardingCodec | None:
+        """The shards' codec, if the chunks are shards and nothing but it makes their bytes."""
+        return self._fixed()[1]
+
+    @property
+    def fixed_chain(self) -> Chain | None:
+        """The codecs, if all chunks have one shape."""
+        return self._fixed()[0]
+
+    def _fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
+        shared = self._shared
+        if shared is None:
+            chain = None if isinstance(self.metadata.chunk_grid, RectilinearGrid) else self.chain()
+            codec = chain.serializer if chain is not None and chain.is_bare else None
+            shared = (chain, codec if isinstance(codec, ShardingCodec) else None)
+            self._shared = shared
+        return shared
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
         """The number of chunks (of shards) along each dimension."""
-        return self.metadata.chunk_grid.grid_shape(self.shape)
+        return self.metadata.chunk_grid.grid_shape(self.metadata.shape)
 
     @property
     def nchunks(self) -> int:
@@ -116,7 +147,7 @@ class Array:
         """Return the part of the array that a chunk holds."""
         grid = self.metadata.chunk_grid
         region = []
-        for i, (number, size) in enumerate(zip(index, self.shape, strict=True)):
+        for i, (number, size) in enumerate(zip(index, self.metadata.shape, strict=True)):
             if isinstance(grid, RectilinearGrid):
                 offsets = grid.offsets(i, size)
                 low, high = int(offsets[number]), int(offsets[number + 1])
@@ -181,10 +212,18 @@ class Array:
             )
         elif not out.flags.writeable:
             raise SelectionError("out is read-only", path=self.store.url, fqn="/" + self.path)
-        if 0 not in shape:
-            parts = plan(chosen, self.metadata.chunk_grid, self.shape)
-            read_from_store(self, parts, chosen.expand(out))
+        if self.metadata.extensions:
+            read_extended(self, chosen, out)
+        else:
+            self.read_stored(chosen, out)
         return out
+
+    def read_stored(self, chosen: Selection, out: np.ndarray) -> None:
+        """Read a selection of what is stored, without the hooks of extensions."""
+        if 0 not in out.shape:
+            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
+            read = read_from_files if self._has_files else read_from_store
+            read(self, parts, chosen.expand(out))
 
     def write(self, selection: Any, values: Any) -> None:
         """Write a selection.
@@ -219,8 +258,15 @@ class Array:
                 path=self.store.url,
                 fqn="/" + self.path,
             ) from None
-        if 0 not in chosen.shape:
-            parts = plan(chosen, self.metadata.chunk_grid, self.shape)
+        if self.metadata.extensions:
+            write_extended(self, chosen, source)
+        else:
+            self.write_stored(chosen, source)
+
+    def write_stored(self, chosen: Selection, source: np.ndarray) -> None:
+        """Write a selection of what is stored, without the hooks of extensions."""
+        if 0 not in source.shape:
+            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
             write_to_store(self, parts, chosen.expand(source))
 
     def _check_writable(self) -> None:
@@ -306,7 +352,7 @@ class Array:
         except SelectionError as error:
             raise UnsupportedError(error.message, path=self.store.url, fqn="/" + self.path) from error
         outside = []
-        if any(n < old for n, old in zip(shape, self.shape, strict=True)):
+        if any(n < old for n, old in zip(shape, self.metadata.shape, strict=True)):
             outside = [
                 index
                 for index in self.initialized_chunks()
@@ -328,4 +374,5 @@ class Array:
                     cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
                     fill = np.empty((), self.dtype)
                     fill[()] = self.metadata.fill
-                    self.write(tuple(cut), fill)
+                    chosen = normalize(tuple(cut), self.metadata.shape)
+                    self.write_stored(chosen, np.broadcast_to(fill, chosen.shape))

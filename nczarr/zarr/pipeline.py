@@ -246,6 +246,11 @@ class Chain:
             )
         return sizes
 
+    @property
+    def is_bare(self) -> bool:
+        """True if the serializer is the only codec."""
+        return not self._arrays and not self._bytes
+
     # --- decoding
 
     def decode(self, data: Buffer) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from nczarr.zarr.grids import ChunkGrid, RectilinearGrid
 from nczarr.zarr.selection import Axis, Selection
 
-__all__ = ["Part", "plan", "plan_axis"]
+__all__ = ["Part", "bounds", "moved", "plan", "plan_axis", "take"]
 
 
 class Part(NamedTuple):
@@ -168,6 +168,20 @@ def _plan_indices(
         else:
             result.append(Part(number, where, inner, False, False, length))
     return result
+
+
+def bounds(part: Part) -> slice:
+    """Return the stretch of the chunk in which the selected places lie."""
+    if isinstance(part.inner, slice):
+        return slice(part.inner.start, part.inner.stop, 1)
+    return slice(int(part.inner.min()), int(part.inner.max()) + 1, 1)
+
+
+def moved(part: Part, low: int) -> Part:
+    """Return the part for a chunk of which only the places from `low` on are at hand."""
+    if isinstance(part.inner, slice):
+        return part._replace(inner=slice(part.inner.start - low, part.inner.stop - low, part.inner.step))
+    return part._replace(inner=part.inner - low)
 
 
 def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:

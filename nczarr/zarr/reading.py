@@ -1,10 +1,8 @@
-"""Reading a region through any store: one batched request, then decoding in the pool."""
+"""What all ways of reading have in common: putting a chunk where it belongs, and naming it in errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, product
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +11,12 @@ from nczarr.errors import ChunkError, CodecError
 from nczarr.zarr.codec_base import Buffer
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
-from nczarr.zarr.threads import run
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
-__all__ = ["chunk_error", "place", "put_fill", "read_from_store"]
+__all__ = ["ALONE_BYTES", "Item", "chunk_error", "place", "put_fill"]
 
-#: Chunks of about this many bytes are asked for in one request; larger regions take several.
-BATCH_BYTES = 256 << 20
 #: Below this it costs more to wake another thread than to do the work.
 ALONE_BYTES = 256 << 10
 
@@ -68,23 +63,3 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
         chain.decode_into(data, target[out])
     else:
         target[out] = chain.decode(data)[take(item, "inner")]
-
-
-def read_from_store(array: Array, parts: list[list[Part]], target: np.ndarray) -> None:
-    """Read the chunks of a plan into `target`, which has the full shape of the selection."""
-    items = product(*parts)
-    chunk_bytes = prod(array.chunk_shape) * max(array.dtype.itemsize, 1)
-    batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
-    while batch := list(islice(items, batch_size)):
-        indices = [tuple([part.chunk for part in item]) for item in batch]
-        values = array.store.get_many([array.chunk_key(index) for index in indices])
-
-        def work(job: tuple[Item, tuple[int, ...], bytes | None]) -> None:
-            item, index, data = job
-            try:
-                place(array.chain(index), item, data, target)
-            except CodecError as error:
-                raise chunk_error(array, index, error) from error
-
-        alone = chunk_bytes * len(batch) <= ALONE_BYTES
-        run(work, zip(batch, indices, values, strict=True), 1 if alone else None)

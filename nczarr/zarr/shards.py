@@ -30,8 +30,8 @@ class ShardIndex:
     ----------
     entries : ndarray of uint64, shape (n, 2)
         Offset and length of each inner chunk, in C order; both ``2**64 - 1`` where there is none.
-    size : int
-        The number of bytes of the shard.
+    size : int or None
+        The number of bytes of the shard, where it is known.
 
     Raises
     ------
@@ -39,16 +39,18 @@ class ShardIndex:
         An entry points outside the shard.
     """
 
-    def __init__(self, entries: np.ndarray, size: int) -> None:
+    def __init__(self, entries: np.ndarray, size: int | None) -> None:
         present = (entries[:, 0] != MISSING) | (entries[:, 1] != MISSING)
-        # Both tests are needed: a sum may wrap around.
-        bad = present & ((entries[:, 0] > size) | (entries[:, 1] > size) | (entries.sum(axis=1) > size))
+        limit = np.uint64(2**62 if size is None else size)
+        # All three tests are needed: a sum may wrap around.
+        beyond = (entries[:, 0] > limit) | (entries[:, 1] > limit) | (entries.sum(axis=1) > limit)
+        bad = present & beyond
         if bad.any():
             number = int(np.flatnonzero(bad)[0])
             offset, length = entries[number].tolist()
             raise CodecError(
                 f"the shard's index puts inner chunk {number} at {offset} with {length} bytes; "
-                f"the shard has {size}"
+                f"the shard has {'fewer' if size is None else size}"
             )
         self.present = present
         self.offsets = np.where(present, entries[:, 0], 0).astype(np.int64)
@@ -120,8 +122,8 @@ class ShardingCodec(ArrayBytesCodec):
         """Return start (negative: from the end) and length of the index in a shard, as stores count."""
         return (0 if self.index_first else -self.index_size, self.index_size)
 
-    def parse_index(self, data: Buffer, size: int) -> ShardIndex:
-        """Return the index from its stored bytes; `size` is that of the whole shard.
+    def parse_index(self, data: Buffer, size: int | None) -> ShardIndex:
+        """Return the index from its stored bytes; `size` is that of the whole shard, where it is known.
 
         Raises
         ------
@@ -129,7 +131,8 @@ class ShardingCodec(ArrayBytesCodec):
             The index is damaged.
         """
         if memoryview(data).nbytes != self.index_size:
-            raise CodecError(f"the shard has {size} bytes, too few for its index of {self.index_size}")
+            found = memoryview(data).nbytes
+            raise CodecError(f"the shard has {found} bytes, too few for its index of {self.index_size}")
         entries = self.index_chain.decode(data).astype(np.uint64, copy=False).reshape(-1, 2)
         return ShardIndex(entries, size)
 
@@ -187,7 +190,7 @@ class ShardingCodec(ArrayBytesCodec):
 
     def update(
         self, old: Buffer | None, changes: list[tuple[int, tuple[Part, ...]]], source: np.ndarray
-    ) -> np.ndarray | None:
+    ) -> np.ndarray:
         """Return the shard with some inner chunks changed; the others keep their stored bytes.
 
         Parameters
@@ -201,8 +204,7 @@ class ShardingCodec(ArrayBytesCodec):
 
         Returns
         -------
-        ndarray of uint8, or None
-            None if no inner chunk is left.
+        ndarray of uint8
         """
         parts: list[np.ndarray | None] = [None] * self.count
         if old is not None:
@@ -224,4 +226,4 @@ class ShardingCodec(ArrayBytesCodec):
                     self.decode_inner(before, number, chunk)
                 chunk[take(item, "inner")] = values
             parts[number] = as_bytes_array(self.inner.encode(chunk))
-        return self.assemble(parts) if any(part is not None for part in parts) else None
+        return self.assemble(parts)

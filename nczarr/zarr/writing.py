@@ -16,6 +16,7 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.codec_base import Buffer
 from nczarr.zarr.plan import Part, take
 from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error
+from nczarr.zarr.shard_reading import inner_items
 from nczarr.zarr.threads import run
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ def _encode(array: Array, item: Sequence[Part], old: Buffer | None, source: np.n
     """Return the new bytes of a chunk; `old` is asked for only where not all of the chunk is replaced."""
     index = tuple([part.chunk for part in item])
     chain = array.chain(index)
-    values = source[take(item, "out")]
     try:
+        if array.sharding is not None and not _covered(item):
+            return array.sharding.update(old, inner_items(array.sharding, item), source)
+        values = source[take(item, "out")]
         if _covered(item):
             if values.shape == chain.spec.shape:
                 return chain.encode(values)

@@ -1,0 +1,206 @@
+"""Reading a region of an array in local files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nczarr.errors import CodecError, StoreError
+from nczarr.stores import LocalStore
+from nczarr.zarr.local_files import Directory, read_box, read_exactly, read_file
+from nczarr.zarr.pipeline import Chain
+from nczarr.zarr.plan import Part, bounds, moved, take
+from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, put_fill
+from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
+from nczarr.zarr.shards import ShardIndex, ShardingCodec
+from nczarr.zarr.threads import run, scratch
+
+if TYPE_CHECKING:
+    from nczarr.zarr.array import Array
+
+__all__ = ["read_from_files"]
+
+#: From this many shards on, each thread takes whole shards.
+FEW_SHARDS = 4
+#: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
+DIRECT_BYTES = 16 << 10
+
+
+def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -> None:
+    """Read the chunks of a plan into `target`, which has the full shape of the selection."""
+    store = array.store
+    assert isinstance(store, LocalStore)
+    items = list(product(*parts))
+    workers = 1 if target.nbytes <= ALONE_BYTES and len(items) < 64 else None
+    with Directory(
+        os.path.join(store.root, array.prefix), store.place(array.prefix.rstrip("/"))
+    ) as directory:
+        if array.sharding is not None:
+            _read_shards(array, directory, items, target, workers)
+            return
+        read = _raw_reader(target) if array.chain().is_raw else _reader(target)
+        name = array.metadata.chunk_key_encoding.key
+        fixed = array.fixed_chain
+
+        def work(item: Item) -> None:
+            index = tuple([part.chunk for part in item])
+            chain = fixed or array.chain(index)
+            descriptor = directory.open(name(index))
+            if descriptor is None:
+                put_fill(target, take(item, "out"), chain.spec.fill)
+                return
+            try:
+                read(chain, item, descriptor)
+            except CodecError as error:
+                raise chunk_error(array, index, error) from error
+            except OSError as error:
+                raise _failed(array, index, error) from error
+            finally:
+                os.close(descriptor)
+
+        run(work, items, workers)
+
+
+def _failed(array: Array, index: tuple[int, ...], error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot read: {error.strerror}", path=array.store.place(array.chunk_key(index)), fqn="/" + array.path
+    )
+
+
+def _reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int], None]:
+    """Return the reader of chunks that have to be decoded."""
+
+    def read(chain: Chain, item: Sequence[Part], descriptor: int) -> None:
+        data = read_file(descriptor)
+        out = target[take(item, "out")]
+        if all(part.full and type(part.out) is slice for part in item):
+            if chain.stored_dtype is None or _straight(out, chain):
+                chain.decode_into(data, out)
+            else:
+                np.copyto(out, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
+            return
+        if chain.stored_dtype is None:
+            chunk = chain.decode(data)
+        else:
+            chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
+        target[take(item, "out")] = chunk[take(item, "inner")]
+
+    return read
+
+
+def _straight(out: np.ndarray, chain: Chain) -> bool:
+    """True if a chunk can be decoded into `out` without a copy between."""
+    stored = out if chain.order is None else out.transpose(chain.order)
+    return stored.flags.c_contiguous and stored.dtype.names is None
+
+
+def _raw_reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int], None]:
+    """Return the reader of chunks whose bytes are the elements: it reads no more than is needed."""
+
+    def read(chain: Chain, item: Sequence[Part], descriptor: int) -> None:
+        _check_size(chain, os.fstat(descriptor).st_size)
+        _read_raw(chain, item, descriptor, 0, target)
+
+    return read
+
+
+def _check_size(chain: Chain, found: int) -> None:
+    if found != chain.decoded_size:
+        raise CodecError(
+            f"the chunk has {found} bytes, its shape {chain.spec.shape} needs {chain.decoded_size}"
+        )
+
+
+def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, target: np.ndarray) -> None:
+    """Read what is selected of an uncompressed chunk that begins at `base`."""
+    stored = chain.stored_dtype
+    assert stored is not None
+    order = chain.order or ()
+    shape = chain.stored_spec.shape
+    if all(type(part.out) is slice and type(part.inner) is slice for part in item):
+        view = target[take(item, "out")]
+        read_box(descriptor, view.transpose(order), [item[i].inner for i in order], shape, stored, base)
+        return
+    # Places in any order: the box around them, and of it the places.
+    limits = [bounds(part) for part in item]
+    box = np.empty([limit.stop - limit.start for limit in limits], chain.spec.dtype)
+    read_box(descriptor, box.transpose(order), [limits[i] for i in order], shape, stored, base)
+    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
+    target[take(item, "out")] = box[take(inside, "inner")]
+
+
+# --- shards
+
+
+def _read_shards(
+    array: Array, directory: Directory, items: list[Item], target: np.ndarray, workers: int | None
+) -> None:
+    codec = array.sharding
+    assert codec is not None
+    # Few shards: the threads share the inner chunks of each. Many shards: each thread takes whole ones.
+    few = len(items) < FEW_SHARDS
+
+    def work(item: Item) -> None:
+        index = tuple([part.chunk for part in item])
+        descriptor = directory.open(array.metadata.chunk_key_encoding.key(index))
+        if descriptor is None:
+            put_fill(target, take(item, "out"), codec.inner.spec.fill)
+            return
+        try:
+            where = _index(array, codec, index, descriptor)
+            _read_shard(codec, where, descriptor, item, target, workers if few else 1)
+        except CodecError as error:
+            raise chunk_error(array, index, error) from error
+        except OSError as error:
+            raise _failed(array, index, error) from error
+        finally:
+            os.close(descriptor)
+
+    run(work, items, 1 if few else workers)
+
+
+def _index(array: Array, codec: ShardingCodec, index: tuple[int, ...], descriptor: int) -> ShardIndex:
+    """Return the index of a shard, remembered as long as the file stays what it was."""
+    status = os.fstat(descriptor)
+    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+    known = array.shard_indexes.get(index, mark)
+    if known is None:
+        size = status.st_size
+        data = np.empty(min(codec.index_size, size), np.uint8)
+        read_exactly(descriptor, data, 0 if codec.index_first else size - data.nbytes)
+        known = codec.parse_index(data, size)
+        array.shard_indexes.put(index, mark, known)
+    return known
+
+
+def _read_shard(
+    codec: ShardingCodec,
+    where: ShardIndex,
+    descriptor: int,
+    item: Item,
+    target: np.ndarray,
+    workers: int | None,
+) -> None:
+    chain = codec.inner
+    jobs, missing = runs(where, inner_items(codec, item))
+    place_missing(codec, missing, target)
+    direct = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
+
+    def work(job: Run) -> None:
+        if direct:
+            for piece in job.pieces:
+                try:
+                    _check_size(chain, piece.stop - piece.start)
+                except CodecError as error:
+                    raise CodecError(f"inner chunk {piece.number}: {error.message}") from error
+                _read_raw(chain, piece.item, descriptor, job.start + piece.start, target)
+            return
+        buffer = scratch("run", job.length)[: job.length]
+        read_exactly(descriptor, buffer, job.start)
+        place_run(codec, job, buffer, target)
+
+    run(work, jobs, workers)
