@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["LARGEST", "TARGET", "default_chunks"]
+__all__ = ["TARGET", "default_chunks"]
 
-#: A variable of at most this many bytes is one chunk.
-LARGEST = 16 << 20
-#: Chunks of larger variables have about this many bytes.
+#: A variable of at most twice as many bytes is one chunk; chunks of a larger one have about as many.
 TARGET = 8 << 20
-#: Chunks of a variable that will grow, and is empty yet, have about this many bytes …
+#: The same for a variable that will grow, and is empty yet …
 GROWING_TARGET = 1 << 20
 #: … and at most this many steps along each unlimited dimension.
 GROWING_STEPS = 512
@@ -44,14 +42,14 @@ def default_chunks(shape: Sequence[int], unlimited: Sequence[bool], itemsize: in
     """
     empty = [n == 0 and u for n, u in zip(shape, unlimited, strict=True)]
     chunks = [GROWING_STEPS if e else max(n, 1) for n, e in zip(shape, empty, strict=True)]
-    target = GROWING_TARGET if any(empty) else TARGET
-    if not any(empty) and math.prod(chunks) * itemsize <= LARGEST:
-        return tuple(chunks)
-    # What grows is cut first, then the leading dimensions.
-    for axis in sorted(range(len(chunks)), key=lambda a: (not empty[a], a)):
-        size = math.prod(chunks) * itemsize
-        if size <= target:
-            break
-        pieces = min(chunks[axis], -(-size // target))
-        chunks[axis] = -(-chunks[axis] // pieces)
+    # What grows is cut first, then the leading dimensions; one whole step may be larger than its target.
+    growing = [a for a, e in enumerate(empty) if e]
+    fixed = [a for a, e in enumerate(empty) if not e]
+    for axes, target in ((growing, GROWING_TARGET), (fixed, TARGET)):
+        for axis in axes:
+            size = math.prod(chunks) * itemsize
+            if size <= 2 * target:
+                break
+            pieces = min(chunks[axis], -(-size // target))
+            chunks[axis] = -(-chunks[axis] // pieces)
     return tuple(chunks)

@@ -216,7 +216,7 @@ def struct_type(type_: CompoundType) -> StructType:
 
     Examples
     --------
-    >>> from nczarr.model import SHORT
+    >>> from nczarr.model import SHORT, Field
     >>> struct_type(CompoundType("/c", (Field("a", SHORT, (2,)), Field("b", CHAR, (8,))))).to_json()[
     ...     "configuration"]["fields"][0]["data_type"]["configuration"]
     {'fields': [{'name': '0', 'data_type': 'int16'}, {'name': '1', 'data_type': 'int16'}]}

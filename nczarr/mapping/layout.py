@@ -1,0 +1,122 @@
+"""What all layouts have in common: how a netCDF model lies on a hierarchy, and the protocol of a layout.
+
+A layout is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
+with three methods. Reading gives the model and, for each variable and group, where it is (a :class:`Reading`).
+Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
+of two plans (:mod:`nczarr.mapping.stored`).
+
+To add a layout, write the class and name it in :data:`nczarr.mapping.registry.LAYOUTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nczarr.mapping.encodings import Encoding
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.model import Dataset, Variable
+from nczarr.zarr.hierarchy import Hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+__all__ = ["Binding", "Known", "Layout", "Plan", "Reading"]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a variable's values are: the path of the array, and how it holds them."""
+
+    path: str
+    encoding: Encoding
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a layout found in a hierarchy.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The model; the variables' data are not bound.
+    variables : mapping
+        Where each variable is, by FQN.
+    groups : mapping
+        The path of each group, by FQN.
+    losses : tuple of str
+        What the hierarchy says and the model cannot; one sentence each.
+    """
+
+    dataset: Dataset
+    variables: Mapping[str, Binding]
+    groups: Mapping[str, str]
+    losses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The documents that a layout writes for a model, parents before children; otherwise as :class:`Reading`."""
+
+    nodes: dict[str, ArrayMetadata | GroupMetadata]
+    variables: dict[str, Binding]
+    groups: dict[str, str]
+    losses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What exists already and stays where it is, when a dataset is changed.
+
+    Parameters
+    ----------
+    nodes : mapping
+        Node names by (group FQN, kind, name); the kind is ``"array"`` or ``"group"``.
+    arrays : mapping
+        Metadata of variables that did not change at all, by FQN, with the variable they were made for.
+    """
+
+    nodes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[Variable, ArrayMetadata, Binding]] = field(default_factory=dict)
+
+
+class Layout(Protocol):
+    """One way to put the model on Zarr."""
+
+    #: As in :attr:`WriteOptions.layout`.
+    name: str
+    #: The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …
+    zarr_layout: str
+
+    def can_read(self, hierarchy: Hierarchy) -> bool:
+        """True if the hierarchy is of this layout; only the root's metadata may be looked at."""
+
+    def read(self, hierarchy: Hierarchy, name: str) -> Reading:
+        """Read the model; `name` becomes the name of the dataset.
+
+        Raises
+        ------
+        MetadataError
+            With the path of the document, if it is damaged.
+        """
+
+    def plan(
+        self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    ) -> Plan:
+        """Make the documents for a model.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Resolved: see :func:`nczarr.model.resolve`.
+        options : WriteOptions
+        names : NodeNames
+            Gives node names that the store can keep.
+        known : Known, optional
+            What exists already.
+
+        Raises
+        ------
+        UnsupportedError, LossError
+            If the layout cannot hold the model.
+        """
