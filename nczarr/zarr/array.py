@@ -13,7 +13,6 @@ import numpy as np
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.codec_base import ChunkSpec
-from nczarr.zarr.extended import outer_shape, read_extended, write_extended
 from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.local_files import supported
 from nczarr.zarr.local_reading import read_from_files
@@ -21,7 +20,7 @@ from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import plan
 from nczarr.zarr.remembering import Memory
-from nczarr.zarr.selection import Selection, normalize
+from nczarr.zarr.selection import normalize
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 from nczarr.zarr.store_reading import read_from_store
 from nczarr.zarr.writing import write_to_store
@@ -35,30 +34,29 @@ SHARD_INDEXES = 1024
 class Array:
     """An array of a hierarchy. All methods may be called from several threads at once.
 
-        Parameters
-        ----------
-        store : Store
-        prefix : str
-            Where the array's chunks are: the part of their keys before ``c/0/0``.
-        metadata : ArrayMetadata
-        path : str, optional
-            The path of the node, for messages, where it is not `prefix` (the drafts).
-        save : callable, optional
-            Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
+    Parameters
+    ----------
+    store : Store
+    prefix : str
+        Where the array's chunks are: the part of their keys before ``c/0/0``.
+    metadata : ArrayMetadata
+    path : str, optional
+        The path of the node, for messages, where it is not `prefix` (the drafts).
+    save : callable, optional
+        Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
 
-        Examples
-        --------
-        >>> from nczarr.stores import MemoryStore
-        >>> from nczarr.zarr.data_types import data_type_for
-        >>> from nczarr.zarr.extended import outer_shape, read_extended, write_extended
-    from nczarr.zarr.grids import RegularGrid
-        >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
-        >>> array = Array(MemoryStore(), "v", metadata)
-        >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])
-        >>> array.read(0).tolist()
-        [1, 2, 3, 4, -1, -1]
-        >>> array.nchunks, array.nchunks_initialized()
-        (4, 2)
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr.data_types import data_type_for
+    >>>     from nczarr.zarr.grids import RegularGrid
+    >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
+    >>> array = Array(MemoryStore(), "v", metadata)
+    >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])
+    >>> array.read(0).tolist()
+    [1, 2, 3, 4, -1, -1]
+    >>> array.nchunks, array.nchunks_initialized()
+    (4, 2)
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class Array:
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each dimension."""
-        return outer_shape(self) if self.metadata.extensions else self.metadata.shape
+        return self.metadata.shape
 
     @property
     def ndim(self) -> int:
@@ -212,18 +210,11 @@ class Array:
             )
         elif not out.flags.writeable:
             raise SelectionError("out is read-only", path=self.store.url, fqn="/" + self.path)
-        if self.metadata.extensions:
-            read_extended(self, chosen, out)
-        else:
-            self.read_stored(chosen, out)
-        return out
-
-    def read_stored(self, chosen: Selection, out: np.ndarray) -> None:
-        """Read a selection of what is stored, without the hooks of extensions."""
-        if 0 not in out.shape:
+        if 0 not in shape:
             parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
             read = read_from_files if self._has_files else read_from_store
             read(self, parts, chosen.expand(out))
+        return out
 
     def write(self, selection: Any, values: Any) -> None:
         """Write a selection.
@@ -258,14 +249,7 @@ class Array:
                 path=self.store.url,
                 fqn="/" + self.path,
             ) from None
-        if self.metadata.extensions:
-            write_extended(self, chosen, source)
-        else:
-            self.write_stored(chosen, source)
-
-    def write_stored(self, chosen: Selection, source: np.ndarray) -> None:
-        """Write a selection of what is stored, without the hooks of extensions."""
-        if 0 not in source.shape:
+        if 0 not in chosen.shape:
             parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
             write_to_store(self, parts, chosen.expand(source))
 
@@ -374,5 +358,4 @@ class Array:
                     cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
                     fill = np.empty((), self.dtype)
                     fill[()] = self.metadata.fill
-                    chosen = normalize(tuple(cut), self.metadata.shape)
-                    self.write_stored(chosen, np.broadcast_to(fill, chosen.shape))
+                    self.write(tuple(cut), fill)
