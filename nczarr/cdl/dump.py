@@ -40,7 +40,6 @@ from nczarr.model import (
 __all__ = ["dump", "dumps"]
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
-_SECTIONS_NCDUMP = frozenset({"types", "dimension", "variable", "data", "group"})
 _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
@@ -71,15 +70,24 @@ def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> Non
 
     Examples
     --------
-    >>> import sys
+    >>> import io
     >>> import numpy as np
-    >>> from nczarr.model import Attribute
-    >>> dump(Dataset("d", attributes=(Attribute.of("n", [1, 2]),)), sys.stdout)
+    >>> from nczarr.model import INT, RepeatedSource
+    >>> zeros = RepeatedSource(0, (3,), np.dtype("i4"))
+    >>> v = Variable("v", INT, ("/x",), data=zeros)
+    >>> file = io.StringIO()
+    >>> dump(Dataset("d", dimensions=(Dimension("x", 3),), variables=(v,)), file)
+    >>> print(file.getvalue().expandtabs(4))
     netcdf d {
+    dimensions:
+        x = 3 ;
+    variables:
+        int v(x) ;
+    data:
     <BLANKLINE>
-    // global attributes:
-                :n = 1LL, 2LL ;
+     v = 0, 0, 0 ;
     }
+    <BLANKLINE>
     """
     if options.kind:
         file.write(kind_name(dataset) + "\n")
@@ -248,8 +256,7 @@ class _Dump:
         head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
         if variable is not None:
             head += self._escape(variable.name)
-            sections = _SECTIONS_NCDUMP if options.ncdump else _SECTIONS
-            head += " " * (variable.name in sections)
+            head += " " * (variable.name in _SECTIONS)
         head += f":{self._escape(attribute.name)} = "
         self._print(head)
         if not options.ncdump:

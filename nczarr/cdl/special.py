@@ -53,7 +53,7 @@ def variable_specials(
     if dataset.format in _NO_STORAGE:
         return
     storage = variable.storage
-    if storage.layout and variable.dimensions:
+    if storage.layout:
         yield "_Storage", f'"{storage.layout}"'
         if storage.layout == "chunked" and storage.chunk_shape:
             yield "_ChunkSizes", ", ".join(map(str, storage.chunk_shape))
