@@ -194,6 +194,7 @@ class Store(ABC):
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove all keys below `prefix` (``""``: all keys of the store)."""
+        self.check_writable(prefix)
         for key in list(self.list(prefix)):
             self.delete(key)
 

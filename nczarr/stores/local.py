@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -178,7 +179,8 @@ class LocalStore(Store):
             try:
                 return os.open(path, _CREATE, 0o666)
             except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.makedirs(folder, exist_ok=True)
         return os.open(path, _CREATE, 0o666)
 
     def _check_case(self, key: str) -> None:

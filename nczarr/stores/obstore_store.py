@@ -40,6 +40,7 @@ class ObstoreStore(ConcurrentStore):
         self._prefix = check_prefix(prefix) + "/" if prefix else ""
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
+        self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         path = self._prefix + key
@@ -56,7 +57,8 @@ class ObstoreStore(ConcurrentStore):
         return int((await self._client.head_async(self._prefix + key))["size"])
 
     async def _put(self, key: str, data: memoryview) -> None:
-        await self._client.put_async(self._prefix + key, data)
+        # obstore takes the buffer as it is; a store in memory would keep it, and see the caller change it.
+        await self._client.put_async(self._prefix + key, bytes(data) if self._keeps_buffers else data)
 
     async def _remove(self, key: str) -> None:
         await self._client.delete_async(self._prefix + key)

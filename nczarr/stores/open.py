@@ -96,7 +96,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     if is_zarr_store(target):
         return ZarrStore(target, writable=writable)
     if type(target).__name__ == "FSMap" and hasattr(target, "fs"):
-        return _fsspec(target.fs, str(target.root), None, writable)
+        return _fsspec(target.fs, str(target.root), None, mode)
     if isinstance(target, Mapping):
         from nczarr.stores.mutable_mapping import MappingStore
 
@@ -176,18 +176,21 @@ def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) 
             }
     if writable and target.protocol in _READ_ONLY:
         raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
-    return _fsspec(*_file_system(url, options), url, writable)
+    return _fsspec(*_file_system(url, options), url, mode)
 
 
-def _fsspec(fs: Any, root: str, url: str | None, writable: bool) -> Store:
-    from fsspec.implementations.http import HTTPFileSystem
+def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
+    from fsspec.implementations.local import LocalFileSystem
 
     from nczarr.stores.fsspec_store import FsspecStore
     from nczarr.stores.http import HTTPStore
 
-    if isinstance(fs, HTTPFileSystem):
+    if isinstance(fs, LocalFileSystem):
+        # Faster, and atomic.
+        return LocalStore(root, mode)
+    if type(fs).__name__ == "HTTPFileSystem":  # its module needs aiohttp
         return HTTPStore(root, fs)
-    return FsspecStore(fs, root, url=url, writable=writable)
+    return FsspecStore(fs, root, url=url, writable=mode != "r")
 
 
 def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:

@@ -83,14 +83,15 @@ class ZarrStore(ConcurrentStore):
     async def _remove(self, key: str) -> None:
         await self.store.delete(key)
 
-    async def _collect(self, keys: Any) -> Any:
-        return [key async for key in keys]
+    async def _collect(self, method: Callable[[str], Any], prefix: str) -> Any:
+        # The call belongs into the event loop too: some stores begin their request in it.
+        return [key async for key in method(prefix)]
 
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
         below = f"{prefix}/" if prefix else ""
         try:
-            keys = self._run(self._collect, self.store.list_prefix(below))
+            keys = self._run(self._collect, self.store.list_prefix, below)
         except Exception as error:
             if not self._is_missing(error):
                 self._fail("list", prefix, error)
@@ -100,7 +101,7 @@ class ZarrStore(ConcurrentStore):
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
         try:
-            found = self._run(self._collect, self.store.list_dir(prefix))
+            found = self._run(self._collect, self.store.list_dir, prefix)
         except Exception as error:
             if self._is_missing(error):
                 return [], []

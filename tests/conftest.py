@@ -1,0 +1,75 @@
+"""What all tests share: the folder of real data, the S3 server, the web server."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def load(path: str) -> ModuleType:
+    """Import a helper module by its path below tests/."""
+    name = "nczarr_tests_" + path.removesuffix(".py").replace("/", "_")
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, TESTS / path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data files beside the checkout, or where NCZARR_SHARED says."""
+    given = os.environ.get("NCZARR_SHARED")
+    path = Path(given) if given else TESTS.parent.parent / "shared"
+    if not path.is_dir():
+        pytest.skip(f"the folder of shared data is not there: {path} (set NCZARR_SHARED)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A real S3 server; gives its settings, which are in the environment as well. It has a bucket ``test``."""
+    module = load("s3/server.py")
+    server: Any = module.S3Server(tmp_path_factory.mktemp("s3") / "state")
+    try:
+        server.start()
+    except module.Unavailable as error:
+        pytest.skip(f"no S3 server: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AWS_PROFILE", raising=False)
+        patch.delenv("AWS_SESSION_TOKEN", raising=False)
+        for name, value in server.settings.items():
+            patch.setenv(name, value)
+        try:
+            s3fs = pytest.importorskip("s3fs")
+            fs = s3fs.S3FileSystem(endpoint_url=server.settings["AWS_ENDPOINT_URL"])
+            fs.mkdir("test")
+            yield server.settings
+        finally:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def web_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """nginx, serving ``web_server.folder`` at ``web_server.url`` + ``data/``; see tests/http/nginx.py."""
+    server = load("s3/server.py")
+    try:
+        server.install(("nginx",), ("nginx",))
+    except server.Unavailable as error:
+        pytest.skip(f"no web server: {error}")
+    state = tmp_path_factory.mktemp("nginx")
+    folder = tmp_path_factory.mktemp("web")
+    nginx = load("http/nginx.py").Nginx(state, folder, server.free_ports(1)[0])
+    yield nginx
+    nginx.stop()
