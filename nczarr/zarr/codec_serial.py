@@ -110,6 +110,11 @@ class _CountedCodec(ArrayBytesCodec):
         return result.reshape(spec.shape)
 
 
+def _writable(chunk: np.ndarray) -> np.ndarray:
+    # numcodecs takes no read-only array, though it does not write.
+    return np.require(chunk, requirements="CW").reshape(-1)
+
+
 class VlenUtf8Codec(_CountedCodec):
     """``vlen-utf8``: text of any length.
 
@@ -131,7 +136,7 @@ class VlenUtf8Codec(_CountedCodec):
             wrong = next(v for v in values if not isinstance(v, str))
             raise CodecError(f"codec {self.name!r}: {str(wrong)[:50]!r} is {type(wrong).__name__}, not text")
         try:
-            return self._fast.encode(np.ascontiguousarray(chunk).reshape(-1))
+            return self._fast.encode(_writable(chunk))
         except UnicodeEncodeError:
             try:
                 return self._join([value.encode("utf-8", "surrogateescape") for value in values])
@@ -165,7 +170,7 @@ class VlenBytesCodec(_CountedCodec):
                 raise CodecError(
                     f"codec {self.name!r}: {str(value)[:50]!r} is {type(value).__name__}, not bytes"
                 )
-        return self._fast.encode(np.ascontiguousarray(chunk).reshape(-1))
+        return self._fast.encode(_writable(chunk))
 
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
         view = self._check_count(data, spec)

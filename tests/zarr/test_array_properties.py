@@ -1,0 +1,314 @@
+"""Arrays against plain numpy: any shape, chunks, dtype, byte order, codecs and selection."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nczarr.stores import LocalStore, MemoryStore, Store
+from nczarr.zarr.array import Array
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.grids import RectilinearGrid, RegularGrid
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+
+DTYPES = [
+    "bool", "int8", "uint8", "int16", "uint32", "int64", "uint64", "float16", "float32", "float64",
+    "complex64", "complex128", "S3", "U2", "V5", "M8[s]", "m8[ms]", "string", "bytes",
+    [("a", "i4"), ("b", "f8"), ("c", "S2")],
+    [("p", [("x", "i2"), ("y", "f4")]), ("v", "u1")],
+]  # fmt: skip
+KEYS = [ChunkKeyEncoding("default", "/"), ChunkKeyEncoding("default", "."), ChunkKeyEncoding("v2", ".")]
+N = NamedConfig
+
+
+class Wrapped(Store):
+    """Another store, of a class the engine has no short cut for; counts batches."""
+
+    def __init__(self) -> None:
+        self.below = MemoryStore()
+        self.url = "wrapped"
+        self.batches = 0
+        self.singles = 0
+
+    def get(self, key: str) -> bytes | None:
+        self.singles += 1
+        return self.below.get(key)
+
+    def get_many(self, keys: Any) -> list[bytes | None]:
+        self.batches += 1
+        return [self.below.get(key) for key in keys]
+
+    def get_ranges(self, requests: Any) -> list[bytes | None]:
+        self.batches += 1
+        return [self.below.get_range(*request) for request in requests]
+
+    def set(self, key: str, data: Any) -> None:
+        self.below.set(key, data)
+
+    def delete(self, key: str) -> None:
+        self.below.delete(key)
+
+    def list(self, prefix: str = "") -> Any:
+        return self.below.list(prefix)
+
+
+def make_store(kind: str) -> Store:
+    if kind == "memory":
+        return MemoryStore()
+    return Wrapped() if kind == "wrapped" else LocalStore(tempfile.mkdtemp(), "r+")
+
+
+def random_values(dtype: np.dtype, name: Any, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype.hasobject:
+        result = np.empty(shape, object)
+        words = ["", "a", "é€", "long " * 20] if name == "string" else [b"", b"\0", b"ab", b"x" * 99]
+        for index in np.ndindex(*shape):
+            result[index] = words[rng.integers(len(words))]
+        return result
+    if dtype.names:
+        result = np.zeros(shape, dtype)
+        for field in dtype.names:
+            result[field] = random_values(dtype[field], None, shape, seed + 1)
+        return result
+    if dtype.kind == "U":
+        return rng.choice(np.array(["", "a", "é€"], dtype), shape).astype(dtype).reshape(shape)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "fc":
+        return (rng.standard_normal(shape) * 100).astype(dtype)
+    raw = rng.integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8)
+    return np.frombuffer(raw.tobytes(), dtype).reshape(shape).copy()
+
+
+@st.composite
+def array_cases(draw: st.DrawFn) -> dict[str, Any]:
+    ndim = draw(st.integers(0, 3))
+    shape = tuple(draw(st.lists(st.integers(0, 9), min_size=ndim, max_size=ndim)))
+    name = draw(st.sampled_from(DTYPES))
+    data_type = data_type_for(name if isinstance(name, str) else np.dtype(name))
+    dtype = data_type.dtype
+    kind = draw(st.sampled_from(["regular", "regular", "sharded", "rectilinear"]))
+    chunks = tuple(draw(st.lists(st.integers(1, 5), min_size=ndim, max_size=ndim)))
+    grid: Any = RegularGrid(chunks)
+    if kind == "rectilinear":
+        edges = []
+        for length in shape:
+            cuts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=9))
+            while sum(cuts) < length:
+                cuts.append(3)
+            edges.append(tuple(cuts))
+        grid = RectilinearGrid(tuple(edges))
+    endian = draw(st.sampled_from(["little", "big"]))
+    serial = (
+        N({"string": "vlen-utf8", "bytes": "vlen-bytes"}[name])
+        if dtype.hasobject
+        else N("bytes", {"endian": endian})
+    )
+    after = draw(
+        st.lists(
+            st.sampled_from(
+                [
+                    N("gzip", {"level": 1}),
+                    N("zstd", {"level": 1, "checksum": True}),
+                    N("crc32c"),
+                    N(
+                        "blosc",
+                        {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0},
+                    ),
+                    N("numcodecs.shuffle", {"elementsize": 0}),
+                    N("numcodecs.zlib", {"level": 1}),
+                    N("numcodecs.fletcher32"),
+                    N("numcodecs.lz4", {"acceleration": 1}),
+                    N("numcodecs.bz2", {"level": 1}),
+                    N("numcodecs.adler32"),
+                ]
+            ),
+            max_size=2,
+        )
+    )
+    before = []
+    if draw(st.booleans()):
+        before.append(N("transpose", {"order": list(draw(st.permutations(range(ndim))))}))
+    codecs = (*before, serial, *after)
+    if kind == "sharded":
+        factors = draw(st.lists(st.integers(1, 3), min_size=ndim, max_size=ndim))
+        grid = RegularGrid(tuple(c * f for c, f in zip(chunks, factors, strict=True)))
+        index_codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+        codecs = (
+            N(
+                "sharding_indexed",
+                {
+                    "chunk_shape": list(chunks),
+                    "codecs": [c.to_json() for c in codecs],
+                    "index_codecs": index_codecs[: draw(st.integers(1, 2))],
+                    "index_location": draw(st.sampled_from(["start", "end"])),
+                },
+            ),
+        )
+    fill: Any = {"string": "fill", "bytes": b"fill"}.get(name) if isinstance(name, str) else None
+    if fill is None:
+        fill = random_values(dtype, name, (1,), 7)[0]
+    metadata = ArrayMetadata(shape, data_type, grid, draw(st.sampled_from(KEYS)), fill, tuple(codecs))
+    return {
+        "metadata": metadata,
+        "name": name,
+        "store": draw(st.sampled_from(["memory", "local", "wrapped"])),
+    }
+
+
+@st.composite
+def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    items: list[Any] = []
+    for size in shape:
+        kind = draw(st.sampled_from(["all", "slice", "int", "array", "mask"]))
+        if kind == "int" and size:
+            items.append(draw(st.integers(-size, size - 1)))
+        elif kind == "array" and size:
+            items.append(draw(st.lists(st.integers(-size, size - 1), max_size=6)))
+        elif kind == "mask":
+            items.append(np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), bool))
+        elif kind == "slice":
+            items.append(draw(st.slices(size)))
+        else:
+            items.append(slice(None))
+    return tuple(items)
+
+
+def mesh(shape: tuple[int, ...], selection: tuple[Any, ...]) -> tuple[Any, tuple[int, ...]]:
+    """The slow, obvious way: the places along each dimension, and the shape of the result."""
+    places, result = [], []
+    for size, item in zip(shape, selection, strict=True):
+        if isinstance(item, int):
+            places.append(np.array([item % size]))
+        else:
+            places.append(
+                np.arange(size)[
+                    item if len(np.shape(item)) == 0 else np.asarray(item, None if len(item) else int)
+                ]
+            )
+            result.append(len(places[-1]))
+    return np.ix_(*places) if places else (...,), tuple(result)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return a.tolist() == b.tolist() if a.dtype.hasobject else a.tobytes() == b.tobytes()
+
+
+@settings(max_examples=250, deadline=None)
+@given(case=array_cases(), data=st.data())
+def test_like_numpy(case: dict[str, Any], data: st.DataObject) -> None:
+    metadata: ArrayMetadata = case["metadata"]
+    array = Array(make_store(case["store"]), "g/v", metadata)
+    expected = np.empty(metadata.shape, metadata.dtype)
+    fill = np.empty((), metadata.dtype)
+    fill[()] = metadata.fill
+    expected[...] = fill
+    assert same(array.read(), expected)
+    for step in range(3):
+        selection = data.draw(selections(metadata.shape))
+        index, shape = mesh(metadata.shape, selection)
+        values = random_values(metadata.dtype, case["name"], shape, step)
+        full = values.reshape(expected[index].shape)
+        array.write(selection, values)
+        # With repeated places the last value stays, which is what assigning one by one gives.
+        for place in np.ndindex(*full.shape):
+            where = (
+                tuple(int(axis.reshape(-1)[i]) for axis, i in zip(index, place, strict=True))
+                if full.shape
+                else ()
+            )
+            expected[where] = full[place]
+        assert same(array.read(), expected)
+        selection = data.draw(selections(metadata.shape))
+        index, shape = mesh(metadata.shape, selection)
+        wanted = expected[index].reshape(shape)
+        assert same(array.read(selection), wanted)
+        out = np.empty(shape, metadata.dtype)
+        assert array.read(selection, out=out) is out
+        assert same(out, wanted)
+        # A reader that remembers nothing sees the same.
+        assert same(Array(array.store, "g/v", metadata).read(), expected)
+    wide = np.empty(tuple(2 * n for n in metadata.shape), metadata.dtype)
+    if metadata.shape:
+        holes = wide[tuple(slice(0, 2 * n, 2) for n in metadata.shape)]
+        array.read(out=holes)
+        assert same(np.ascontiguousarray(holes), expected)
+
+
+def test_one_request_for_a_region() -> None:
+    """A remote store gets one batch, two for parts of shards; never one request for each chunk."""
+    store = Wrapped()
+    metadata = ArrayMetadata((40, 40), data_type_for("i4"), RegularGrid((10, 10)), fill_value=np.int32(0))
+    array = Array(store, "v", metadata)
+    array.write(..., np.arange(1600).reshape(40, 40))
+    for selection in (..., (3, slice(None)), (slice(5, 35, 7), [1, 39])):
+        store.batches = 0
+        array.read(selection)
+        assert store.batches == 1
+    codec = N(
+        "sharding_indexed",
+        {
+            "chunk_shape": [2, 2],
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+            "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        },
+    )
+    sharded = Array(
+        store,
+        "s",
+        ArrayMetadata(
+            (40, 40), data_type_for("i4"), RegularGrid((10, 10)), fill_value=np.int32(0), codecs=(codec,)
+        ),
+    )
+    sharded.write(..., np.arange(1600).reshape(40, 40))
+    store.batches = 0
+    assert sharded.read((3, slice(None))).tolist() == list(range(120, 160))
+    assert store.batches == 2
+    assert store.singles == 0
+
+
+@pytest.mark.parametrize("kind", ["memory", "local", "wrapped"])
+def test_resize(kind: str) -> None:
+    """What leaves the array is gone, and does not come back."""
+    saved: list[ArrayMetadata] = []
+    metadata = ArrayMetadata((10, 7), data_type_for("i2"), RegularGrid((4, 3)), fill_value=np.int16(-9))
+    array = Array(make_store(kind), "v", metadata, save=saved.append)
+    values = np.arange(70, dtype="i2").reshape(10, 7)
+    array.write(..., values)
+    array.resize((5, 7))
+    assert saved[-1].shape == (5, 7)
+    assert array.read().tolist() == values[:5].tolist()
+    assert array.nchunks_initialized() == 6
+    array.resize((9, 8))
+    expected = np.full((9, 8), -9, "i2")
+    expected[:5, :7] = values[:5]
+    assert array.read().tolist() == expected.tolist()
+    array.erase()
+    assert array.nchunks_initialized() == 0
+    assert (array.read() == -9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_resize_like_numpy(data: st.DataObject) -> None:
+    metadata = ArrayMetadata((6, 5), data_type_for("i4"), RegularGrid((2, 3)), fill_value=np.int32(-1))
+    array = Array(make_store("memory"), "v", metadata, save=lambda new: None)
+    expected = np.arange(30).reshape(6, 5)
+    array.write(..., expected)
+    for _ in range(4):
+        shape = (data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9)))
+        array.resize(shape)
+        new = np.full(shape, -1)
+        common = tuple(slice(0, min(a, b)) for a, b in zip(shape, expected.shape, strict=True))
+        new[common] = expected[common]
+        expected = new
+        assert array.read().tolist() == expected.tolist()
