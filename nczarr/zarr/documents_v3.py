@@ -7,12 +7,13 @@ length 0 along a dimension of length 0 is read as 1, and the names of data types
 
 from __future__ import annotations
 
+import marshal
 from typing import Any
 
 from nczarr.errors import MetadataError, NCZarrError
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.data_type_base import bad, show
-from nczarr.zarr.data_types import parse_data_type
+from nczarr.zarr.data_types import DataType, parse_data_type
 from nczarr.zarr.extensions import (
     apply_on_document,
     apply_on_metadata,
@@ -20,7 +21,7 @@ from nczarr.zarr.extensions import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.grids import RegularGrid, parse_chunk_grid, parse_shape
+from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 
 __all__ = [
@@ -53,7 +54,7 @@ _ARRAY_KEYS = frozenset(
     )
 )
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
-_SIMPLE_KEYS: dict[Any, ChunkKeyEncoding] = {"default": ChunkKeyEncoding(), "v2": ChunkKeyEncoding("v2", ".")}
+_encodings: dict[bytes, tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]] = {}
 
 
 def node_type(document: dict[str, Any], place: str) -> str:
@@ -126,14 +127,14 @@ def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
                 raise bad(f"{key}: missing")
         extra: dict[str, Any] = {}
         shape = parse_shape(document["shape"])
-        data_type = _at("data_type", parse_data_type, document["data_type"])
+        data_type, fill_value, chunk_key_encoding, codecs = _encoding(document)
         metadata = ArrayMetadata(
             shape=shape,
             data_type=data_type,
             chunk_grid=_grid(document["chunk_grid"], shape),
-            chunk_key_encoding=_key_encoding(document["chunk_key_encoding"]),
-            fill_value=_at("fill_value", data_type.fill_from_json, document["fill_value"]),
-            codecs=_codecs(document["codecs"]),
+            chunk_key_encoding=chunk_key_encoding,
+            fill_value=fill_value,
+            codecs=codecs,
             attributes=_attributes(document),
             dimension_names=_dimension_names(document.get("dimension_names"), shape),
             storage_transformers=_transformers(document.get("storage_transformers", [])),
@@ -144,6 +145,23 @@ def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
     except NCZarrError as error:
         error.path = error.path or place
         raise
+
+
+def _encoding(document: dict[str, Any]) -> tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]:
+    """Return data type, fill value, key encoding and codecs, which many arrays of a hierarchy have in common."""
+    parts = document["data_type"], document["fill_value"], document["chunk_key_encoding"], document["codecs"]
+    # Version 2 of marshal has no references: equal bytes if and only if equal JSON values, types included.
+    key = marshal.dumps(parts, 2)
+    known = _encodings.get(key)
+    if known is None:
+        data_type = _at("data_type", parse_data_type, parts[0])
+        fill_value = _at("fill_value", data_type.fill_from_json, parts[1])
+        known = data_type, fill_value, _key_encoding(parts[2]), _codecs(parts[3])
+        if len(key) <= 4096:
+            if len(_encodings) >= 1024:
+                _encodings.clear()
+            _encodings[key] = known
+    return known
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:
@@ -162,7 +180,7 @@ def _required(value: Any, key: str) -> NamedConfig:
     return config
 
 
-def _grid(value: Any, shape: tuple[int, ...]) -> Any:
+def _grid(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     config = _required(value, "chunk_grid")
     return parse_chunk_grid(config.name, dict(config.configuration), shape)
 

@@ -75,6 +75,9 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
     result: dict[str, RawNode] = {}
     for path, node in nodes.items():
+        if "/" not in path and "" in result and not result[""].is_array:
+            result.setdefault(path, node)
+            continue
         names = split_path(path)
         inside_array = False
         for i in range(len(names)):

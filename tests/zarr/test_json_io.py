@@ -1,0 +1,127 @@
+"""JSON within bounds."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nczarr.errors import MetadataError
+from nczarr.zarr import json_io
+from nczarr.zarr.json_io import MAX_DEPTH, dump_json, parse_json, parse_object
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_what_is_written_is_read(value):
+    assert parse_json(dump_json(value), "d") == value
+
+
+@given(values)
+def test_the_standard_library_agrees(value):
+    assert json.loads(dump_json(value)) == value
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 10_000, 1_000_000])
+def test_deep_documents_are_refused(opening, depth):
+    closing = "]" if opening == "[" else "}"
+    text = opening * depth + "1" + closing * depth
+    with pytest.raises(MetadataError, match="deeper") as caught:
+        parse_json(text.encode(), "a/zarr.json")
+    assert caught.value.path == "a/zarr.json"
+
+
+def test_depth_counts_structure_and_not_strings():
+    text = json.dumps({"a": "[" * 1000 + '"\\', "b": [[1]]})
+    assert parse_json(text.encode(), "d")["b"] == [[1]]
+    nested: object = 1
+    for _ in range(MAX_DEPTH):
+        nested = [nested]
+    assert parse_json(dump_json(nested), "d") == nested
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"{'a': 1}",
+        b"nope",
+        b'{"a": 1,}',
+        b"[1] 2",
+        b'{"a": ' + b"1" * 5000 + b"}",
+        b'"\xe9"',
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_place(data):
+    with pytest.raises(MetadataError) as caught:
+        parse_json(data, "a/zarr.json")
+    assert caught.value.path == "a/zarr.json"
+
+
+def test_duplicate_names():
+    with pytest.raises(MetadataError, match="'a' stands twice"):
+        parse_json(b'{"x": {"a": 1, "b": 2, "a": 1}}', "d")
+    assert parse_json(b'{"a": 1, "a": 2}', "d", lenient=True) == {"a": 2}
+
+
+def test_objects_only():
+    for data in (b"[]", b"3", b'"x"', b"null"):
+        with pytest.raises(MetadataError, match="not a JSON object"):
+            parse_object(data, "d")
+
+
+def test_size_limit(monkeypatch):
+    monkeypatch.setattr(json_io, "MAX_BYTES", 10)
+    with pytest.raises(MetadataError, match="limit"):
+        parse_json(b"[" + b" " * 20 + b"]", "d")
+
+
+def test_quirks_of_netcdf_c():
+    document = rb"""{"a": "it\'s", "b": "back\\'slash\\\\", "c": NaN, "d": -Infinity}"""
+    value = parse_json(document, "d", lenient=True)
+    assert value["a"] == "it's"
+    assert value["b"] == "back\\'slash\\\\"
+    assert math.isnan(value["c"])
+    assert value["d"] == -math.inf
+    with pytest.raises(MetadataError):
+        parse_json(rb'{"a": "it\'s"}', "d")
+
+
+def test_writing_never_gives_bare_tokens():
+    value = {
+        "a": [math.nan, math.inf, -math.inf, 1.5],
+        "b": np.float32("nan"),
+        "c": np.array([1.0, math.inf]),
+    }
+    text = dump_json(value).decode()
+    assert json.loads(text, parse_constant=lambda token: pytest.fail(token)) == {
+        "a": ["NaN", "Infinity", "-Infinity", 1.5],
+        "b": "NaN",
+        "c": [1.0, "Infinity"],
+    }
+
+
+def test_text_is_raw_utf8_unless_it_cannot_be():
+    assert dump_json("é€😀") == '"é€😀"'.encode()
+    assert parse_json(dump_json("a\udcff"), "d") == "a\udcff"
+
+
+def test_values_that_json_cannot_hold():
+    with pytest.raises(MetadataError):
+        dump_json({"a": object()})
+    loop: list[object] = []
+    loop.append(loop)
+    with pytest.raises(MetadataError):
+        dump_json(loop)
