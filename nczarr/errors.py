@@ -153,7 +153,11 @@ class CDLError(NCZarrError):
     line, column : int, optional
         Where, both counted from one.
     source : str, optional
-        The line itself; printed with a caret below it.
+        The line itself, or a part of it; printed with a caret below it.
+    caret : int, optional
+        Where in `source` the caret is, from one; `column` if it is not given.
+    problems : sequence of CDLError, optional
+        All problems found, when there is more than one.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class CDLError(NCZarrError):
         line: int | None = None,
         column: int | None = None,
         source: str | None = None,
+        caret: int | None = None,
         problems: tuple[CDLError, ...] = (),
         **where: Any,
     ) -> None:
@@ -170,16 +175,22 @@ class CDLError(NCZarrError):
         self.line = line
         self.column = column
         self.source = source
-        self.problems = problems or (self,)
+        self.caret = caret or column
+        self._problems = problems
+
+    @property
+    def problems(self) -> tuple[CDLError, ...]:
+        """All problems, this one included."""
+        return self._problems or (self,)
 
     def _text(self) -> str:
         place = ":".join(str(p) for p in (self.path or "<cdl>", self.line, self.column) if p)
         text = f"{place}: {self.message}"
         if self.hint:
             text += f"; {self.hint}"
-        if self.source is not None and self.column:
+        if self.source is not None and self.caret:
             shown = self.source.expandtabs(8)
-            before = self.source[: self.column - 1].expandtabs(8)
+            before = self.source[: self.caret - 1].expandtabs(8)
             text += f"\n  {shown}\n  {' ' * len(before)}^"
         return text
 
