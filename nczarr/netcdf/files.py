@@ -8,10 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from nczarr.errors import DatasetNotFoundError, NetCDFFileError
-from nczarr.model import Dataset
+from nczarr.errors import DatasetNotFoundError, NetCDFFileError, UnsupportedError
+from nczarr.model import Dataset, resolve
+from nczarr.netcdf.sink import FileSink
 
-__all__ = ["OpenFile", "is_netcdf", "open_dataset"]
+__all__ = ["OpenFile", "create_dataset", "is_netcdf", "open_dataset"]
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
@@ -102,6 +103,70 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     except BaseException:
         classic.close()
         raise
+
+
+def create_dataset(
+    path: str | os.PathLike[str], dataset: Dataset, *, overwrite: bool = False, format: str | None = None
+) -> FileSink:
+    """Start to write a netCDF file: all metadata at once, the values region by region through the sink.
+
+    Parameters
+    ----------
+    path : path-like
+    dataset : Dataset
+        Its variables' data are not looked at, only their shapes.
+    overwrite : bool
+        Replace an existing file, when the new one is complete.
+    format : str, optional
+        ``netCDF-4``, ``netCDF-4 classic model``, ``classic``, ``64-bit offset`` or ``cdf5``; the dataset's own
+        ``format``, or else ``netCDF-4``.
+
+    Returns
+    -------
+    FileSink
+        Call its ``commit`` when all is written; until then there is only a temporary file beside the target.
+
+    Raises
+    ------
+    DatasetExistsError
+        If the file exists and `overwrite` is false, or a directory is there.
+    LossError
+        If the format cannot hold the dataset; the message names what.
+    ModelError
+        If the dataset breaks a rule of the model.
+    UnsupportedError
+        If the format is unknown, or a filter is not available, or h5py is needed and not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from nczarr.model import INT, Dimension, Variable
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
+    >>> ds = Dataset("a", dimensions=(Dimension("x", 3),), variables=(Variable("v", INT, ("/x",)),))
+    >>> with create_dataset(path, ds) as sink:
+    ...     sink.write("/v", (slice(0, 2),), np.array([1, 2], "i4"))
+    ...     sink.commit()
+    >>> with open_dataset(path) as file:
+    ...     print(file.dataset.variable_at("/v").data.read((slice(0, 3),)).tolist())
+    [1, 2, -2147483647]
+    """
+    path = os.fspath(path)
+    format = format or dataset.format or "netCDF-4"
+    dataset = resolve(dataset)
+    if format in _CLASSIC.values():
+        from nczarr.netcdf.classic_writer import ClassicSink
+
+        return ClassicSink(path, dataset, overwrite, format)
+    if format not in ("netCDF-4", "netCDF-4 classic model"):
+        raise UnsupportedError(
+            f"there is no netCDF format {format!r}",
+            path=path,
+            hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
+        )
+    from nczarr.netcdf.hdf5_writer import HDF5Sink
+
+    return HDF5Sink(path, dataset, overwrite, strict=format == "netCDF-4 classic model")
 
 
 def is_netcdf(path: str | os.PathLike[str]) -> bool:

@@ -33,6 +33,7 @@ def hdf5() -> Any:
             try:
                 import h5py
                 from h5py import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5s, h5t, h5z
+                from h5py._objects import phil
             except ImportError as error:
                 raise UnsupportedError(
                     "netCDF-4 files need the package h5py",
@@ -40,15 +41,18 @@ def hdf5() -> Any:
                 ) from error
             _loaded = SimpleNamespace(
                 h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5g=h5g, h5i=h5i, h5o=h5o, h5p=h5p, h5s=h5s,
-                h5t=h5t, h5z=h5z, version=h5py.version,
+                h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
             )  # fmt: skip
         return _loaded
 
 
 @contextmanager
 def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
-    """Hold the lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
-    with LOCK:
+    """Hold the lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place.
+
+    h5py's own lock is held too, for those who use h5py beside us, and for calls that go past h5py.
+    """
+    with LOCK, hdf5().phil:
         try:
             yield
         except NCZarrError:

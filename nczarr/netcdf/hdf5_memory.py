@@ -3,15 +3,12 @@
 HDF5 hands over a string as a pointer and a sequence as a length and a pointer, at any depth inside a compound.
 h5py converts the simple cases only. So values are read and written here in the file's own type, without any
 conversion by HDF5 (this also keeps every bit of a float), and turned into the model's form by a walk along a
-:class:`Layout`. The memory behind the pointers is the C library's: reading takes it over and frees it, writing
-allocates it and h5py frees it after the write.
+:class:`Layout`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +17,7 @@ import numpy as np
 from nczarr.errors import UnsupportedError
 from nczarr.model import CompoundType, Type, VlenType
 
-__all__ = ["FixedText", "Layout", "Plain", "Record", "Sequence", "Text", "decode", "encode"]
+__all__ = ["FixedText", "Layout", "Plain", "Record", "Sequence", "Text", "decode", "encode", "has_pointers"]
 
 _POINTER = np.dtype(f"u{ctypes.sizeof(ctypes.c_void_p)}")
 _SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data", _POINTER)])
@@ -65,33 +62,15 @@ class Record(Layout):
     fields: tuple[Layout, ...]
 
 
-class _Memory:
-    """The C library's memory functions."""
-
-    def __init__(self) -> None:
-        name = "ucrtbase" if sys.platform == "win32" else None
-        library = ctypes.CDLL(name)
-        self.malloc: Callable[[int], int | None] = library.malloc
-        self.malloc.restype = ctypes.c_void_p
-        self.malloc.argtypes = [ctypes.c_size_t]
-        self.free: Callable[[int], None] = library.free
-        self.free.restype = None
-        self.free.argtypes = [ctypes.c_void_p]
-
-    def keep(self, data: bytes) -> int:
-        """Copy bytes into new memory; the address."""
-        address = self.malloc(max(len(data), 1))
-        if not address:
-            raise MemoryError
-        ctypes.memmove(address, data, len(data))
-        return address
-
-
-_MEMORY = _Memory()
+def has_pointers(layout: Layout) -> bool:
+    """True if HDF5 allocates memory for values of the layout."""
+    if isinstance(layout, Record):
+        return any(has_pointers(part) for part in layout.fields)
+    return isinstance(layout, Text | Sequence)
 
 
 def decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
-    """Turn a buffer that HDF5 has filled into values of the model, and free the memory behind its pointers.
+    """Turn a buffer that HDF5 has filled into values of the model; everything is copied.
 
     Parameters
     ----------
@@ -115,7 +94,7 @@ def _decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
         return raw.astype(type_.dtype)
     out = np.empty(raw.shape, type_.dtype)
     if isinstance(layout, Text):
-        out[:] = [_take_text(address) for address in raw.tolist()]
+        out[:] = [_text_at(address) for address in raw.tolist()]
     elif isinstance(layout, FixedText):
         size = layout.dtype.itemsize
         data = raw.tobytes()
@@ -123,7 +102,7 @@ def _decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
     elif isinstance(layout, Sequence):
         assert isinstance(type_, VlenType)
         for i, (length, address) in enumerate(raw.tolist()):
-            out[i] = _take_sequence(layout.base, length, address, type_.base)
+            out[i] = _sequence_at(layout.base, length, address, type_.base)
     else:
         assert isinstance(layout, Record)
         assert isinstance(type_, CompoundType)
@@ -137,30 +116,31 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _take_text(address: int) -> str:
+def _text_at(address: int) -> str:
     if not address:
         return ""
-    data = ctypes.string_at(address)
-    _MEMORY.free(address)
-    return _text(data)
+    return _text(ctypes.string_at(address))
 
 
-def _take_sequence(base: Layout, length: int, address: int, type_: Type) -> np.ndarray:
+def _sequence_at(base: Layout, length: int, address: int, type_: Type) -> np.ndarray:
     if not length or not address:
         return np.empty(0, type_.dtype)
     data = ctypes.string_at(address, length * base.dtype.itemsize)
-    _MEMORY.free(address)
     return _decode(base, np.frombuffer(data, base.dtype), type_)
 
 
-def encode(layout: Layout, values: np.ndarray, type_: Type) -> np.ndarray:
+def encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
     """Turn values of the model into a buffer for HDF5, the inverse of :func:`decode`.
+
+    Parameters
+    ----------
+    keep : list
+        Gets what the pointers point to; the buffer is good as long as the list is.
 
     Returns
     -------
     ndarray
-        Contiguous, of the same shape and of ``layout.dtype``. It must be written once and only once, because
-        the write frees what its pointers point to.
+        Contiguous, of the same shape and of ``layout.dtype``.
 
     Raises
     ------
@@ -169,40 +149,39 @@ def encode(layout: Layout, values: np.ndarray, type_: Type) -> np.ndarray:
     """
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
-    return _encode(layout, values.reshape(-1), type_).reshape(values.shape)
+    return _encode(layout, values.reshape(-1), type_, keep).reshape(values.shape)
 
 
-def _encode(layout: Layout, values: np.ndarray, type_: Type) -> np.ndarray:
+def _encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype)
     out = np.zeros(values.shape, layout.dtype)
     if isinstance(layout, Text):
-        _check_texts(values)
-        out[:] = [0 if text is None else _MEMORY.keep(_bytes(text) + b"\0") for text in values]
+        out[:] = [0 if text is None else _keep_text(text, keep) for text in values]
     elif isinstance(layout, Sequence):
         assert isinstance(type_, VlenType)
         for i, items in enumerate(values):
             items = _as_vector(items, type_.base)
             if len(items):
-                data = _encode(layout.base, items, type_.base)
-                out[i] = len(items), _MEMORY.keep(data.tobytes())
+                data = _encode(layout.base, items, type_.base, keep)
+                keep.append(data)
+                out[i] = len(items), data.ctypes.data
     else:
         assert isinstance(layout, Record)
         assert isinstance(type_, CompoundType)
         for field, part in zip(type_.fields, layout.fields, strict=True):
             inside = values[field.name]
-            out[field.name] = _encode(part, inside.reshape(-1), field.type).reshape(inside.shape)
+            out[field.name] = _encode(part, inside.reshape(-1), field.type, keep).reshape(inside.shape)
     return out
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _check_texts(values: np.ndarray) -> None:
-    for text in values:
-        if text is not None and "\0" in text:
-            raise UnsupportedError(f"netCDF-4 cannot hold a string with a NUL inside: {text!r}")
+def _keep_text(text: str, keep: list[Any]) -> int:
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise UnsupportedError(f"netCDF-4 cannot hold a string with a NUL inside: {text!r}")
+    buffer = ctypes.create_string_buffer(data)
+    keep.append(buffer)
+    return ctypes.addressof(buffer)
 
 
 def _as_vector(items: Any, type_: Type) -> np.ndarray:

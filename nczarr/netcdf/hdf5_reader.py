@@ -31,8 +31,9 @@ from nczarr.model import (
     join_fqn,
     normalize_name,
 )
+from nczarr.netcdf.hdf5_direct import read_attribute, reclaim
 from nczarr.netcdf.hdf5_library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5_memory import FixedText, Layout, decode
+from nczarr.netcdf.hdf5_memory import FixedText, Layout, decode, has_pointers
 from nczarr.netcdf.hdf5_source import HDF5File, HDF5Source
 from nczarr.netcdf.hdf5_types import KnownTypes, address_of
 
@@ -321,7 +322,6 @@ class _Reader:
         )
 
     def attributes(self, owner: Any, books: frozenset[bytes], group: str, fqn: str) -> tuple[Attribute, ...]:
-        api = hdf5()
         made = []
         for attribute in _attribute_ids(owner):
             if attribute.name not in books:
@@ -357,8 +357,11 @@ class _Reader:
             )
         raw = np.zeros(attribute.shape or (1,), layout.dtype)
         if raw.size:
-            attribute.read(raw, type_id)
-        return Attribute(name, type_, decode(layout, raw, type_))
+            read_attribute(attribute, type_id, raw)
+        values = decode(layout, raw, type_)
+        if raw.size and has_pointers(layout):
+            reclaim(type_id, raw)
+        return Attribute(name, type_, values)
 
 
 def _link_names(group: Any) -> list[bytes]:
@@ -411,7 +414,7 @@ def _storage(plist: Any, type_: Type, layout: Layout) -> Storage:
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())
     endian = "native"
-    if isinstance(type_, PrimitiveType) and layout.dtype.itemsize > 1 and layout.dtype.kind in "iuf":
+    if isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
         endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
     never = plist.get_fill_time() == api.h5d.FILL_TIME_NEVER
     return Storage(

@@ -10,8 +10,9 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Region, Type
+from nczarr.netcdf.hdf5_direct import read_dataset, reclaim
 from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5_memory import Layout, Plain, decode
+from nczarr.netcdf.hdf5_memory import Layout, decode, has_pointers
 
 __all__ = ["HDF5File", "HDF5Source", "hyperslab"]
 
@@ -134,9 +135,14 @@ class HDF5Source:
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             dataset = self.file.dataset(self.link)
             memory, chosen = hyperslab(dataset, axes)
+            if has_pointers(self.layout):
+                type_id = dataset.get_type()
+                read_dataset(dataset, type_id, memory, chosen, raw)
+                try:
+                    return decode(self.layout, raw, self.type)
+                finally:
+                    reclaim(type_id, raw)
             dataset.read(memory, chosen, raw, dataset.get_type())
-            if not isinstance(self.layout, Plain):
-                return decode(self.layout, raw, self.type)
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
 
 

@@ -24,6 +24,7 @@ from nczarr.model import (
     parse_fqn,
     primitive_for_dtype,
 )
+from nczarr.netcdf.hdf5_direct import insert_member, member_value
 from nczarr.netcdf.hdf5_library import hdf5
 from nczarr.netcdf.hdf5_memory import FixedText, Layout, Plain, Record, Sequence, Text
 
@@ -129,12 +130,15 @@ class KnownTypes:
         if kind == h5t.ENUM:
             base, _ = self.find(type_id.get_super(), group)
             assert isinstance(base, PrimitiveType)
-            limit = 1 << 64 if base.name == "uint64" else 0  # h5py gives every value as a signed integer
-            members = [
-                (_name(type_id.get_member_name(i)), type_id.get_member_value(i))
-                for i in range(type_id.get_nmembers())
-            ]
-            return EnumType(fqn, base, tuple((n, v + limit if v < 0 else v) for n, v in members))
+            dtype = _number_dtype(type_id.get_super())
+            return EnumType(
+                fqn,
+                base,
+                tuple(
+                    (_name(type_id.get_member_name(i)), member_value(type_id, i, dtype))
+                    for i in range(type_id.get_nmembers())
+                ),
+            )
         if kind == h5t.OPAQUE:
             return OpaqueType(fqn, type_id.get_size())
         if kind == h5t.VLEN:
@@ -214,7 +218,7 @@ class TypeWriter:
                     "netCDF-4 files cannot hold an enum with two names for one value", fqn=type_.fqn
                 )
             for name, value in type_.members:
-                made.enum_insert(name.encode("utf-8", "surrogateescape"), value)
+                insert_member(made, name.encode("utf-8", "surrogateescape"), value, type_.dtype)
             return made
         if isinstance(type_, OpaqueType):
             made = h5t.create(h5t.OPAQUE, type_.size)

@@ -54,7 +54,9 @@ def bits(path: Path) -> None:
         f = ds.createVariable("f", "f4", ("x",), fill_value=False)
         f[:] = np.array([0x7FC00001, 0xFFC12345, 0x80000000, 0x7F800001], "u4").view("f4")
         d = ds.createVariable("d", ">f8", ("x",), endian="big", fill_value=False)
-        d[:] = np.array([0x7FF8000000000001, 0xFFF8DEADBEEF0000, 1 << 63, 0x7FF0000000000001], "u8").view("f8")
+        d[:] = np.array([0x7FF8000000000001, 0xFFF8DEADBEEF0000, 1 << 63, 0x7FF0000000000001], "u8").view(
+            "f8"
+        )
         ds.createVariable("short", "i2", ("time",), chunksizes=(4,))[:] = [1, 2]
         ds.createVariable("long", "i4", ("time", "x"), chunksizes=(2, 4))[:] = np.arange(20).reshape(5, 4)
         ds.createVariable("filled", "f4", ("time",), chunksizes=(4,), fill_value=-1.0)[:] = [0.5]
@@ -110,7 +112,9 @@ def example(path: Path) -> None:
         ds.createDimension("lat", lat.size)
         ds.createDimension("lon", lon.size)
         time = ds.createVariable("time", "f8", ("time",), chunksizes=(16,))
-        time.setncatts({"standard_name": "time", "units": "days since 2020-01-01", "calendar": "standard", "axis": "T"})
+        time.setncatts(
+            {"standard_name": "time", "units": "days since 2020-01-01", "calendar": "standard", "axis": "T"}
+        )
         time[:] = [15.5, 45.5, 75.5, 106.0, 136.5, 167.0]
         for name, values, units in (("lat", lat, "degrees_north"), ("lon", lon, "degrees_east")):
             axis = ds.createVariable(name, "f4", (name,))
@@ -130,7 +134,9 @@ def example(path: Path) -> None:
             compression="zlib", complevel=4, shuffle=True, chunksizes=(1, 4, 18, 36),
         )  # fmt: skip
         temp.setncatts({"standard_name": "sea_water_potential_temperature", "units": "degree_Celsius"})
-        temp.setncatts({"scale_factor": np.float32(0.01), "add_offset": np.float32(15.0), "coordinates": "lat lon"})
+        temp.setncatts(
+            {"scale_factor": np.float32(0.01), "add_offset": np.float32(15.0), "coordinates": "lat lon"}
+        )
         warm = 28 * np.cos(phi) ** 2 - 1 + 0 * lam
         swing = 4 * np.sin(phi) * np.cos(season)[:, None, None, None]
         values = (warm - swing) * np.exp(-depths / 300)[:, None, None]

@@ -1,0 +1,189 @@
+"""What all writers of netCDF files share: the temporary file beside the target, and the life of a sink."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from types import TracebackType
+
+import numpy as np
+
+from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
+from nczarr.model import Dataset, Region, Variable
+
+__all__ = ["FileSink", "block_shape"]
+
+#: Bytes of the blocks in which values are best written.
+_BLOCK_BYTES = 4 << 20
+
+
+class FileSink(ABC):
+    """A netCDF file that is being written: a :class:`~nczarr.model.DatasetSink`.
+
+    The file grows under a temporary name beside the target. :meth:`commit` gives it its name, :meth:`abort`
+    removes it; as a context manager it is removed unless it was committed. Methods may be called from any thread.
+
+    Attributes
+    ----------
+    path : str
+        The target.
+    dataset : Dataset
+        What is written.
+    """
+
+    concurrent = True
+
+    def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:
+        self.path = path
+        self.dataset = dataset
+        self._overwrite = overwrite
+        self._lock = threading.RLock()
+        self._open = True
+        self._check_target()
+        folder, name = os.path.split(path)
+        self.temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
+
+    def _check_target(self) -> None:
+        if os.path.isdir(self.path):
+            raise DatasetExistsError("this is a directory; a file cannot take its place", path=self.path)
+        if os.path.lexists(self.path) and not self._overwrite:
+            raise DatasetExistsError(
+                "the file exists", path=self.path, hint="ask for overwriting to replace it"
+            )
+        folder = os.path.dirname(self.path) or "."
+        if not os.path.isdir(folder):
+            raise NetCDFFileError("the folder for the file does not exist", path=self.path)
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """Shape of the blocks in which a variable is best written: whole chunks, a few MiB."""
+        variable = self.dataset.variable_at(fqn)
+        return block_shape(
+            self.dataset.shape(variable), self._chunk_shape(fqn, variable), variable.type.dtype.itemsize
+        )
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Write values to a region of a variable.
+
+        Parameters
+        ----------
+        fqn : str
+        region : tuple of slice
+            With steps of 1.
+        values : ndarray
+            Of the variable's dtype and of the region's shape.
+
+        Raises
+        ------
+        SelectionError
+            If the region is not inside the variable, or the values have another shape.
+        NetCDFFileError
+            If the file cannot be written.
+        """
+        variable = self.dataset.variable_at(fqn)
+        shape = self.dataset.shape(variable)
+        fits = len(region) == len(shape) and all(
+            0 <= s.start <= s.stop <= n and (s.step or 1) == 1 for s, n in zip(region, shape, strict=True)
+        )
+        wanted = tuple(s.stop - s.start for s in region)
+        values = np.asarray(values)
+        if not fits or values.shape != wanted:
+            raise SelectionError(
+                f"values of the shape {values.shape} for the region {region} of a variable of the shape {shape}",
+                path=self.path,
+                fqn=fqn,
+            )
+        if not self._open:
+            raise NetCDFFileError("the file is closed", path=self.path, fqn=fqn)
+        if values.size:
+            self._write(fqn, variable, region, values)
+
+    def commit(self) -> None:
+        """Complete the file and give it its name.
+
+        Raises
+        ------
+        DatasetExistsError
+            If another file has taken the name meanwhile and overwriting was not asked for.
+        """
+        with self._lock:
+            if not self._open:
+                return
+            try:
+                self._finish()
+                self._check_target()
+                self._rename()
+            except BaseException:
+                self.abort()
+                raise
+            self._open = False
+
+    def _rename(self) -> None:
+        try:
+            os.replace(self.temporary, self.path)
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
+
+    def abort(self) -> None:
+        """Close and remove what was written; no harm after :meth:`commit`."""
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+            with suppress(NCZarrError):
+                self._close()
+            with suppress(OSError):
+                os.remove(self.temporary)
+
+    def __enter__(self) -> FileSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    @abstractmethod
+    def _chunk_shape(self, fqn: str, variable: Variable) -> tuple[int, ...]:
+        """The smallest good block: a chunk, or one value."""
+
+    @abstractmethod
+    def _write(self, fqn: str, variable: Variable, region: Region, values: np.ndarray) -> None:
+        """Write values that fit."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Complete the file and close it."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Close the file as it is."""
+
+
+def block_shape(
+    shape: tuple[int, ...], chunk: tuple[int, ...], itemsize: int, limit: int = _BLOCK_BYTES
+) -> tuple[int, ...]:
+    """A block of whole chunks, as many along the last axes as `limit` bytes allow.
+
+    Examples
+    --------
+    >>> block_shape((100, 1000, 1000), (1, 10, 1000), 4)
+    (1, 1000, 1000)
+    >>> block_shape((), (), 4)
+    ()
+    """
+    block = [max(1, min(c, n)) for c, n in zip(chunk, shape, strict=True)]
+    room = max(1, limit // max(1, itemsize))
+    for axis in range(len(shape) - 1, -1, -1):
+        others = 1
+        for other, size in enumerate(block):
+            others *= size if other != axis else 1
+        chunks = max(1, room // others // block[axis])
+        if block[axis] * chunks >= shape[axis]:
+            block[axis] = max(1, shape[axis])
+        else:
+            block[axis] *= chunks
+            break
+    return tuple(block)
