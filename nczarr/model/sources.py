@@ -84,7 +84,7 @@ class MemorySource:
         return self.array.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        picked = self.array[region]
+        picked = self.array[(*region, ...)]  # the dots keep a scalar an array, so that objects stay whole
         if out is None:
             return np.array(picked, copy=True)
         out[...] = picked
