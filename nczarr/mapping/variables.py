@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from nczarr.errors import NCZarrError, SelectionError
 from nczarr.mapping.layout import Binding
 from nczarr.model import Region
-from nczarr.zarr.array import Array
-from nczarr.zarr.hierarchy import Hierarchy
+
+if TYPE_CHECKING:
+    from nczarr.zarr.array import Array
+    from nczarr.zarr.hierarchy import Hierarchy
 
 __all__ = ["VariableData"]
 
