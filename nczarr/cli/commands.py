@@ -56,7 +56,7 @@ def _write_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     where = storage_options(options)
-    nczarr.copy(
+    losses = nczarr.copy(
         source,
         options.target,
         overwrite=options.overwrite,
@@ -66,6 +66,8 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         **_write_options(options),
         **more,
     )
+    for loss in losses:
+        print(f"nczarr: not in {options.target}: {loss}", file=sys.stderr)
 
 
 def run_copy(options: argparse.Namespace) -> None:

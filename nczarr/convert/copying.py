@@ -33,7 +33,7 @@ def copy(
     target_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     **options: Any,
-) -> None:
+) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any that it writes.
 
     The output appears under its name only when it is complete; after an error nothing of it is left. Memory
@@ -59,6 +59,11 @@ def copy(
         For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``codecs``, ``char``, …); for
         netCDF ``format``.
 
+    Returns
+    -------
+    tuple of str
+        What the output could not hold; not empty only after a copy with ``lossy=True`` or to plain Zarr.
+
     Raises
     ------
     DatasetNotFoundError, DatasetExistsError, LossError, NCZarrError
@@ -70,6 +75,7 @@ def copy(
     >>> from nczarr.model import Attribute, Dataset
     >>> out = os.path.join(tempfile.mkdtemp(), "out.zarr")
     >>> copy(Dataset("d", attributes=(Attribute.of("title", "an example"),)), out)
+    ()
     >>> with open_source(out) as dataset:
     ...     dataset.attribute["title"].text
     'an example'
@@ -87,8 +93,10 @@ def copy(
             raise
         finally:
             told.finish()
-        if verify:
+        losses = tuple(getattr(sink, "losses", ()))
+        if verify and not losses:
             _verify(dataset, target, target_options)
+    return losses
 
 
 def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) -> None:
@@ -100,7 +108,10 @@ def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) ->
 
 def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int) -> None:
     """Move the values of all variables."""
-    work = [(fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None]
+    held = getattr(sink, "dataset", dataset).all_variables  # a lossy layout may have dropped some
+    work = [
+        (fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None and fqn in held
+    ]
     told.start(sum(_size(data) for _, _, data in work))
     if getattr(sink, "pulls", False):
         return

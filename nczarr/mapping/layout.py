@@ -56,12 +56,16 @@ class Reading:
 
 @dataclass(frozen=True)
 class Plan:
-    """The documents that a layout writes for a model, parents before children; otherwise as :class:`Reading`."""
+    """The documents that a layout writes for a model, parents before children; otherwise as :class:`Reading`.
+
+    `dataset` is what is held of the model; None if all of it is.
+    """
 
     nodes: dict[str, ArrayMetadata | GroupMetadata]
     variables: dict[str, Binding]
     groups: dict[str, str]
     losses: tuple[str, ...] = ()
+    dataset: Dataset | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,11 @@ __all__ = ["create_dataset", "open_dataset"]
 
 
 def open_dataset(
-    target: Any, mode: Literal["r", "r+"] = "r", *, storage_options: dict[str, Any] | None = None
+    target: Any,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    consolidated: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store: NCZarr or plain Zarr, found out by itself.
 
@@ -29,6 +33,8 @@ def open_dataset(
         A path, a URL, a mapping, or a store; see :func:`nczarr.stores.open_store`.
     mode : {'r', 'r+'}
         Read, or read and write.
+    consolidated : bool, optional
+        True: consolidated metadata must be there; False: they are not used; None: they are used if they are there.
     storage_options : dict, optional
         For the file system of a URL.
 
@@ -55,7 +61,7 @@ def open_dataset(
     """
     store = open_store(target, mode, storage_options)
     try:
-        hierarchy = open_hierarchy(store, mode=mode)
+        hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
         layout = layout_of(hierarchy)
         reading = layout.read(hierarchy, _dataset_name(store))
         options = WriteOptions(layout=_layout_name(layout.name), consolidated=hierarchy.consolidated)
@@ -135,8 +141,9 @@ def create_dataset(
         plan = layout.plan(dataset, options, names)
         hierarchy = create_hierarchy(store, layout=layout.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
+        held = plan.dataset or dataset
         return StoredDataset(
-            hierarchy, layout, plan, dataset, options=options, names=names, destination=destination
+            hierarchy, layout, plan, held, options=options, names=names, destination=destination
         )
     except BaseException:
         destination.abort()

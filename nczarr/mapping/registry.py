@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.layout import Known, Layout, Plan, Reading
+from nczarr.mapping.nczarr_v2 import find_dialect
+from nczarr.mapping.nczarr_v2_read import read_nczarr_v2
+from nczarr.mapping.nczarr_v2_write import plan_nczarr_v2
 from nczarr.mapping.nczarr_v3_read import is_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.nczarr_v3_write import plan_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
@@ -34,6 +37,24 @@ class NCZarrV3:
         return plan_nczarr_v3(dataset, options, names, known)
 
 
+class NCZarrV2:
+    """NCZarr on Zarr v2, the form of netcdf-c: all its dialects read, that of 4.9.3 and later written."""
+
+    name = "nczarr-v2"
+    zarr_layout = "v2"
+
+    def can_read(self, hierarchy: Hierarchy) -> bool:
+        return hierarchy.layout == "v2" and not hierarchy.is_array("") and find_dialect(hierarchy) is not None
+
+    def read(self, hierarchy: Hierarchy, name: str) -> Reading:
+        return read_nczarr_v2(hierarchy, name)
+
+    def plan(
+        self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+    ) -> Plan:
+        return plan_nczarr_v2(dataset, options, names, known)
+
+
 class PlainV3:
     """Plain Zarr v3 with xarray's conventions."""
 
@@ -52,7 +73,7 @@ class PlainV3:
         return plan_plain_v3(dataset, options, names, known)
 
 
-LAYOUTS: tuple[Layout, ...] = (NCZarrV3(), PlainV3())
+LAYOUTS: tuple[Layout, ...] = (NCZarrV3(), NCZarrV2(), PlainV3())
 
 
 def layout_of(hierarchy: Hierarchy) -> Layout:

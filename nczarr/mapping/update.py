@@ -52,6 +52,7 @@ def apply_update(
     resolved = resolve(_without_data(new))
     known = _known(old, resolved, data, groups, sources)
     plan = layout.plan(resolved, options, names, known)
+    resolved = plan.dataset or resolved
     plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
 
     removed = _removed(plan, hierarchy, data, sources)
