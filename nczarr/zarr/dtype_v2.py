@@ -7,6 +7,7 @@ order, which in v3 belongs to the ``bytes`` codec. The drafts use the same strin
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -195,12 +196,11 @@ def _float_name(value: Any) -> Any:
 
 
 def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Any:
+    if data_type.dtype.kind == "V":
+        return data_type.fill_from_json(value)
     if not raw_text:
-        try:
+        with suppress(MetadataError):
             return data_type.fill_from_json(value)
-        except MetadataError:
-            if isinstance(data_type, RawBitsType) or data_type.dtype.kind == "V":
-                raise
     # netcdf-c: the text, cut to the length of the type as it cuts data.
     data = value.encode("utf-8", "surrogateescape")
     if isinstance(data_type, FixedBytesType):
