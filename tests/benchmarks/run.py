@@ -1,0 +1,255 @@
+"""Measure nczarr's engine against its peers, and print the ratios as a Markdown table.
+
+    python tests/benchmarks/run.py [W1 W2 …] [--quick] [--rounds 5] [--dir PATH] [--peers NAME,NAME]
+
+All libraries are measured in one run, one after another within each round, and the medians are compared. A ratio
+is nczarr's time divided by that of the fastest peer: below 1.0 nczarr is faster. ``--quick`` makes everything
+small: it shows that the workloads run, its figures mean nothing.
+
+W1  1 GiB float32 in chunks of 4 MiB: write and read, uncompressed, zstd, blosc (lz4, shuffle), gzip
+W2  256 MiB in chunks of 64 KiB: write and read, uncompressed and zstd
+W3  parts: one point of every chunk, a box across chunks, every seventh element
+W4  shards of 16 MiB with inner chunks of 64 KiB: the whole, and 1,000 inner chunks at random
+W5  1,000 arrays of 10 attributes: create; open and look at all of them
+W6  100,000 chunks in one array: open and read one, count what is stored
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_spec = importlib.util.spec_from_file_location("nczarr_benchmark_peers", Path(__file__).with_name("peers.py"))
+assert _spec is not None
+assert _spec.loader is not None
+peers = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = peers
+_spec.loader.exec_module(peers)
+
+Work = Callable[[], Any]
+Row = dict[str, tuple[Work, Work | None]]
+
+
+def field(shape: tuple[int, ...]) -> np.ndarray:
+    """A smooth field with a little noise, which compresses about as measured ones do."""
+    rng = np.random.default_rng(1)
+    rows = np.sin(np.arange(shape[0], dtype=np.float32) / 50)
+    columns = np.cos(np.arange(shape[1], dtype=np.float32) / 70)
+    values = rows[:, None] * columns[None, :] * 20
+    noise = rng.integers(0, 16, shape, dtype=np.uint8)
+    return np.round(values * 8).astype(np.float32) / 8 + noise * np.float32(0.125)
+
+
+class Bench:
+    """Runs rows of a table and keeps their medians."""
+
+    def __init__(self, folder: Path, rounds: int, quick: bool, names: list[str] | None) -> None:
+        self.folder = folder
+        self.rounds = rounds
+        self.quick = quick
+        self.peers = peers.available(names)
+        self.rows: list[tuple[str, dict[str, float]]] = []
+
+    def measure(self, title: str, row: Row) -> None:
+        """Measure the works of one row, interleaved; each comes with what undoes it, which is not measured."""
+        times: dict[str, list[float]] = {name: [] for name in row}
+        for number in range(self.rounds + 1):
+            for name, (work, after) in row.items():
+                start = time.perf_counter()
+                work()
+                elapsed = time.perf_counter() - start
+                if after is not None:
+                    after()
+                if number:  # the first round warms up
+                    times[name].append(elapsed)
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        self.rows.append((title, medians))
+        print(self.line(title, medians), flush=True)
+
+    def header(self) -> str:
+        names = [peer.name for peer in self.peers]
+        return f"| workload | ratio | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
+
+    def line(self, title: str, medians: dict[str, float]) -> str:
+        others = [value for name, value in medians.items() if name != "nczarr"]
+        ratio = f"{medians['nczarr'] / min(others):.2f}" if others else "–"
+        cells = [f"{medians[p.name] * 1000:.1f} ms" if p.name in medians else "–" for p in self.peers]
+        return f"| {title} | {ratio} | {' | '.join(cells)} |"
+
+    # --- workloads
+
+    def _written(
+        self, shape: Any, chunks: Any, codec: str, inner: Any, values: np.ndarray, tag: str
+    ) -> dict[str, Path]:
+        """Write the array once with each library that can, for reading."""
+        paths = {}
+        for peer in self.peers:
+            path = self.folder / f"{tag}-{peer.name.replace(' ', '')}"
+            peers.clear(path)
+            try:
+                array = peer.create(path, shape, chunks, codec, inner)
+                peer.write(array, values)
+            except NotImplementedError:
+                continue
+            except Exception as error:
+                print(f"left out: {peer.name}, {codec}: {error}")
+                continue
+            paths[peer.name] = path
+        return paths
+
+    def _reading(self, title: str, paths: dict[str, Path], selections: list[Any]) -> None:
+        opened = {peer.name: (peer, peer.open(paths[peer.name])) for peer in self.peers if peer.name in paths}
+
+        def work(peer: Any, array: Any) -> None:
+            for selection in selections:
+                peer.read(array, selection)
+
+        self.measure(title, {n: ((lambda p=p, a=a: work(p, a)), None) for n, (p, a) in opened.items()})
+        for peer, array in opened.values():
+            peer.close(array)
+
+    def _writing(self, title: str, shape: Any, chunks: Any, codec: str, values: np.ndarray) -> None:
+        row: Row = {}
+        for peer in self.peers:
+            path = self.folder / f"write-{peer.name.replace(' ', '')}"
+            peers.clear(path)
+
+            def work(peer: Any = peer, path: Path = path) -> None:
+                peer.write(peer.create(path, shape, chunks, codec), values)
+
+            try:
+                work()
+            except Exception as error:
+                print(f"left out: {peer.name}, {codec}: {error}")
+                continue
+            peers.clear(path)
+            row[peer.name] = (work, lambda path=path: peers.clear(path))
+        self.measure(title, row)
+
+    def _large(self, codec: str) -> tuple[Any, Any, np.ndarray, dict[str, Path]]:
+        side = 2048 if self.quick else 16384
+        shape, chunks = (side, side), (1024, 1024)
+        values = field(shape)
+        return shape, chunks, values, self._written(shape, chunks, codec, None, values, "large")
+
+    def w1(self) -> None:
+        for codec in ("none", "zstd", "blosc", "gzip"):
+            shape, chunks, values, paths = self._large(codec)
+            self._reading(f"W1 read {codec}", paths, [(slice(None), slice(None))])
+            for path in paths.values():
+                peers.clear(path)
+            self._writing(f"W1 write {codec}", shape, chunks, codec, values)
+
+    def w2(self) -> None:
+        side = 1024 if self.quick else 8192
+        shape, chunks = (side, side), (128, 128)
+        values = field(shape)
+        for codec in ("none", "zstd"):
+            paths = self._written(shape, chunks, codec, None, values, "small")
+            self._reading(f"W2 read {codec}", paths, [(slice(None), slice(None))])
+            for path in paths.values():
+                peers.clear(path)
+            self._writing(f"W2 write {codec}", shape, chunks, codec, values)
+
+    def w3(self) -> None:
+        for codec in ("none", "zstd"):
+            shape, _, _, paths = self._large(codec)
+            side = shape[0]
+            points = slice(5, None, 1024)
+            self._reading(f"W3 points {codec}", paths, [(points, points)])
+            box = slice(side // 8 + 3, side // 2 + 77)
+            self._reading(f"W3 box {codec}", paths, [(box, box)])
+            self._reading(f"W3 stride 7 {codec}", paths, [(slice(None, None, 7), slice(None, None, 7))])
+            for path in paths.values():
+                peers.clear(path)
+
+    def w4(self) -> None:
+        side = 4096 if self.quick else 16384
+        shape, shard, inner = (side, side), (2048, 2048), (128, 128)
+        values = field(shape)
+        places = np.random.default_rng(2).integers(0, side // 128, (100 if self.quick else 1000, 2)) * 128
+        random = [(slice(i, i + 128), slice(j, j + 128)) for i, j in places.tolist()]
+        for codec in ("none", "zstd"):
+            paths = self._written(shape, shard, codec, inner, values, "shards")
+            self._reading(f"W4 whole {codec}", paths, [(slice(None), slice(None))])
+            self._reading(f"W4 {len(random)} inner chunks {codec}", paths, random)
+            for path in paths.values():
+                peers.clear(path)
+
+    def w5(self) -> None:
+        count = 50 if self.quick else 1000
+        row: Row = {}
+        reading: Row = {}
+        for peer in self.peers:
+            path = self.folder / f"many-{peer.name.replace(' ', '')}"
+            peers.clear(path)
+            try:
+                peer.create_many(path, count)
+            except NotImplementedError:
+                continue
+            reading[peer.name] = ((lambda p=peer, q=path: p.list_many(q)), None)
+            other = path.with_name("new-" + path.name)
+            row[peer.name] = (
+                (lambda p=peer, q=other: p.create_many(q, count)),
+                lambda q=other: peers.clear(q),
+            )
+        self.measure(f"W5 create {count} arrays", row)
+        self.measure(f"W5 open and look at {count} arrays", reading)
+
+    def w6(self) -> None:
+        count = 1000 if self.quick else 100_000
+        path = self.folder / "chunks"
+        peers.clear(path)
+        shape, chunks = (count * 4,), (4,)
+        writer = self.peers[0]
+        writer.write(writer.create(path, shape, chunks, "none"), np.arange(count * 4, dtype=np.float32))
+        one = slice(count * 2, count * 2 + 4)
+
+        def read_one(peer: Any) -> None:
+            peer.read(peer.open(path), one)
+
+        zarrs = [peer for peer in self.peers if peer.zarr]
+        self.measure(
+            f"W6 open, read one of {count} chunks", {p.name: ((lambda p=p: read_one(p)), None) for p in zarrs}
+        )
+        counting: Row = {}
+        for peer in zarrs:
+            if peer.name == "nczarr":
+                counting[peer.name] = ((lambda p=peer: p.open(path).nchunks_initialized()), None)
+            elif peer.name.startswith("zarr"):
+                counting[peer.name] = ((lambda p=peer: p.open(path).nchunks_initialized), None)
+        self.measure(f"W6 count {count} chunks", counting)
+        peers.clear(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workloads", nargs="*", help="W1 … W6; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dir", help="where the files go; a temporary directory if not given")
+    parser.add_argument("--peers", help="names, separated by commas")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        names = options.peers.split(",") if options.peers else None
+        bench = Bench(Path(folder), 1 if options.quick else options.rounds, options.quick, names)
+        print(f"{os.cpu_count()} processors, medians of {bench.rounds}, in {Path(folder).parent}\n")
+        print(bench.header(), flush=True)
+        for name in options.workloads or ["W1", "W2", "W3", "W4", "W5", "W6"]:
+            getattr(bench, name.lower())()
+
+
+if __name__ == "__main__":
+    main()
