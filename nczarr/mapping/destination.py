@@ -75,6 +75,7 @@ class Destination:
         self._final: Path | None = None
         self._temporary: Path | None = None
         self._created = False
+        self._occupied = False
         self._url = ""
         store = None
         if isinstance(target, str | os.PathLike):
@@ -84,7 +85,7 @@ class Destination:
             if isinstance(store, LocalStore):
                 store = self._local(store, overwrite)
             else:
-                self._clear(store, overwrite)
+                self._check(store, overwrite)
         self.store: Store = store
 
     # -- checks
@@ -145,7 +146,7 @@ class Destination:
 
     # -- other stores
 
-    def _clear(self, store: Store, overwrite: bool) -> None:
+    def _check(self, store: Store, overwrite: bool) -> None:
         if store.listable:
             keys, prefixes = store.list_dir()
             if not keys and not prefixes:
@@ -153,10 +154,16 @@ class Destination:
         elif not is_zarr(store):
             return
         self._refuse(store.url, is_zarr(store), overwrite)
-        for key in _ROOTS:
-            store.delete(key)
-        if store.listable:
-            store.delete_prefix("")
+        self._occupied = True
+
+    def prepare(self) -> None:
+        """Clear the place, once nothing can be refused any more; before that nothing was touched."""
+        if self._occupied:
+            for key in _ROOTS:
+                self.store.delete(key)
+            if self.store.listable:
+                self.store.delete_prefix("")
+            self._occupied = False
 
     # -- the end
 
@@ -209,6 +216,6 @@ class Destination:
         if self._created and isinstance(self.store, LocalStore):
             shutil.rmtree(self.store.root, ignore_errors=True)
             return
-        if self.store.listable:
+        if self.store.listable and not self._occupied:
             self.store.delete_prefix("")
         self.store.close()

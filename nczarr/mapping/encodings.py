@@ -175,7 +175,7 @@ def encoding_for_writing(type_: Type, fill: Any = None, *, char: str = "bytes") 
     type_ : Type
     fill
         The fill value. An opaque whose fill value is not one byte repeated is packed, as a Zarr fill value of
-        its bytes could not say it.
+        its bytes could not say it; so is a string whose fill value is not UTF-8.
     char : {'bytes', 'uint8'}
 
     Examples
@@ -189,6 +189,8 @@ def encoding_for_writing(type_: Type, fill: Any = None, *, char: str = "bytes") 
             return ViewEncoding(type_, data_type_for("uint8"))
         return PlainEncoding(type_, data_type_for("S1"))
     if type_ == STRING:
+        if isinstance(fill, str) and not _is_unicode(fill):
+            return PackedEncoding(type_, data_type_for("bytes"))
         return PlainEncoding(type_, data_type_for("string"))
     if isinstance(type_, PrimitiveType | EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
@@ -199,6 +201,14 @@ def encoding_for_writing(type_: Type, fill: Any = None, *, char: str = "bytes") 
     if isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
         return ViewEncoding(type_, struct_type(type_))
     return PackedEncoding(type_, data_type_for("bytes"))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _leaves(type_: Type) -> int:
@@ -251,7 +261,7 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
     """
     dtype = data_type.dtype
     if data_type.name in ("bytes", "variable_length_bytes"):
-        if type_ not in (CHAR, STRING) and not isinstance(type_, PrimitiveType | EnumType):
+        if type_ == STRING or not isinstance(type_, PrimitiveType | EnumType):
             return PackedEncoding(type_, data_type)
     elif data_type.name == "string":
         if type_ == STRING:

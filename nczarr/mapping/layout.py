@@ -17,7 +17,7 @@ from typing import Protocol
 from nczarr.mapping.encodings import Encoding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.model import Dataset, Variable
+from nczarr.model import Dataset
 from nczarr.zarr.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
@@ -77,11 +77,11 @@ class Known:
     nodes : mapping
         Node names by (group FQN, kind, name); the kind is ``"array"`` or ``"group"``.
     arrays : mapping
-        Metadata of variables that did not change at all, by FQN, with the variable they were made for.
+        Metadata and bindings of variables that did not change at all, by FQN.
     """
 
     nodes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    arrays: Mapping[str, tuple[Variable, ArrayMetadata, Binding]] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[ArrayMetadata, Binding]] = field(default_factory=dict)
 
 
 class Layout(Protocol):

@@ -31,7 +31,9 @@ from nczarr.model import (
     CHAR,
     STRING,
     Attribute,
+    CompoundType,
     Dataset,
+    EnumType,
     Group,
     PrimitiveType,
     Storage,
@@ -110,6 +112,7 @@ class _Writer:
         }
         nodes = self.names.assign(children, known)
         self.groups[fqn] = path
+        _check_names(fqn, group)
         info: dict[str, Any] = {}
         if true_name is not None:
             info["name"] = true_name
@@ -178,6 +181,9 @@ class _Writer:
 
     def _variable(self, group: str, variable: Variable, path: str, true_name: str | None) -> None:
         fqn = join_fqn(group, variable.name)
+        if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
+            self.nodes[path], self.variables[fqn] = self.known.arrays[fqn]
+            return
         shape = self.dataset.shape(variable)
         fill = fill_value_of(variable)
         encoding = encoding_for_writing(variable.type, fill, char=self.options.char)
@@ -242,6 +248,19 @@ def _nzug_conventions(group: Group) -> str:
     if declared is not None and declared.type in (CHAR, STRING):
         words += declared.text.replace("\0", "").encode("utf-8", "replace").decode().split()
     return " ".join(dict.fromkeys(words))
+
+
+def _check_names(fqn: str, group: Group) -> None:
+    for dimension in group.dimensions:
+        _check_text(dimension.name, f"{fqn}: dimension")
+    for type_ in group.types:
+        _check_text(type_.name, f"{fqn}: type")
+        if isinstance(type_, EnumType):
+            inside = [name for name, _ in type_.members]
+        else:
+            inside = [f.name for f in type_.fields] if isinstance(type_, CompoundType) else []
+        for name in inside:
+            _check_text(name, f"{type_.fqn}: member")
 
 
 def _check_text(name: str, where: str) -> None:

@@ -132,13 +132,13 @@ def create_dataset(
     options = options or WriteOptions()
     layout = layout_named(options.layout)
     dataset = resolve(dataset)
-    # All that can be refused is refused before anything is touched.
-    layout.plan(dataset, options, NodeNames())
     destination = Destination(target, overwrite=overwrite, storage_options=storage_options)
     store = destination.store
     try:
         names = _node_names(store, options, layout.zarr_layout)
+        # All that can be refused is refused before anything is touched.
         plan = layout.plan(dataset, options, names)
+        destination.prepare()
         hierarchy = create_hierarchy(store, layout=layout.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
         held = plan.dataset or dataset

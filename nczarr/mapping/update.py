@@ -50,16 +50,21 @@ def apply_update(
         raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
     sources = _sources(new, data)
     resolved = resolve(_without_data(new))
-    known = _known(old, resolved, data, groups, sources)
+    known = _known(hierarchy, old, new, resolved, data, groups, sources)
     plan = layout.plan(resolved, options, names, known)
     resolved = plan.dataset or resolved
     plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
 
     removed = _removed(plan, hierarchy, data, sources)
     moves = _moves(plan, data, sources)
-    _move(hierarchy, moves)
+    # What holds nothing that moves goes first: it may be in the way.
+    late = [p for p in removed if any(here.startswith(f"{p}/") for here, _ in moves)]
     for path in removed:
-        if path in hierarchy.nodes:
+        if path not in late:
+            hierarchy.delete(path)
+    _move(hierarchy, moves)
+    for path in late:
+        if path in hierarchy.nodes and path not in plan.nodes:
             hierarchy.delete(path)
     changed = [
         (path, node) for path, node in plan.nodes.items() if not _same(hierarchy.nodes.get(path), node)
@@ -114,13 +119,15 @@ def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
 
 
 def _known(
+    hierarchy: Hierarchy,
     old: Dataset,
+    given: Dataset,
     new: Dataset,
     data: Mapping[str, VariableData],
     groups: Mapping[str, str],
     sources: Mapping[str, str],
 ) -> Known:
-    """The node names of what keeps its name."""
+    """The node names of what keeps its name, and the metadata of what did not change."""
     nodes: dict[tuple[str, str, str], str] = {}
     for fqn in new.all_groups:
         if fqn != "/" and fqn in old.all_groups and fqn in groups:
@@ -130,7 +137,19 @@ def _known(
         if fqn == source:
             *parents, name = parse_fqn(fqn)
             nodes[format_fqn(parents), "array", name] = data[fqn].path.rpartition("/")[2]
-    return Known(nodes)
+    arrays: dict[str, tuple[ArrayMetadata, Binding]] = {}
+    if list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types:
+        for fqn, source in sources.items():
+            variable = given.all_variables[fqn]
+            same = fqn == source and variable is old.all_variables[fqn]
+            if same and new.shape(variable) == data[fqn].shape:
+                binding = data[fqn].binding
+                metadata = hierarchy.nodes[binding.path]
+                if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
+                    data[fqn].shape
+                ):
+                    arrays[fqn] = (metadata, binding)
+    return Known(nodes, arrays)
 
 
 def _fill(variable: Variable) -> Attribute | None:
@@ -158,6 +177,8 @@ def _keep_storage(
         binding = data[source].binding
         existing = hierarchy.nodes[binding.path]
         planned = nodes[plan.variables[fqn].path]
+        if planned is existing:
+            continue
         assert isinstance(existing, ArrayMetadata)
         assert isinstance(planned, ArrayMetadata)
         if existing.data_type != planned.data_type:
@@ -212,19 +233,22 @@ def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> None:
     pending = list(moves)
     number = 0
     while pending:
-        sources = {here for here, _ in pending}
-        free = [(here, there) for here, there in pending if there not in sources]
+        sources = [here for here, _ in pending]
+        free = [(here, there) for here, there in pending if not any(_touch(s, there) for s in sources)]
         if not free:
-            here, there = pending[0]
-            parent = here.rpartition("/")[0]
             number += 1
-            aside = f"{parent}/_nc-moving-{number}" if parent else f"_nc-moving-{number}"
-            _move_one(hierarchy, here, aside)
-            pending[0] = (aside, there)
+            aside = f"_nc-moving-{number}"
+            _move_one(hierarchy, pending[0][0], aside)
+            pending[0] = (aside, pending[0][1])
             continue
         for here, there in free:
             _move_one(hierarchy, here, there)
-        pending = [m for m in pending if m not in free]
+        pending = [move for move in pending if move not in free]
+
+
+def _touch(a: str, b: str) -> bool:
+    """True if two paths are the same, or one is above the other."""
+    return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
 
 
 def _move_one(hierarchy: Hierarchy, here: str, there: str) -> None:
@@ -252,6 +276,8 @@ def _copy(store: Store, old: str, new: str, documents: set[str]) -> None:
 
 def _same(existing: Metadata | None, planned: Metadata) -> bool:
     """True if two nodes say the same, to the order of attributes and the sign of zeros."""
+    if existing is planned:
+        return True
     if existing is None or type(existing) is not type(planned) or existing != planned:
         return False
     return json.dumps(existing.attributes) == json.dumps(planned.attributes)
