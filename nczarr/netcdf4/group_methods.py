@@ -440,14 +440,14 @@ class GroupMethods(AttributeOwner):
         session = self._nc_session
         if variable._nc_stored:
             session.flush()
-        old, fqn = variable._nc_freeze(), variable._nc_fqn
+        fqn = variable._nc_fqn
         del self._nc_variables[oldname]
         variable._nc_name = newname
         self._nc_variables[newname] = variable
         variable._nc_frozen = None
         self._nc_touch()
         if variable._nc_stored:
-            session.moved(self._nc_fqn, old, [(variable, fqn)])
+            session.moved([(variable, fqn)])
 
     def renameGroup(self, oldname: str, newname: str) -> None:
         """Rename a group of this group; it moves to the end of :attr:`groups`. Errors as above.
@@ -458,14 +458,14 @@ class GroupMethods(AttributeOwner):
         group = self._nc_groups[oldname]
         session = self._nc_session
         session.flush()
-        old, fqn = group._nc_freeze(), group._nc_fqn
+        fqn = group._nc_fqn
         moved = [(variable, variable._nc_fqn) for variable in group._nc_walk_variables()]
         del self._nc_groups[oldname]
         self._nc_groups[newname] = group
         group._nc_name = newname
         session.root._nc_move(fqn, join_fqn(self._nc_fqn, newname))
         self._nc_touch()
-        session.moved(self._nc_fqn, old, moved)
+        session.moved(moved)
 
     def _nc_walk_variables(self) -> Iterator[Variable]:
         yield from self._nc_variables.values()

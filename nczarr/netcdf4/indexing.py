@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
 
 __all__ = ["Selection", "parse_selection"]
 
@@ -132,9 +132,8 @@ def parse_selection(
     Raises
     ------
     NetCDFIndexError
-        If an index is of no known kind, has more than one dimension, or lies outside.
-    NetCDFRuntimeError
-        If an integer lies outside an axis that cannot grow, on writing.
+        If an index is of no known kind, has more than one dimension, or lies outside. On writing, an integer
+        behind the end is let through: whether the axis can grow is checked once the data are known to fit.
     NetCDFValueError
         If there are more indices than axes.
 
@@ -153,7 +152,8 @@ def parse_selection(
     axes: list[AxisIndex] = []
     for i, (kind, size, grow) in enumerate(zip(kinds, shape, grows, strict=True)):
         if isinstance(kind, slice):
-            axes.append(_range(kind, size, grow, data_shape, lengths, i))
+            # A single value makes one record, unless the records themselves have a size.
+            axes.append(_range(kind, size, grow, data_shape, lengths, i, shape[-1] == 0))
         elif isinstance(kind, int):
             axes.append(_integer(kind, size, grow, writing))
         else:
@@ -249,9 +249,7 @@ def _integer(index: int, size: int, grow: bool, writing: bool) -> int:
         if -index > size:
             raise NetCDFIndexError("Index out of range")
         return index + size
-    if index >= size and not grow:
-        if writing:
-            raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound")
+    if index >= size and not grow and not writing:
         raise NetCDFIndexError("index exceeds dimension bounds")
     return index
 
@@ -276,6 +274,7 @@ def _range(
     data_shape: tuple[int, ...] | None,
     lengths: tuple[int | None, ...] | None,
     axis: int,
+    lone: bool,
 ) -> range:
     length = size
     if grow and data_shape is not None:
@@ -283,17 +282,16 @@ def _range(
         if item.stop is not None:
             length = max(size, operator.index(item.stop))
         elif data_shape == ():
-            length = max(size, 1) if size == 0 else size
+            length = 1 if size == 0 and lone else size
         else:
             assert lengths is not None
             wanted = lengths[axis]
             if wanted is None:
                 raise NetCDFIndexError("shape of data does not conform to slice")
-            step = 1 if item.step is None else abs(operator.index(item.step))
             if start < 0:
                 length = max(size, size + start + wanted) if -start <= size else size
             else:
-                length = start + (wanted - 1) * step + 1 if wanted else start
+                length = start + wanted
     try:
         return range(*item.indices(length))
     except TypeError as error:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
     from nczarr.netcdf4.variable import Variable
 
-_COPY_ELEMENTS = 1 << 22
+#: Values of new variables that are held back, at most; and what one object is taken to need.
+_WAITING_BYTES = 64 << 20
+_OBJECT_BYTES = 256
 
 __all__ = ["Session", "SourceOnly", "Stored", "StoredArray"]
 
@@ -54,6 +54,9 @@ class Stored(Protocol):
 
     def update(self, dataset: model.Dataset) -> None:
         """Write what differs in the metadata."""
+
+    def publish(self) -> None:
+        """Make a new dataset visible."""
 
     def sync(self) -> None:
         """Write all that is buffered."""
@@ -88,6 +91,9 @@ class SourceOnly:
 
     def update(self, dataset: model.Dataset) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only", path=dataset.name)
+
+    def publish(self) -> None:
+        """Nothing to do."""
 
     def sync(self) -> None:
         """Nothing to do."""
@@ -159,6 +165,8 @@ class Session:
         self._root: weakref.ref[Dataset] | None = None
         self._dirty = False
         self._new: list[Variable] = []
+        self._waiting: list[tuple[Variable, Any, np.ndarray]] = []
+        self._waiting_bytes = 0
 
     def bind(self, root: Dataset) -> None:
         """Remember the root of the tree, weakly: dropping the dataset may close it."""
@@ -195,7 +203,7 @@ class Session:
             self._new.append(new)
 
     def flush(self) -> None:
-        """Write what differs in the metadata."""
+        """Write what differs in the metadata, and the values that wait for it."""
         self.check_open()
         with self.lock:
             if not self._dirty:
@@ -206,6 +214,25 @@ class Session:
             for variable in self._new:
                 variable._nc_stored = True
             self._new.clear()
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            for variable, selection, values in waiting:
+                self.values(variable).write(selection, values)
+
+    def write(self, variable: Variable, selection: Any, values: np.ndarray) -> None:
+        """Write values in the model's form.
+
+        Those of a variable that is not stored yet wait, up to a bound, until the metadata have to be written
+        anyway: so a program that makes and fills one variable after the other does not rewrite the metadata
+        each time.
+        """
+        with self.lock:
+            if not variable._nc_stored:
+                size = values.size * (_OBJECT_BYTES if values.dtype.hasobject else values.itemsize)
+                if self._waiting_bytes + size <= _WAITING_BYTES:
+                    self._waiting.append((variable, selection, values.copy()))
+                    self._waiting_bytes += size
+                    return
+        self.values(variable).write(selection, values)
 
     def values(self, variable: Variable) -> StoredArray:
         """The stored values of a variable, in its current shape."""
@@ -228,6 +255,7 @@ class Session:
         if self.writable:
             with self.lock:
                 self.flush()
+                self.stored.publish()
                 self.stored.sync()
 
     def close(self) -> memoryview | None:
@@ -242,50 +270,21 @@ class Session:
                 self.stored.close()
             return self.at_close() if self.at_close is not None else None
 
-    def moved(
-        self, parent: str, old: model.Variable | model.Group, pairs: Sequence[tuple[Variable, str]]
-    ) -> None:
+    def moved(self, pairs: Sequence[tuple[Variable, str]]) -> None:
         """Move stored values to where the tree, which is renamed already, has them.
 
         Parameters
         ----------
-        parent : str
-            Group of the renamed node.
-        old : Variable or Group
-            The node as it was.
         pairs : sequence of (Variable, str)
             The variables concerned, and their fully qualified names before.
         """
         with self.lock:
-            renamed = self.root._nc_freeze_dataset()
-            # Both names exist while values are copied: what fails leaves the old ones in place.
-            self.stored.update(_grafted(renamed, model.parse_fqn(parent), old))
             for variable, name in pairs:
-                _copy(self.stored.data(name), self.stored.data(variable._nc_fqn), variable._nc_storage)
-            self.stored.update(renamed)
+                # Data that belong to the stored dataset say which variable this was.
+                variable._nc_frozen = variable._nc_freeze().with_data(self.stored.data(name))
+            try:
+                self.stored.update(self.root._nc_freeze_dataset())
+            finally:
+                self.root._nc_thaw_all()
             self._dirty = False
             self.generation += 1
-
-
-def _grafted(group: Any, path: tuple[str, ...], node: model.Variable | model.Group) -> Any:
-    """The group with one more node at the end of the group `path`."""
-    if not path:
-        if isinstance(node, model.Variable):
-            return replace(group, variables=(*group.variables, node))
-        return replace(group, groups=(*group.groups, node))
-    groups = tuple(_grafted(g, path[1:], node) if g.name == path[0] else g for g in group.groups)
-    return replace(group, groups=groups)
-
-
-def _copy(source: StoredArray, target: StoredArray, storage: model.Storage) -> None:
-    """Copy all values, some chunks at a time."""
-    shape = source.shape
-    if 0 in shape:
-        return
-    block = list(storage.chunk_shape or shape)
-    for axis in reversed(range(len(block))):  # whole rows of chunks up to a bound
-        block[axis] = min(
-            shape[axis], max(block[axis], block[axis] * (_COPY_ELEMENTS // max(1, prod(block))))
-        )
-    for region in model.regions(shape, tuple(block)):
-        target.write(region, source.read(region))

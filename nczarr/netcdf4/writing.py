@@ -10,7 +10,7 @@ from numpy import ma
 
 from nczarr import model
 from nczarr.netcdf4.char_arrays import stringtochar
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.indexing import Selection, parse_selection
 from nczarr.netcdf4.masking import fill_masked, packing_of
 from nczarr.netcdf4.quantize import quantize, round_to_digit
@@ -53,9 +53,8 @@ def write(variable: Variable, elem: Any, data: Any) -> None:
         return
     stored = _stored_form(variable, values)
     _grow(variable, selection)
-    handle = variable._nc_session.values(variable)
     if not shape:
-        handle.write((), stored.reshape(()))
+        variable._nc_session.write(variable, (), stored.reshape(()))
         return
     plain, before = selection.writing()
     for axis, index in enumerate(before):
@@ -63,12 +62,15 @@ def write(variable: Variable, elem: Any, data: Any) -> None:
             stored = np.take(stored, index, axis)
         elif index is not None:
             stored = np.flip(stored, axis)
-    handle.write(plain, stored)
+    variable._nc_session.write(variable, plain, stored)
 
 
 def _grow(variable: Variable, selection: Selection) -> None:
     """Make unlimited dimensions as long as the selection needs them."""
-    for dimension, extent in zip(variable._nc_dims, selection.extent, strict=False):
+    pairs = list(zip(variable._nc_dims, selection.extent, strict=False))
+    if any(extent > d._nc_size and not d._nc_unlimited for d, extent in pairs):
+        raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=variable._nc_fqn)
+    for dimension, extent in pairs:
         if dimension._nc_unlimited and extent > dimension._nc_size:
             with variable._nc_session.lock:
                 dimension._nc_size = max(dimension._nc_size, extent)

@@ -1,0 +1,112 @@
+"""The same script against netCDF4-python and nczarr: what both log must be equal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+netCDF4 = pytest.importorskip("netCDF4")
+
+import nczarr.netcdf4 as ours  # noqa: E402
+from nczarr.errors import NCZarrError  # noqa: E402
+
+#: Builtin classes that programs catch; the first that fits is compared.
+_BUILTINS = (
+    FileNotFoundError,
+    FileExistsError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    ReferenceError,
+    TypeError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
+
+
+def plain(value: Any) -> Any:
+    """A value as something that compares by ``==``, with its type, dtype, shape and mask."""
+    if isinstance(value, np.ma.core.MaskedConstant):
+        return "masked constant"
+    if isinstance(value, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(value)
+        data = np.where(mask, np.zeros((), value.dtype), value.data) if value.dtype != object else value.data
+        return ("masked", value.dtype.str, value.shape, mask.tolist(), plain(np.asarray(data)))
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return ("objects", value.shape, [plain(v) for v in value.flat])
+        if value.dtype.names:
+            return ("records", value.dtype.descr, value.shape, repr(value.tolist()))
+        return ("array", value.dtype.str, value.shape, repr(value.tolist()))
+    if isinstance(value, np.void):
+        return ("record", value.dtype.descr, repr(value.tolist()))
+    if isinstance(value, np.generic):
+        return ("scalar", value.dtype.str, repr(value.item()))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, [plain(v) for v in value])
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
+    return value
+
+
+class Log:
+    """What a script saw."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        self.entries: list[Any] = []
+
+    def __call__(self, *values: Any) -> None:
+        self.entries.extend(plain(v) for v in values)
+
+    def attempt(self, action: Callable[[], Any]) -> None:
+        """Log a result, or the builtin class of the error."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                self.entries.append(plain(action()))
+            except Exception as error:
+                if self.library is ours and not isinstance(error, NCZarrError):
+                    raise
+                kind = next((b.__name__ for b in _BUILTINS if isinstance(error, b)), type(error).__name__)
+                self.entries.append(("error", kind))
+        self.entries.append(sorted({w.category.__name__ for w in caught}))
+
+    def assign(self, variable: Any, index: Any, data: Any) -> None:
+        """Log what an assignment does: the error, or what the variable holds then."""
+
+        def action() -> Any:
+            variable[index] = data
+            return variable[...]
+
+        self.attempt(action)
+
+
+Script = Callable[[Any, str, Log], None]
+
+
+@pytest.fixture
+def same(tmp_path: Path) -> Callable[[Script], None]:
+    """Run a script with both libraries and compare the logs."""
+
+    def check(script: Script) -> None:
+        logs = []
+        for name, library in (("theirs", netCDF4), ("ours", ours)):
+            folder = tmp_path / name
+            folder.mkdir(exist_ok=True)
+            log = Log(library)
+            script(library, str(folder / "data.nc"), log)
+            logs.append(log.entries)
+        assert logs[0], "the script logged nothing"
+        for i, (theirs, mine) in enumerate(zip(*logs, strict=True)):
+            assert mine == theirs, f"entry {i}"
+
+    return check

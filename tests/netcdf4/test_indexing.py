@@ -1,0 +1,264 @@
+"""Indexing: against netCDF4-python, for reading and for writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nczarr.netcdf4 as ours
+from nczarr.errors import NCZarrError
+from nczarr.netcdf4.indexing import parse_selection
+
+SHAPE = (4, 5, 6)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """The same three-dimensional variable in both libraries, open for reading."""
+    folder = tmp_path_factory.mktemp("indexing")
+    opened = []
+    for name, library in (("theirs.nc", netCDF4), ("ours.zarr", ours)):
+        path = str(folder / name)
+        with library.Dataset(path, "w") as ds:
+            for dim, size in zip("xyz", SHAPE, strict=True):
+                ds.createDimension(dim, size)
+            ds.createVariable("v", "i4", ("x", "y", "z"))[:] = np.arange(120).reshape(SHAPE)
+            ds.createVariable("s", "f8")[...] = 1.5
+        opened.append(library.Dataset(path))
+    yield opened[0], opened[1]
+    for ds in opened:
+        ds.close()
+
+
+def outcome(action: Any) -> Any:
+    try:
+        value = action()
+    except (IndexError, ValueError, TypeError, RuntimeError) as error:
+        return next(
+            k.__name__ for k in (IndexError, ValueError, TypeError, RuntimeError) if isinstance(error, k)
+        )
+    return (
+        type(value).__name__,
+        value.dtype.str,
+        value.shape,
+        np.ma.getmaskarray(value).tolist(),
+        value.tolist(),
+    )
+
+
+def axis_index(size: int) -> st.SearchStrategy[Any]:
+    inside = st.integers(-size, size - 1)
+    bound = st.none() | st.integers(-size - 2, size + 2)
+    return st.one_of(
+        st.integers(-size - 1, size),
+        st.builds(slice, bound, bound, st.none() | st.sampled_from([1, 2, 3, -1, -2])),
+        st.lists(inside, min_size=1, max_size=5),
+        st.lists(inside, min_size=1, max_size=4).map(lambda x: np.array(x)),
+        st.lists(st.booleans(), min_size=size, max_size=size).map(lambda x: np.array(x)),
+        inside.map(float),
+        inside.map(lambda i: (i,)),
+    )
+
+
+def selections(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
+    full = st.tuples(*[axis_index(n) for n in shape])
+
+    def cut(items: tuple[Any, ...], at: int, dots: bool) -> Any:
+        if dots:
+            return (*items[:at], Ellipsis, *items[at + 1 :])
+        return items[: at + 1]
+
+    return st.builds(cut, full, st.integers(0, len(shape) - 1), st.booleans())
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(selection=selections(SHAPE))
+def test_reading_is_as_upstream(pair: tuple[Any, Any], selection: Any) -> None:
+    theirs, mine = pair
+    assert outcome(lambda: mine["v"][selection]) == outcome(lambda: theirs["v"][selection])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        Ellipsis,
+        slice(None),
+        0,
+        -1,
+        (),
+        3,
+        4,
+        -5,
+        [0, 2],
+        [3, 0, 0, -1],
+        np.array([1]),
+        (5,),
+        ((1,),),
+        ([0, 1], [2, 3, 4]),
+        np.array([True, False, True, False]),
+        [True, False, True, False],
+        np.array([True, False]),
+        np.ones((2, 2), int),
+        np.ones(SHAPE, bool),
+        None,
+        (None, 0),
+        (Ellipsis, Ellipsis),
+        (0, 0, 0, 0),
+        (0, 0, 0, Ellipsis),
+        (0, 0, 0),
+        [],
+        np.array([], int),
+        (np.array([], int), 7),
+        (slice(0, 0), 7),
+        1.0,
+        0.8,
+        ("-1",),
+        ("a",),
+        np.int16(2),
+        np.uint8(2),
+        np.float32(2),
+        True,
+        slice(10, 20),
+        slice(None, None, -1),
+        slice(3, 0, -2),
+        (slice(None, None, 2), Ellipsis, slice(5, 1, -2)),
+        (0, Ellipsis, [1, 1, 0]),
+        [slice(0, 2), 1],
+        slice(None, None, 0),
+        {"a": 1},
+        np.array(["a"]),
+        np.array([0.5]),
+        [4],
+        [-5],
+    ],
+    ids=repr,
+)
+def test_single_selections_are_as_upstream(pair: tuple[Any, Any], index: Any) -> None:
+    theirs, mine = pair
+    assert outcome(lambda: mine["v"][index]) == outcome(lambda: theirs["v"][index])
+
+
+@pytest.mark.parametrize("index", [Ellipsis, slice(None), (), 0, -1, slice(0, 1)], ids=repr)
+@pytest.mark.parametrize("mask", [True, False])
+def test_scalars_are_as_upstream(pair: tuple[Any, Any], index: Any, mask: bool) -> None:
+    results = []
+    for ds in pair:
+        ds["s"].set_auto_mask(mask)
+        results.append(outcome(lambda ds=ds: ds["s"][index]))
+    assert results[0] == results[1]
+
+
+@given(selection=selections(SHAPE))
+@settings(max_examples=300, deadline=None)
+def test_plain_selections_and_what_follows_give_the_selection(selection: Any) -> None:
+    """The fast path (forward slices, increasing positions) against indexing element by element."""
+    array = np.arange(120).reshape(SHAPE)
+    try:
+        parsed = parse_selection(selection, SHAPE)
+    except NCZarrError:
+        return
+    plain, then = parsed.reading()
+    for axis in plain:
+        if isinstance(axis, np.ndarray):
+            assert (np.diff(axis) > 0).all()
+        else:
+            assert axis.step > 0
+    block = array[np.ix_(*[np.arange(n)[p] for n, p in zip(SHAPE, plain, strict=True)])]
+    for axis, index in enumerate(then):
+        if index is not None:
+            block = np.take(block, np.arange(block.shape[axis])[index], axis)
+    slow = array[np.ix_(*[np.atleast_1d(np.asarray(a, int)) for a in parsed.axes])]
+    assert block.tolist() == slow.tolist()
+
+
+def test_unsigned_positions_are_accepted(pair: tuple[Any, Any]) -> None:
+    """netCDF4-python refuses them; there is no other meaning that they could have."""
+    assert pair[1]["v"][np.array([1, 2], "u1"), 0, 0].tolist() == [30, 60]
+
+
+@st.composite
+def writes(draw: st.DrawFn) -> tuple[list[tuple[Any, Any]], bool]:
+    steps = []
+    for _ in range(draw(st.integers(1, 3))):
+        first = draw(
+            st.one_of(
+                st.integers(-3, 5),
+                st.builds(
+                    slice,
+                    st.none() | st.integers(0, 3),
+                    st.none() | st.integers(0, 6),
+                    st.sampled_from([None, 1, 2]),
+                ),
+                st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(sorted),
+            )
+        )
+        second = draw(
+            st.one_of(
+                st.integers(-3, 3),
+                st.just(slice(None)),
+                st.sampled_from([slice(0, 2), slice(1, None), [0, 2]]),
+            )
+        )
+        index = (first, second) if draw(st.booleans()) else first
+        data = draw(
+            st.one_of(
+                st.integers(0, 99),
+                st.integers(1, 4).map(lambda n: np.arange(n)),
+                st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 3])).map(
+                    lambda s: np.arange(s[0] * s[1]).reshape(s)
+                ),
+            )
+        )
+        steps.append((index, data))
+    return steps, draw(st.booleans())
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=writes())
+def test_writing_is_as_upstream(tmp_path: Path, case: tuple[list[tuple[Any, Any]], bool]) -> None:
+    steps, unlimited = case
+    logs = []
+    for library in (netCDF4, ours):
+        log: list[Any] = []
+        target = str(tmp_path / "w.nc") if library is netCDF4 else {}
+        with library.Dataset(target, "w") as ds:
+            ds.createDimension("t", None if unlimited else 4)
+            ds.createDimension("x", 3)
+            v = ds.createVariable("v", "i4", ("t", "x"))
+            other = ds.createVariable("other", "f4", ("t",))
+            for index, data in steps:
+                log.append(
+                    outcome(lambda v=v, index=index, data=data: (v.__setitem__(index, data), v[...])[1])
+                )
+            log.append(outcome(lambda other=other: other[:]))
+        logs.append(log)
+    assert logs[1] == logs[0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(selection=selections(SHAPE), seed=st.integers(0, 9))
+def test_writing_is_orthogonal_assignment(selection: Any, seed: int) -> None:
+    """Any order, any step: against an assignment element by element, in which the last value wins."""
+    try:
+        axes = parse_selection(selection, SHAPE).axes
+    except NCZarrError:
+        return
+    listed = [[int(i) for i in np.atleast_1d(np.asarray(a, int))] for a in axes]
+    values = np.random.default_rng(seed).integers(0, 99, [len(axis) for axis in listed])
+    expected = np.full(SHAPE, -1, "i4")
+    for position in np.ndindex(values.shape):
+        expected[tuple(axis[i] for axis, i in zip(listed, position, strict=True))] = values[position]
+    with ours.Dataset({}, "w") as ds:
+        for dim, size in zip("xyz", SHAPE, strict=True):
+            ds.createDimension(dim, size)
+        v = ds.createVariable("v", "i4", ("x", "y", "z"), fill_value=-1)
+        v[selection] = values
+        v.set_auto_mask(False)
+        assert v[...].tolist() == expected.tolist()
