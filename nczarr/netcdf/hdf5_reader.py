@@ -56,7 +56,7 @@ class _Found:
     path: bytes
     id: Any
     datasets: list[tuple[bytes, Any]] = field(default_factory=list)
-    types: list[UserType] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
     groups: list[tuple[str, _Found]] = field(default_factory=list)
     #: Dimensions with netCDF's number for each; `phony` are those that only netCDF's library makes up.
     dimensions: list[tuple[int, Dimension]] = field(default_factory=list)
@@ -94,6 +94,8 @@ class _Reader:
     def __init__(self, file: HDF5File) -> None:
         self.file = file
         self.types = KnownTypes()
+        self.named: list[tuple[str, str, Any]] = []
+        self.declared: dict[str, UserType] = {}
         self.dimensions: dict[int, _Dimension] = {}
         self.scales: dict[tuple[int, int], _Dimension] = {}
         self.next_number = 0
@@ -103,6 +105,7 @@ class _Reader:
         api = hdf5()
         root = _Found("/", b"/", api.h5g.open(self.file.id, b"/"))
         self.collect(root, set())
+        self.declared = self.placed(None, self.types.declare, self.named)
         groups = list(root.walk())
         for group in groups:
             self.find_scales(group)
@@ -142,13 +145,12 @@ class _Reader:
                 elif isinstance(found, api.h5d.DatasetID):
                     group.datasets.append((link, found))
                 else:
-                    made = self.placed(fqn, self.types.declare, group.fqn, fqn, found)
-                    if made is not None:
-                        group.types.append(made)
+                    group.types.append(fqn)
+                    self.named.append((group.fqn, fqn, found))
         for child in below:
             self.collect(child, above)
 
-    def placed(self, fqn: str, call: Any, *args: Any) -> Any:
+    def placed(self, fqn: str | None, call: Any, *args: Any) -> Any:
         """Call, and add the place to an error that has none."""
         try:
             return call(*args)
@@ -271,7 +273,7 @@ class _Reader:
         return Group(
             name,
             attributes=self.attributes(found.id, books, found.fqn, found.fqn),
-            types=tuple(found.types),
+            types=tuple(self.declared[fqn] for fqn in found.types if fqn in self.declared),
             dimensions=tuple(d for _, d in found.dimensions),
             variables=tuple(self.variables(found)),
             groups=tuple(self.group(child, child_name) for child_name, child in found.groups),
@@ -416,13 +418,13 @@ def _storage(plist: Any, type_: Type, layout: Layout) -> Storage:
     endian = "native"
     if isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
         endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
-    never = plist.get_fill_time() == api.h5d.FILL_TIME_NEVER
     return Storage(
         layout=kind,
         chunk_shape=tuple(plist.get_chunk()) if kind == "chunked" else None,
         filters=tuple(_filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters())),
         endian=endian,
-        no_fill=never and plist.fill_value_defined() != api.h5d.FILL_VALUE_USER_DEFINED,
+        # As netCDF has it: without a fill value of its own, a variable is not filled.
+        no_fill=plist.fill_value_defined() != api.h5d.FILL_VALUE_USER_DEFINED,
     )
 
 

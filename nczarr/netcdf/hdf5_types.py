@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,13 @@ from nczarr.model import (
     parse_fqn,
     primitive_for_dtype,
 )
-from nczarr.netcdf.hdf5_direct import insert_member, member_value
+from nczarr.netcdf.hdf5_direct import insert_member, member_value, read_attribute, write_attribute
 from nczarr.netcdf.hdf5_library import hdf5
 from nczarr.netcdf.hdf5_memory import FixedText, Layout, Plain, Record, Sequence, Text
 
-__all__ = ["KnownTypes", "TypeWriter", "address_of"]
+__all__ = ["KnownTypes", "TypeWriter", "address_of", "record_bases"]
+
+_BASES = b"_nczarr_bases"
 
 
 def address_of(object_id: Any) -> tuple[int, int]:
@@ -48,12 +51,42 @@ class KnownTypes:
     by_address: dict[tuple[int, int], UserType] = field(default_factory=dict)
     by_group: dict[str, list[tuple[Any, UserType]]] = field(default_factory=dict)
 
-    def declare(self, group: str, fqn: str, type_id: Any) -> UserType | None:
-        """Add a named type that stands in the group; None if it names a type that netCDF has anyway."""
-        made = self._make(type_id, fqn, group)
-        if made is not None:
-            self.by_address[address_of(type_id)] = made
-            self.by_group.setdefault(group, []).append((type_id, made))
+    def declare(self, found: list[tuple[str, str, Any]]) -> dict[str, UserType]:
+        """Add the named types of a file.
+
+        Parameters
+        ----------
+        found : list of (group, fqn, HDF5 type)
+            In any order: a type may be built on one that stands later.
+
+        Returns
+        -------
+        dict
+            By FQN; without those that only name a type that netCDF has anyway.
+
+        Raises
+        ------
+        NetCDFFileError
+            If a type holds something that netCDF has no type for.
+        """
+        made: dict[str, UserType] = {}
+        while found:
+            waiting = []
+            for group, fqn, type_id in found:
+                try:
+                    new = self._make(type_id, fqn, group, made)
+                except NetCDFFileError as error:
+                    error.fqn = error.fqn or fqn
+                    failure = error
+                    waiting.append((group, fqn, type_id))
+                    continue
+                if new is not None:
+                    made[fqn] = new
+                    self.by_address[address_of(type_id)] = new
+                    self.by_group.setdefault(group, []).append((type_id, new))
+            if len(waiting) == len(found):
+                raise failure
+            found = waiting
         return made
 
     def find(self, type_id: Any, group: str) -> tuple[Type, Layout]:
@@ -124,31 +157,35 @@ class KnownTypes:
             return Plain(dtype)
         return Record(dtype, tuple(parts))
 
-    def _make(self, type_id: Any, fqn: str, group: str) -> UserType | None:
+    def _make(self, type_id: Any, fqn: str, group: str, made: dict[str, UserType]) -> UserType | None:
         h5t = hdf5().h5t
         kind = type_id.get_class()
         if kind == h5t.ENUM:
             base, _ = self.find(type_id.get_super(), group)
             assert isinstance(base, PrimitiveType)
             dtype = _number_dtype(type_id.get_super())
-            return EnumType(
-                fqn,
-                base,
-                tuple(
-                    (_name(type_id.get_member_name(i)), member_value(type_id, i, dtype))
-                    for i in range(type_id.get_nmembers())
-                ),
-            )
+            members = [
+                (_name(type_id.get_member_name(i)), member_value(type_id, i, dtype))
+                for i in range(type_id.get_nmembers())
+            ]
+            return EnumType(fqn, base, tuple(members))
         if kind == h5t.OPAQUE:
             return OpaqueType(fqn, type_id.get_size())
+        bases = _recorded_bases(type_id)
+
+        def inside(base_id: Any, index: int) -> Type:
+            recorded = bases[index] if index < len(bases) else ""
+            if recorded and recorded not in made:
+                raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
+            return made[recorded] if recorded else self.find(base_id, group)[0]
+
         if kind == h5t.VLEN:
-            return VlenType(fqn, self.find(type_id.get_super(), group)[0])
+            return VlenType(fqn, inside(type_id.get_super(), 0))
         if kind == h5t.COMPOUND:
             fields = []
             for i in range(type_id.get_nmembers()):
                 base_id, shape = _array_base(type_id.get_member_type(i))
-                base_type, _ = self.find(base_id, group)
-                fields.append(Field(_name(type_id.get_member_name(i)), base_type, shape))
+                fields.append(Field(_name(type_id.get_member_name(i)), inside(base_id, i), shape))
             return CompoundType(fqn, tuple(fields))
         return None
 
@@ -157,6 +194,56 @@ _KINDS = {
     0: "an integer", 1: "a float", 2: "a time", 3: "a string", 4: "a bit field", 5: "an opaque", 6: "a compound",
     7: "a reference", 8: "an enum", 9: "a variable-length sequence", 10: "an array", 11: "a complex number",
 }  # fmt: skip
+
+
+def _recorded_bases(type_id: Any) -> list[str]:
+    """FQNs of the types inside a named type, where :func:`record_bases` has written them."""
+    h5a = hdf5().h5a
+    if not h5a.exists(type_id, _BASES):
+        return []
+    attribute = h5a.open(type_id, _BASES)
+    text = np.zeros(attribute.get_type().get_size(), "S1")
+    read_attribute(attribute, attribute.get_type(), text)
+    return _name(text.tobytes()).split("\n")
+
+
+def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) -> None:
+    """Write down the names of the types inside a committed type, if HDF5 cannot tell them from others.
+
+    A type inside another has no name in HDF5, so two declared types of one definition are the same to it. An
+    attribute of the named type, which netCDF's library does not look at, keeps the names apart.
+    """
+    bases = [f.type for f in type_.fields] if isinstance(type_, CompoundType) else []
+    if isinstance(type_, VlenType):
+        bases = [type_.base]
+    if not any(
+        isinstance(base, UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
+        for base in bases
+    ):
+        return
+    api = hdf5()
+    names = [base.fqn if isinstance(base, UserType) else "" for base in bases]
+    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    kind = api.h5t.C_S1.copy()
+    kind.set_size(len(text))
+    attribute = api.h5a.create(type_id, _BASES, kind, api.h5s.create(api.h5s.SCALAR))
+    write_attribute(attribute, kind, np.frombuffer(text, "S1"))
+
+
+def _alike(a: Type, b: Type) -> bool:
+    """True if two types differ in their names only."""
+    if isinstance(a, CompoundType) and isinstance(b, CompoundType):
+        return len(a.fields) == len(b.fields) and all(
+            f.name == g.name and f.shape == g.shape and _alike(f.type, g.type)
+            for f, g in zip(a.fields, b.fields, strict=True)
+        )
+    if isinstance(a, VlenType) and isinstance(b, VlenType):
+        return _alike(a.base, b.base)
+    if isinstance(a, EnumType) and isinstance(b, EnumType):
+        return a.base == b.base and dict(a.members) == dict(b.members)
+    if isinstance(a, OpaqueType) and isinstance(b, OpaqueType):
+        return a.size == b.size
+    return a == b
 
 
 def _name(name: bytes) -> str:

@@ -21,8 +21,8 @@ from nczarr.model import (
     Dataset,
     Dimension,
     Filter,
-    PrimitiveType,
     Region,
+    UserType,
     Variable,
     default_fill,
     join_fqn,
@@ -34,7 +34,7 @@ from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, encode
 from nczarr.netcdf.hdf5_reader import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5_source import hyperslab
-from nczarr.netcdf.hdf5_types import TypeWriter
+from nczarr.netcdf.hdf5_types import TypeWriter, record_bases
 from nczarr.netcdf.sink import FileSink
 
 __all__ = ["HDF5Sink"]
@@ -104,15 +104,17 @@ class HDF5Sink(FileSink):
 
     def _commit_types(self) -> None:
         """Commit the types in declared order; one that another needs first is committed before it."""
-        for declared in self.dataset.all_types.values():
-            for type_ in walk_types(declared):
-                if isinstance(type_, PrimitiveType) or type_.fqn in self._types.committed:  # type: ignore[attr-defined]
+        declared = self.dataset.all_types
+        for outer in declared.values():
+            for type_ in walk_types(outer):
+                if not isinstance(type_, UserType) or type_.fqn in self._types.committed:
                     continue
-                fqn = type_.fqn  # type: ignore[attr-defined]
+                fqn = type_.fqn
                 with hdf5_errors(self.path, fqn, "the type cannot be written"):
-                    made = self._types.build(type_)  # type: ignore[arg-type]
+                    made = self._types.build(type_)
                     group, name = split_fqn(fqn)
                     made.commit(self._groups[group], _bytes(name))
+                    record_bases(made, type_, declared.values())
                     self._types.committed[fqn] = made
 
     # -- dimensions
@@ -162,9 +164,12 @@ class HDF5Sink(FileSink):
         api = hdf5()
         type_id = self._types.make(variable.type, variable.storage.endian)
         shape = self.dataset.shape(variable)
+        chunk = self._chunks(variable, shape, type_id.get_size())
         if shape:
             limits = tuple(
-                api.h5s.UNLIMITED if self.dataset.is_unlimited(reference) else size
+                api.h5s.UNLIMITED
+                if self.dataset.is_unlimited(reference)
+                else size or int(chunk is not None)  # HDF5 wants the limit to be at least a chunk
                 for reference, size in zip(variable.dimensions, shape, strict=True)
             )
             space = api.h5s.create_simple(shape, limits)
@@ -175,7 +180,7 @@ class HDF5Sink(FileSink):
         if not coordinate and fqn in self._numbers:
             name = NON_COORDINATE + name
         layout = self._types.layout(variable.type, type_id)
-        creation = self._creation(fqn, variable, shape, type_id, layout)
+        creation = self._creation(fqn, variable, chunk, type_id, layout)
         made = api.h5d.create(self._groups[group], name, type_id, space, creation)
         if coordinate:
             api.h5ds.set_scale(made, _bytes(variable.name))
@@ -184,18 +189,17 @@ class HDF5Sink(FileSink):
         self._datasets[fqn] = (made, type_id, layout)
 
     def _creation(
-        self, fqn: str, variable: Variable, shape: tuple[int, ...], type_id: Any, layout: Layout
+        self, fqn: str, variable: Variable, chunk: tuple[int, ...] | None, type_id: Any, layout: Layout
     ) -> Any:
         api = hdf5()
         storage = variable.storage
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
         _track(creation)
-        chunk = self._chunks(variable, shape, type_id.get_size())
         if chunk is not None:
             creation.set_chunk(chunk)
             for number, filter_ in enumerate(storage.filters):
                 self._put_filter(creation, filter_, fqn, storage.filters[:number])
-        elif storage.layout == "compact" and type_id.get_size() * math.prod(shape) < 1 << 16:
+        elif storage.layout == "compact" and self._bytes_of(variable, type_id) < 1 << 16:
             creation.set_layout(api.h5d.COMPACT)
         if storage.no_fill:
             creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
@@ -206,16 +210,17 @@ class HDF5Sink(FileSink):
         set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
+    def _bytes_of(self, variable: Variable, type_id: Any) -> int:
+        return int(type_id.get_size()) * math.prod(self.dataset.shape(variable))
+
     def _chunks(self, variable: Variable, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
         storage = variable.storage
         grows = [self.dataset.is_unlimited(reference) for reference in variable.dimensions]
         chunked = storage.layout == "chunked" or storage.chunk_shape is not None or storage.filters
         if not shape or not (chunked or any(grows)):
             return None
-        if any(n == 0 and not g for n, g in zip(shape, grows, strict=True)):
-            return None  # HDF5 has no chunks along a fixed dimension of size 0
         chunk = list(storage.chunk_shape or _default_chunk(shape, grows, itemsize))
-        chunk = [c if g else min(c, n) for c, n, g in zip(chunk, shape, grows, strict=True)]
+        chunk = [c if g else max(1, min(c, n)) for c, n, g in zip(chunk, shape, grows, strict=True)]
         while math.prod(chunk) * itemsize > _CHUNK_LIMIT:
             axis = chunk.index(max(chunk))
             chunk[axis] = -(-chunk[axis] // 2)
