@@ -26,6 +26,7 @@ from nczarr.mapping.nczarr_v3 import (
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain_types import simple_type
 from nczarr.mapping.type_json import type_name, types_to_json
 from nczarr.model import (
     CHAR,
@@ -77,7 +78,8 @@ def fill_value_of(variable: Variable) -> Any:
             if all(k in "iuf" for k in kinds):
                 with np.errstate(all="ignore"):
                     cast = fill.values[:1].astype(variable.type.dtype)
-                if cast.astype(fill.type.dtype).tobytes() == fill.values[:1].tobytes():
+                    back = cast.astype(fill.type.dtype)
+                if back.tobytes() == fill.values[:1].tobytes():
                     return cast[0]
     return default_fill(variable.type)
 
@@ -212,9 +214,7 @@ def _array_info(variable: Variable, encoding: Encoding, true_name: str | None) -
         info["name"] = true_name
     if variable.dimensions:
         info["dimension_references"] = list(variable.dimensions)
-    if not isinstance(variable.type, PrimitiveType) or (
-        variable.type == CHAR and encoding.data_type.name != "null_terminated_bytes"
-    ):
+    if simple_type(encoding.data_type) != variable.type:
         info["type"] = type_name(variable.type)
     info.update(_storage_info(variable.storage))
     return info

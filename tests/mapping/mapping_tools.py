@@ -1,0 +1,51 @@
+"""Helpers of the mapping's tests, loaded by path."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, open_dataset
+from nczarr.model import Dataset, compare, regions
+
+TESTS = Path(__file__).parents[1]
+#: Attributes that a foreign reader sees beside those of the dataset.
+OWN = ("_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "zarr_conventions")
+
+
+def load(path: Path) -> Any:
+    """Load a module by path; tests are no package."""
+    name = f"loaded_{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+strategies = load(TESTS / "cdl" / "strategies.py")
+
+
+def fill(sink: StoredDataset, dataset: Dataset) -> None:
+    """Write all values, block by block, as a copy does."""
+    for fqn, variable in dataset.all_variables.items():
+        shape = dataset.shape(variable)
+        if variable.data is not None and 0 not in shape:
+            for region in regions(shape, sink.write_shape(fqn)):
+                sink.write(fqn, region, variable.data.read(region))
+
+
+def copy(dataset: Dataset, target: Any, options: WriteOptions | None = None, **more: Any) -> None:
+    """Write a dataset with its values."""
+    with create_dataset(target, dataset, options, **more) as sink:
+        fill(sink, dataset)
+
+
+def differences(dataset: Dataset, target: Any, **how: Any) -> list[str]:
+    """What a store says otherwise than a dataset."""
+    with open_dataset(target) as stored:
+        return [str(d) for d in compare(dataset, stored.dataset, **{"storage": True, **how})]

@@ -1,0 +1,191 @@
+"""Hostile names: their node names, and datasets that use them on every store."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
+tools = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tools)
+
+from nczarr.errors import ModelError, NCZarrError  # noqa: E402
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
+from nczarr.mapping.node_names import NodeNames, escape_name, unescape_name  # noqa: E402
+from nczarr.model import (  # noqa: E402
+    INT,
+    Attribute,
+    Dataset,
+    Dimension,
+    Group,
+    MemorySource,
+    OpaqueType,
+    Variable,
+    check_name,
+)
+from nczarr.stores import MemoryStore  # noqa: E402
+
+#: Name, and its node name in Zarr v3 (None: only that it is escaped).
+HOSTILE = [
+    ("__x", "_nc-__x"),
+    ("__", "_nc-__"),
+    ("_nc-x", "_nc-_nc-x"),
+    ("_nc-_nc-x", "_nc-_nc-_nc-x"),
+    ("zarr.json", "_nc-zarr.2Ejson"),
+    (".zarray", "_nc-.2Ezarray"),
+    (".zgroup", "_nc-.2Ezgroup"),
+    (".zattrs", "_nc-.2Ezattrs"),
+    (".zmetadata", "_nc-.2Ezmetadata"),
+    (".nczarr", "_nc-.2Enczarr"),
+    (".", "_nc-.2E"),
+    ("..", "_nc-.2E.2E"),
+    ("....", "_nc-.2E.2E.2E.2E"),
+    ("a\\b", "_nc-a.5Cb"),
+    ("x" * 256, None),
+    ("é" * 200, None),
+    ("x" * 255, "x" * 255),
+    ("a b", "a b"),
+    (" a", " a"),
+    ("c", "c"),
+    ("0", "0"),
+    ("a:b", "a:b"),
+    ("a*?[b]", "a*?[b]"),
+    ("a#b&c=d", "a#b&c=d"),
+    ("a%20b", "a%20b"),
+    ("CON", "CON"),
+    ("x.", "x."),
+    (".hid", ".hid"),
+    ("~", "~"),
+    ("$HOME", "$HOME"),
+    ("e\u0301", "e\u0301"),
+    ("海面水温", "海面水温"),
+    ("🌊", "🌊"),
+    ("T", "T"),
+    ("t", "t"),
+]
+
+
+@pytest.mark.parametrize(("name", "node"), HOSTILE, ids=[n[:12] for n, _ in HOSTILE])
+def test_node_name(name: str, node: str | None) -> None:
+    escaped = escape_name(name)
+    assert node is None or escaped == node
+    assert len(escaped.encode()) <= 255
+    assert unescape_name(escaped) in (name, None if len(name.encode()) > 255 else name)
+
+
+# The rules of the Zarr specification and of stores, written down a second time.
+LEGAL = re.compile(r"(?!__)(?!\.+\Z)(?!zarr\.json\Z)(?!\.z|\.ncz[a-z]+\Z)[^/\\\x00-\x1f\x7f]+\Z")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
+def test_any_name_gets_a_legal_node_name_and_comes_back(name: str) -> None:
+    for windows in (False, True):
+        node = escape_name(name, windows=windows)
+        assert LEGAL.match(node) or node.startswith(".z")
+        back = unescape_name(node)
+        assert back == name or (back is None and len(node.encode()) > 180)
+    node = escape_name(name, ascii_only=True)
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", node)
+    assert len(node) <= 255
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), unique=True))
+def test_escaping_never_collides(names: list[str]) -> None:
+    assert len({escape_name(n) for n in names}) == len(names)
+    children = [(kind, n) for n in names for kind in ("array", "group")]
+    for insensitive in (False, True):
+        nodes = NodeNames(case_insensitive=insensitive).assign(children)
+        keys = {n.casefold() if insensitive else n for n in nodes.values()}
+        assert len(keys) == len(children)
+
+
+@pytest.mark.parametrize("name", ["CON", "con.txt", "NUL", "a:b", "x.", "a?b", "COM1", 'a"b'])
+def test_windows_names(name: str) -> None:
+    node = escape_name(name, windows=True)
+    assert node != name
+    assert unescape_name(node) == name
+    assert not re.search(r'[<>:"|?*]|\.\Z', node)
+
+
+def hostile_dataset() -> Dataset:
+    names = [n for n, _ in HOSTILE if check_name(n) is None]
+    return Dataset(
+        "d",
+        types=tuple(OpaqueType("/" + re.sub(r"([/\\ ])", r"\\\1", n), 2) for n in names),
+        dimensions=tuple(Dimension(n, 2) for n in names),
+        attributes=tuple(Attribute.of(n, n) for n in names),
+        variables=tuple(
+            Variable(
+                n,
+                INT,
+                ("/" + re.sub(r"([/\\ ])", r"\\\1", n),),
+                attributes=(Attribute.of(n, i),),
+                data=MemorySource(np.array([i, -i], "i4")),
+            )
+            for i, n in enumerate(names)
+        ),
+        # Zarr has one name space for arrays and groups; the model has two.
+        groups=tuple(
+            Group(n, variables=(Variable("v", INT, (), data=MemorySource(np.array(i, "i4"))),))
+            for i, n in enumerate(names)
+        ),
+    )
+
+
+@pytest.mark.parametrize("insensitive", [False, True])
+@pytest.mark.parametrize("kind", ["memory", "local", "zip", "mapping"])
+def test_hostile_names_come_back_on_every_store(kind: str, insensitive: bool, tmp_path: Path) -> None:
+    target = {
+        "memory": MemoryStore(),
+        "local": tmp_path / "d.zarr",
+        "zip": tmp_path / "d.zip",
+        "mapping": {},
+    }[kind]
+    dataset = hostile_dataset()
+    tools.copy(dataset, target, WriteOptions(case_insensitive=insensitive))
+    assert tools.differences(dataset, target) == []
+
+
+def test_names_on_a_store_that_ignores_case_differ_in_more_than_case(tmp_path: Path) -> None:
+    tools.copy(hostile_dataset(), tmp_path / "d.zarr", WriteOptions(case_insensitive=True))
+    for folder in [tmp_path, *[p for p in tmp_path.rglob("*") if p.is_dir()]]:
+        entries = [p.name.casefold() for p in folder.iterdir()]
+        assert len(set(entries)) == len(entries)
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    for dataset in (
+        Dataset("d", variables=(Variable("a\udcff", INT),)),
+        Dataset("d", dimensions=(Dimension("a\udcff", 1),)),
+        Dataset("d", attributes=(Attribute.of("a\udcff", 1),)),
+        Dataset("d", types=(OpaqueType("/a\udcff", 1),)),
+    ):
+        store = MemoryStore()
+        with pytest.raises(NCZarrError, match="Unicode text"):
+            create_dataset(store, dataset)
+        assert list(store.list()) == []
+    with pytest.raises(ModelError):
+        create_dataset(MemoryStore(), Dataset("d", variables=(Variable("a/b", INT),)))
+
+
+def test_names_that_clash_can_be_added_later(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    options = WriteOptions(case_insensitive=True)
+    with create_dataset(
+        tmp_path / "d.zarr", Dataset("d", variables=(Variable("T", INT),)), options
+    ) as stored:
+        stored.write("/T", (), np.array(7, "i4"))
+        first = stored.data("/T").path
+        new = replace(stored.dataset, variables=(Variable("t", INT), *stored.dataset.variables))
+        stored.update(new)
+        assert stored.data("/T").path == first
+    with open_dataset(tmp_path / "d.zarr") as stored:
+        assert [v.name for v in stored.dataset.variables] == ["t", "T"]
+        assert stored.data("/T").read(()) == 7
