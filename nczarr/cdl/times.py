@@ -107,17 +107,18 @@ class TimeUnits:
         '2000-01-01T00:30'
         """
         year, month, day, hour = self.date(value)
-        hours = int(hour)
-        left = 60.0 * (hour - hours)
-        minutes = int(left)
-        seconds = 60.0 * (left - minutes)
+        # To the microsecond; the last half of one before midnight is 24 hours, as ncdump has it.
+        micros = math.floor(hour * 3.6e9 + 0.5)
+        seconds, fraction = divmod(micros, 1_000_000)
+        minutes, second = divmod(seconds, 60)
+        hours, minute = divmod(minutes, 60)
         text = f"{_padded(year, 4)}-{_padded(month, 2)}-{_padded(day, 2)}"
-        if seconds != int(seconds):
-            return f"{text}{separator}{hours:02d}:{minutes:02d}:{seconds:f}"
-        if int(seconds):
-            return f"{text}{separator}{hours:02d}:{minutes:02d}:{int(seconds):02d}"
-        if minutes:
-            return f"{text}{separator}{hours:02d}:{minutes:02d}"
+        if fraction:
+            return f"{text}{separator}{hours:02d}:{minute:02d}:{second}.{fraction:06d}"
+        if second:
+            return f"{text}{separator}{hours:02d}:{minute:02d}:{second:02d}"
+        if minute:
+            return f"{text}{separator}{hours:02d}:{minute:02d}"
         return f"{text}{separator}{hours:02d}" if hours else text
 
 
@@ -125,8 +126,10 @@ def _padded(number: int, width: int) -> str:
     return f"-{-number:0{width}d}" if number < 0 else f"{number:0{width}d}"
 
 
-def parse_units(units: str, calendar: str = "") -> TimeUnits | None:
+def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> TimeUnits | None:
     """Read the attributes ``units`` and ``calendar``; None if they are not those of a time.
+
+    ncdump counts from the start of year 0 where it cannot read the date.
 
     Examples
     --------
@@ -137,7 +140,7 @@ def parse_units(units: str, calendar: str = "") -> TimeUnits | None:
     match = _SINCE.match(units)
     if match is None:
         return None
-    word, rest = match[1], match[2]
+    word, rest = match[1].lower(), match[2]
     unit = next((u for prefix, short, u in _UNITS if word.startswith(prefix) or word == short), None)
     system = "mixed"
     if calendar:
@@ -147,7 +150,7 @@ def parse_units(units: str, calendar: str = "") -> TimeUnits | None:
     parts = rest.split()
     if len(parts) < 2 and "T" in rest:
         parts = [*parts[0].split("T", 1)]
-    base = _parse_base(" ".join(parts[:2]))
+    base = _parse_base(" ".join(parts[:2])) or ((0, 1, 1, 0.0) if ncdump else None)
     return None if base is None else TimeUnits(unit, base, system)
 
 
@@ -207,11 +210,13 @@ def _hours(date: Date, calendar: str) -> float:
 
 def _from_hours(hours: float, calendar: str) -> Date:
     days = math.floor(hours / 24.0)
+    if abs(days) >= 1 << 31:
+        raise OverflowError
     hour = hours - days * 24.0
     if hour >= 24.0:
         days, hour = days + 1, hour - 24.0
     days += _days_before(1970, calendar)
-    year = days // 366
+    year = min(days // 366, days // 360 - 1)  # not later than the right one
     while _days_before(year + 1, calendar) <= days:
         year += max(1, (days - _days_before(year + 1, calendar)) // 366)
     day = days - _days_before(year, calendar)
@@ -244,6 +249,7 @@ class TimeTexts:
         self._on = options.times or options.iso_times
         self._separator = "T" if options.iso_times else " "
         self._limit = options.line_length
+        self._ncdump = options.ncdump
         self._bounds: dict[str, Variable] = {}
 
     def note_bounds(self, variable: Variable, attribute: Attribute) -> None:
@@ -264,13 +270,16 @@ class TimeTexts:
         if units is None or units.type != CHAR:
             return None
         system = calendar.text if calendar is not None and calendar.type == CHAR else ""
-        parsed = parse_units(units.text.partition("\0")[0], system)
+        parsed = parse_units(units.text.partition("\0")[0], system, ncdump=self._ncdump)
         if parsed is None:
             return None
 
         def to_text(value: Any) -> str:
             number = float(value)
-            return special_float(number, False) or f'"{parsed.text(number, self._separator)}"'
+            try:
+                return special_float(number, False) or f'"{parsed.text(number, self._separator)}"'
+            except OverflowError:  # a date out of all range prints as nothing
+                return '""'
 
         return to_text
 
