@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -53,10 +54,11 @@ class ConcurrentStore(Store):
         """Whether an error of the client says that the key has no value."""
         return isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
 
-    def _is_beyond(self, error: BaseException) -> bool:
-        """Whether an error of the client says that a range begins beyond the end of the value."""
-        text = str(error)
-        return "InvalidRange" in text or "416" in text or "not satisfiable" in text.lower()
+    def _is_range_error(self, error: BaseException) -> bool:
+        """Whether an error of the client looks like a complaint about the range."""
+        text = f"{error} {error.__cause__}"
+        invalid = isinstance(error, OSError) and error.errno == errno.EINVAL  # s3fs's word for it
+        return invalid or any(word in text for word in ("Range", "range", "416", "satisfiable"))
 
     def _loop(self) -> Any:
         """Return the event loop that the client lives in; None: fsspec's."""
@@ -82,8 +84,13 @@ class ConcurrentStore(Store):
         except Exception as error:
             if self._is_missing(error):
                 return None
-            if (start or length is not None) and self._is_beyond(error):
-                return b""
+            if (start or length is not None) and self._is_range_error(error):
+                # Clients say it in many words; the size says whether it is true.
+                size = await self._safe_size(key)
+                if size is None:
+                    return None
+                if size == 0 or start >= size:
+                    return b""
             self._fail("read", key, error)
 
     async def _safe_size(self, key: str) -> int | None:

@@ -38,6 +38,7 @@ class FsspecStore(ConcurrentStore):
     """
 
     def __init__(self, fs: Any, root: str, *, url: str | None = None, writable: bool = False) -> None:
+        from fsspec import AbstractFileSystem
         from fsspec.asyn import AsyncFileSystem
         from fsspec.implementations.reference import ReferenceFileSystem
 
@@ -47,6 +48,11 @@ class FsspecStore(ConcurrentStore):
         self.writable = writable
         self._reference = isinstance(fs, ReferenceFileSystem)
         self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
+        # Whether all keys come in one listing, as object stores have it.
+        if isinstance(fs, AsyncFileSystem):
+            self._flat = self._reference or type(fs)._find is not AsyncFileSystem._find
+        else:
+            self._flat = getattr(fs.find, "__func__", None) is not AbstractFileSystem.find
         if self._async and fs.asynchronous:
             raise StoreError(
                 "the file system belongs to a running event loop", path=self.url, hint="asynchronous=False"
@@ -160,8 +166,10 @@ class FsspecStore(ConcurrentStore):
         if isinstance(value, BaseException):
             if self._is_missing(value):
                 return None
-            if (start or length is not None) and self._is_beyond(value):
-                return b""
+            if (start or length is not None) and self._is_range_error(value):
+                size = self.size(key)
+                if size is None or size == 0 or start >= size:
+                    return None if size is None else b""
             self._fail("read", key, value)
         if start < 0 or length == 0:
             first, last = clip(len(value), start, length)
@@ -172,11 +180,24 @@ class FsspecStore(ConcurrentStore):
 
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
+        if not self._flat:
+            yield from self._walk(prefix)
+            return
         below = self._path(f"{prefix}/" if prefix else "")
         skip = len(self._root)
         for path in sorted(self._listing(prefix, lambda: self.fs.find(below.rstrip("/") or below))):
             if path.startswith(below) and not path.endswith("/"):
                 yield path[skip:]
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        # fsspec's own walk takes folders that cannot be listed for empty ones.
+        pending = [prefix]
+        while pending:
+            folder = pending.pop()
+            start = f"{folder}/" if folder else ""
+            names, prefixes = self.list_dir(folder)
+            yield from (start + name for name in names)
+            pending.extend(start + name for name in reversed(prefixes))
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)

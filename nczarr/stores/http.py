@@ -92,7 +92,8 @@ class HTTPStore(ConcurrentStore):
             options["headers"] = {**options.get("headers", {}), "Range": span, "Accept-Encoding": "identity"}
         session = await self.fs.set_session()
         async with session.get(URL(self._url(key), encoded=True), **options) as answer:
-            if answer.status in (404, 410):
+            # A redirection to a name with a slash is the server's word for a folder.
+            if answer.status in (404, 410) or (answer.history and answer.url.path.endswith("/")):
                 return None, None
             if answer.status == 416:
                 return b"", 0

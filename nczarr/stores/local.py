@@ -154,6 +154,8 @@ class LocalStore(Store):
         try:
             folder = path.rpartition("/")[0]
             temporary = f"{folder}/{_TEMP_START}{os.getpid():x}-{next(_numbers):x}{_TEMP_END}"
+            if self._case_sensitive is False:
+                self._check_case(key)
             descriptor = self._create(folder, temporary)
             try:
                 try:
@@ -162,10 +164,10 @@ class LocalStore(Store):
                     os.close(descriptor)
                 if self._case_sensitive is None:
                     self._case_sensitive = not os.path.lexists(
-                        f"{folder}/{temporary[len(folder) + 1 :].upper()}"
+                        f"{folder}/{os.path.basename(temporary).upper()}"
                     )
-                if not self._case_sensitive:
-                    self._check_case(key)
+                    if not self._case_sensitive:
+                        self._check_case(key)
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)

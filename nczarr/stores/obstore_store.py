@@ -63,21 +63,26 @@ class ObstoreStore(ConcurrentStore):
     async def _remove(self, key: str) -> None:
         await self._client.delete_async(self._prefix + key)
 
-    def _is_beyond(self, error: BaseException) -> bool:
-        return super()._is_beyond(error) or "StartTooLarge" in str(error)
-
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
         below = self._prefix + (f"{prefix}/" if prefix else "")
+        skip = len(self._prefix)
+        sizes: dict[str, int] = {}
         try:
-            for entries in self._client.list(below or None, chunk_size=1000):
+            for entries in self._client.list(below or None):
                 for entry in entries:
-                    # obstore takes the prefix for a whole path; other clients may have left folder markers.
-                    if entry["path"].startswith(below) and not entry["path"].endswith("/"):
-                        yield entry["path"][len(self._prefix) :]
+                    if entry["path"].startswith(below):
+                        sizes[entry["path"][skip:]] = entry["size"]
         except Exception as error:
             if not self._is_missing(error):
                 self._fail("list", prefix, error)
+        # Other clients mark a folder with an empty object "g/", which obstore shows as "g".
+        empty = {key for key, size in sizes.items() if not size}
+        if empty:
+            folders = {key[:end] for key in sizes for end in _slashes(key)}
+            for key in empty & folders:
+                del sizes[key]
+        yield from sorted(sizes)
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)
@@ -89,5 +94,18 @@ class ObstoreStore(ConcurrentStore):
             if self._is_missing(error):
                 return [], []
             self._fail("list", prefix, error)
-        names = sorted(entry["path"][skip:] for entry in found["objects"] if entry["path"][skip:])
-        return names, sorted(path.rstrip("/")[skip:] for path in found["common_prefixes"])
+        prefixes = {path.rstrip("/")[skip:] for path in found["common_prefixes"]} - {""}
+        sizes = {
+            entry["path"][skip:]: entry["size"]
+            for entry in found["objects"]
+            if entry["path"].startswith(below)
+        }
+        names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
+        return names, sorted(prefixes)
+
+
+def _slashes(key: str) -> Iterator[int]:
+    position = key.find("/")
+    while position >= 0:
+        yield position
+        position = key.find("/", position + 1)

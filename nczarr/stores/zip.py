@@ -249,6 +249,8 @@ class ZipStore(Store):
             descriptor, self._temporary = tempfile.mkstemp(".tmp", ".nczarr-", os.path.dirname(self._path))
             self._file = os.fdopen(descriptor, "w+b")
             if exists:
+                if not zipfile.is_zipfile(self._path):
+                    raise zipfile.BadZipFile("not a zip file, or damaged")
                 with open(self._path, "rb") as old:
                     shutil.copyfileobj(old, self._file, 1 << 20)
             # What a plain open() would have given; mkstemp is stricter.
@@ -259,9 +261,6 @@ class ZipStore(Store):
         except (OSError, zipfile.BadZipFile) as error:
             self.discard()
             raise StoreError(f"cannot open for writing: {error}", path=self.url) from error
-        if exists and not self._writer.infolist() and os.path.getsize(self._path) > 22:
-            self.discard()
-            raise StoreError("not a readable zip file", path=self.url)
         self._source = FileSource(self._temporary, self.url)
         self._take(self._writer.infolist())
 

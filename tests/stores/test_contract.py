@@ -229,6 +229,7 @@ def test_behaves_as_a_dict(make: Callable[[], Store], request: pytest.FixtureReq
             max_examples=6 if slow else 25,
             stateful_step_count=15 if slow else 25,
             deadline=None,
+            print_blob=True,
             suppress_health_check=list(HealthCheck),
         ),
     )

@@ -1,0 +1,184 @@
+"""What is special about directories."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.stores import LocalStore
+
+
+def test_a_missing_directory_cannot_be_opened(tmp_path: Path) -> None:
+    for mode in ("r", "r+"):
+        with pytest.raises(DatasetNotFoundError, match="no such directory"):
+            LocalStore(tmp_path / "missing", mode)
+    with pytest.raises(FileNotFoundError):
+        LocalStore(tmp_path / "missing")
+    LocalStore(tmp_path / "missing", "w")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_directories_come_and_go_with_their_keys(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "s", "w")
+    store.set("a/b/c", b"x")
+    assert (tmp_path / "s/a/b/c").read_bytes() == b"x"
+    store.delete("a/b/c")
+    assert os.listdir(tmp_path / "s") == []
+
+
+def test_unfinished_files_are_never_listed_nor_reachable(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    (tmp_path / ".nczarr-1f-2.tmp").write_bytes(b"half")
+    store.set(".nczarr", b"{}")
+    assert list(store.list()) == [".nczarr"]
+    assert store.list_dir() == ([".nczarr"], [])
+    for act in (lambda: store.get(".nczarr-1f-2.tmp"), lambda: store.set("g/.nczarr-x.tmp", b"")):
+        with pytest.raises(StoreError, match="unfinished"):
+            act()
+
+
+def test_nothing_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("k", b"old")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreError, match=r"k: cannot write: No space left on device \(the disk is full\)"):
+        store.set("k", b"new")
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == ["k"]
+    assert store.get("k") == b"old"
+
+
+def test_over_long_names(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    for key in ("n" * 300, "n" * 300 + "/zarr.json", "/".join(["d" * 200] * 40)):
+        with pytest.raises(StoreError, match="so long a name"):
+            store.set(key, b"x")
+        assert store.get(key) is None
+        assert not store.exists(key)
+        assert list(store.list(key)) == []
+        store.delete(key)
+        store.delete_prefix(key)
+
+
+def test_a_key_cannot_lie_below_another_key(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("a/b", b"x")
+    with pytest.raises(StoreError, match="keys below"):
+        store.set("a", b"y")
+    with pytest.raises(StoreError, match="itself a key"):
+        store.set("a/b/c", b"y")
+    assert store.get("a") is None
+    assert store.get("a/b/c") is None
+    assert list(store.list("a/b")) == []
+    store.delete("a")
+    assert list(store.list()) == ["a/b"]
+
+
+def test_names_that_differ_only_in_case_where_the_file_system_does_not_tell(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+", case_sensitive=False)
+    store.set("g/t/zarr.json", b"1")
+    store.set("g/t/zarr.json", b"2")
+    store.set("g/t/c/0", b"3")
+    for key in ("g/T/zarr.json", "G/x", "g/t/Zarr.json"):
+        with pytest.raises(StoreError, match="upper from lower case"):
+            store.set(key, b"4")
+    store.delete_prefix("g/t")
+    store.set("g/T/zarr.json", b"5")
+    assert sorted(store.list()) == ["g/T/zarr.json"]
+
+
+def test_case_matters_where_the_file_system_says_so(tmp_path: Path) -> None:
+    (tmp_path / "probe").touch()
+    if (tmp_path / "PROBE").exists():
+        pytest.skip("this file system does not tell upper from lower case")
+    store = LocalStore(tmp_path / "s", "w")
+    store.set("T", b"1")
+    store.set("t", b"2")
+    assert (store.get("T"), store.get("t")) == (b"1", b"2")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
+def test_deleting_never_follows_a_link_out_of_the_store(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"x")
+    root = tmp_path / "s"
+    root.mkdir()
+    (root / "g").mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "g" / "link").symlink_to(outside)
+    store = LocalStore(root, "r+")
+    assert store.get("link/precious") == b"x"
+    store.delete_prefix("g")
+    store.delete_prefix("link")
+    assert (outside / "precious").exists()
+    (root / "link").symlink_to(outside)
+    store.delete_prefix("")
+    assert (outside / "precious").exists()
+    assert os.listdir(root) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_forbidden_is_not_missing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("k", b"x")
+    (tmp_path / "k").chmod(0)
+    with pytest.raises(StoreError, match="Permission denied"):
+        store.get("k")
+
+
+def test_io_errors_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("k", b"x")
+
+    def deny(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    for name, act in (
+        ("open", lambda: store.get("k")),
+        ("stat", lambda: store.exists("k")),
+        ("scandir", lambda: list(store.list())),
+        ("unlink", lambda: store.delete("k")),
+    ):
+        monkeypatch.setattr(os, name, deny)
+        with pytest.raises(StoreError, match="Permission denied"):
+            act()
+        monkeypatch.undo()
+
+
+def test_open_file_gives_the_bytes_in_place(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("v/c/0", b"abcdef")
+    descriptor = store.open_file("v/c/0")
+    assert descriptor is not None
+    try:
+        assert os.pread(descriptor, 3, 2) == b"cde"
+    finally:
+        os.close(descriptor)
+    assert store.open_file("v/c/1") is None
+
+
+def test_goes_to_another_process(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    store.set("k", b"x")
+    assert pickle.loads(pickle.dumps(store)).get("k") == b"x"
+
+
+def test_relative_paths_survive_a_change_of_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = LocalStore("s", "w")
+    store.set("k", b"x")
+    monkeypatch.chdir("/")
+    assert store.get("k") == b"x"
+    assert store.place("k") == "s/k"

@@ -1,0 +1,206 @@
+"""A real S3 server, through both clients."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nczarr.errors import NCZarrError, StoreError
+from nczarr.stores import Store, open_store
+from nczarr.stores.fsspec_store import FsspecStore
+from nczarr.stores.obstore_store import ObstoreStore
+from nczarr.stores.s3 import s3_settings
+
+numbers = itertools.count()
+ODD = ["a#b/k", "a%20b", "a b+c&d=e", "é/ü", "v[1]/*?", "x:y@z", "~", "back\\slash", "quote'\"", "a?b=c"]
+
+
+@pytest.fixture(params=["obstore", "s3fs"])
+def backend(request: pytest.FixtureRequest, s3_server: dict[str, str]) -> str:
+    return request.param
+
+
+@pytest.fixture
+def store(backend: str) -> Store:
+    return open_store(f"s3://test/s3/{backend}/{next(numbers)}", "w", {"backend": backend})
+
+
+@pytest.mark.s3
+def test_both_clients_mean_the_same_keys(s3_server: dict[str, str]) -> None:
+    url = f"s3://test/same/{next(numbers)}"
+    one = open_store(url, "w", {"backend": "obstore"})
+    two = open_store(url, "w", {"backend": "s3fs"})
+    for number, key in enumerate(ODD):
+        one.set(f"one/{key}", bytes([number]))
+        two.set(f"two/{key}", bytes([number]))
+    for number, key in enumerate(ODD):
+        assert one.get(f"two/{key}") == two.get(f"one/{key}") == bytes([number])
+    assert sorted(one.list("one")) == sorted(two.list("one")) == sorted(f"one/{key}" for key in ODD)
+    assert one.list_dir("two") == two.list_dir("two")
+    one.delete_prefix("two")
+    two.delete_prefix("one")
+    assert list(one.list()) == list(two.list()) == []
+
+
+@pytest.mark.s3
+def test_the_default_client_is_obstore(s3_server: dict[str, str]) -> None:
+    assert isinstance(open_store("s3://test/x"), ObstoreStore)
+    assert isinstance(open_store("s3://test/x", storage_options={"backend": "s3fs"}), FsspecStore)
+    # An option that obstore does not know.
+    assert isinstance(open_store("s3://test/x", storage_options={"default_block_size": 5 << 20}), FsspecStore)
+
+
+@pytest.mark.s3
+def test_large_values(store: Store) -> None:
+    value = os.urandom(9 << 20)
+    store.set("big", value)
+    assert store.get("big") == value
+    assert store.get_ranges([("big", -5, None), ("big", 4 << 20, 3)]) == [
+        value[-5:],
+        value[4 << 20 : (4 << 20) + 3],
+    ]
+
+
+@pytest.mark.s3
+def test_a_missing_bucket_is_missing_but_a_wrong_key_is_an_error(backend: str) -> None:
+    assert (
+        open_store("s3://no-such-bucket-here/x", storage_options={"backend": backend}).get("zarr.json")
+        is None
+    )
+    wrong = open_store("s3://test/x", "w", {"backend": backend, "key": "wrong", "secret": "wrong"})
+    for act in (
+        lambda: wrong.get("zarr.json"),
+        lambda: wrong.get_many(["zarr.json", "b"]),
+        lambda: wrong.exists("zarr.json"),
+        lambda: wrong.set("zarr.json", b"x"),
+        lambda: list(wrong.list()),
+        lambda: wrong.list_dir(),
+    ):
+        with pytest.raises(StoreError, match="s3://test/x"):
+            act()
+
+
+@pytest.mark.s3
+def test_an_unreachable_server_is_an_error(backend: str) -> None:
+    options: dict[str, Any] = {
+        "backend": backend,
+        "endpoint_url": "http://127.0.0.1:1",
+        "key": "a",
+        "secret": "b",
+    }
+    if backend == "obstore":
+        options["retry_config"] = {"max_retries": 0}
+    else:
+        options["config_kwargs"] = {"retries": {"max_attempts": 1}}
+    with pytest.raises(StoreError, match=r"s3://test/x/zarr\.json: cannot read"):
+        open_store("s3://test/x", storage_options=options).get("zarr.json")
+
+
+@pytest.mark.s3
+def test_netcdf_c_form_of_the_address(s3_server: dict[str, str]) -> None:
+    url = f"{s3_server['AWS_ENDPOINT_URL']}/test/netcdf-c.zarr#mode=nczarr,s3"
+    store = open_store(url, "w")
+    assert isinstance(store, ObstoreStore)
+    store.set("zarr.json", b"{}")
+    assert open_store("s3://test/netcdf-c.zarr").get("zarr.json") == b"{}"
+
+
+@pytest.mark.s3
+def test_listings_are_fresh(store: Store, backend: str) -> None:
+    other = open_store(store.url, "w", {"backend": backend})
+    assert list(store.list()) == []
+    other.set("g/a", b"1")
+    assert list(store.list()) == ["g/a"]
+    other.set("g/b", b"1")
+    assert list(store.list()) == ["g/a", "g/b"]
+    assert store.list_dir("g") == (["a", "b"], [])
+    other.delete("g/a")
+    assert store.list_dir("g") == (["b"], [])
+    assert not store.exists("g/a")
+
+
+@pytest.mark.s3
+def test_folder_markers_are_no_keys(store: Store, s3_server: dict[str, str]) -> None:
+    import s3fs
+
+    fs = s3fs.S3FileSystem(endpoint_url=s3_server["AWS_ENDPOINT_URL"])
+    root = store.url.removeprefix("s3://")
+    for name in ("", "g/"):
+        fs.call_s3("put_object", Bucket="test", Key=f"{root.removeprefix('test/')}/{name}", Body=b"")
+    store.set("g/k", b"x")
+    assert list(store.list()) == ["g/k"]
+    assert store.list_dir() == ([], ["g"])
+    assert store.list_dir("g") == (["k"], [])
+
+
+@pytest.mark.s3
+def test_neighbours_with_the_same_beginning_stay_apart(backend: str) -> None:
+    number = next(numbers)
+    store = open_store(f"s3://test/near/{number}/a.zarr", "w", {"backend": backend})
+    near = open_store(f"s3://test/near/{number}/a.zarr2", "w", {"backend": backend})
+    near.set("k", b"near")
+    store.set("v/k", b"x")
+    store.set("v2/k", b"x")
+    assert list(store.list()) == ["v/k", "v2/k"]
+    assert list(store.list("v")) == ["v/k"]
+    store.delete_prefix("v")
+    store.delete_prefix("")
+    assert near.get("k") == b"near"
+
+
+# --- settings, without a server
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return tmp_path
+
+
+def test_without_credentials_boto_has_to_look(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert s3_settings({}) is None
+    assert s3_settings({"anon": True}) == {"skip_signature": True}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    assert s3_settings({}) == {}
+
+
+def test_credentials_from_boto_s_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = "aws_access_key_id = {}\naws_secret_access_key = {}\n"
+    (home / "credentials").write_text(f"[default]\n{keys.format('A', 'B')}[p]\n{keys.format('C', 'D')}")
+    profiles = "[profile p]\nendpoint_url = http://h:9\n[profile r]\nrole_arn = x\n"
+    (home / "config").write_text(f"[default]\nregion = eu-west-1\n{profiles}")
+    assert s3_settings({}) == {"access_key_id": "A", "secret_access_key": "B", "region": "eu-west-1"}
+    assert s3_settings({"profile": "p"}) == {
+        "access_key_id": "C",
+        "secret_access_key": "D",
+        "endpoint": "http://h:9",
+    }
+    assert s3_settings({"profile": "r"}) is None
+    monkeypatch.setenv("AWS_PROFILE", "p")
+    assert (s3_settings({}) or {})["access_key_id"] == "C"
+    assert s3_settings({"key": "K", "secret": "S"}) == {"access_key_id": "K", "secret_access_key": "S"}
+    (home / "config").write_text("damaged")
+    assert (s3_settings({}) or {})["access_key_id"] == "C"
+
+
+def test_bad_addresses_and_options(home: Path) -> None:
+    pytest.importorskip("obstore")
+    with pytest.raises(StoreError, match="no bucket"):
+        open_store("s3://")
+    with pytest.raises(StoreError, match="backend"):
+        open_store("s3://b/k", storage_options={"backend": "carrier pigeon"})
+    with pytest.raises(StoreError, match="cannot open"):
+        open_store("s3://b/k", storage_options={"backend": "obstore", "nonsense": 1})
+
+
+def test_without_any_client_the_extra_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nczarr.stores.s3._importable", lambda name: False)
+    with pytest.raises(NCZarrError, match=r"nczarr\[s3\]"):
+        open_store("s3://b/k")

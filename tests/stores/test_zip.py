@@ -1,0 +1,218 @@
+"""Zip files: quirks of their writers, damage, appending."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.stores import CountingStore, LocalStore, MemoryStore, open_store
+from nczarr.stores.zip import ZipStore
+
+FILES = {
+    ".zgroup": b'{"zarr_format": 2}',
+    "v/.zarray": b"{}",
+    "v/0.0": bytes(range(256)) * 40,
+    "g/.zgroup": b"x",
+}
+
+
+def make(path: Path, files: dict[str, bytes], method: int = zipfile.ZIP_STORED, top: str = "") -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for key, value in files.items():
+            archive.writestr(top + key, value)
+    return path
+
+
+@pytest.mark.parametrize("top", ["", "run42/", "/run42/", "/"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_with_and_without_a_top_folder(tmp_path: Path, top: str, method: int) -> None:
+    with open_store(
+        make(tmp_path / "x", FILES, method, top)
+    ) as store:  # known by its first bytes, not its name
+        assert isinstance(store, ZipStore)
+        assert sorted(store.list()) == sorted(FILES)
+        assert store.list_dir() == ([".zgroup"], ["g", "v"])
+        assert store.get_many([*FILES, "missing"]) == [*FILES.values(), None]
+        assert store.get_ranges([("v/0.0", 250, 12), ("v/0.0", -3, None), ("nix", 0, 1)]) == [
+            FILES["v/0.0"][250:262],
+            b"\xfd\xfe\xff",
+            None,
+        ]
+        assert store.size("v/0.0") == len(FILES["v/0.0"])
+        assert pickle.loads(pickle.dumps(store)).get("v/.zarray") == b"{}"
+
+
+def test_one_folder_without_a_root_document_is_no_top_folder(tmp_path: Path) -> None:
+    store = open_store(make(tmp_path / "x.zip", {"data/0.0": b"x", "data/0.1": b"y"}))
+    assert sorted(store.list()) == ["data/0.0", "data/0.1"]
+
+
+def test_as_netcdf_c_writes_it(tmp_path: Path) -> None:
+    netCDF4 = pytest.importorskip("netCDF4")
+    path = tmp_path / "c.zip"
+    try:
+        with netCDF4.Dataset(f"file://{path}#mode=nczarr,zip", "w") as dataset:
+            dataset.createDimension("x", 3)
+            dataset.createVariable("v", "i4", ("x",))[:] = [1, 2, 3]
+    except OSError as error:
+        pytest.skip(f"this netCDF4 cannot write zip files: {error}")
+    with open_store(f"file://{path}#mode=nczarr,zip") as store:
+        assert {".zgroup", "v/.zarray", "v/0"} <= set(store.list())
+        assert b'"shape"' in (store.get("v/.zarray") or b"")
+
+
+def test_a_file_that_appends_a_member_twice_means_the_last(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("zarr.json", b"old")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("zarr.json", b"new")
+    assert open_store(tmp_path / "x.zip").get("zarr.json") == b"new"
+
+
+def test_names_that_point_outside_are_no_keys(tmp_path: Path) -> None:
+    store = open_store(
+        make(tmp_path / "x.zip", {"../evil": b"x", "a/../../evil": b"x", "good": b"y", "d/": b""})
+    )
+    assert list(store.list()) == ["good"]
+
+
+def test_appending_and_rewriting(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with open_store(path, "w") as store:
+        store.set("zarr.json", b"1")
+        store.set("v/c/0", b"abc")
+        assert store.get("v/c/0") == b"abc"
+        assert not path.exists()
+    with open_store(path, "r+") as store:
+        store.set("zarr.json", b"2")
+        store.set("v/c/1", b"def")
+        store.delete("v/c/0")
+        assert store.get_range("v/c/1", 1, 1) == b"e"
+        assert sorted(store.list()) == ["v/c/1", "zarr.json"]
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert sorted(archive.namelist()) == ["v/c/1", "zarr.json"]
+        assert archive.read("zarr.json") == b"2"
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_appending_keeps_the_top_folder(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.zip", FILES, top="run42/")
+    with open_store(path, "r+") as store:
+        store.set("new", b"x")
+    with zipfile.ZipFile(path) as archive:
+        assert "run42/new" in archive.namelist()
+
+
+def interrupted(path: Path, mode: Literal["r+", "w"]) -> None:
+    with contextlib.suppress(KeyError), open_store(path, mode) as store:
+        store.set("v/0.0", b"")
+        raise KeyError
+
+
+def test_an_error_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.zip", FILES)
+    before = path.read_bytes()
+    interrupted(path, "r+")
+    assert path.read_bytes() == before
+    interrupted(tmp_path / "new.zip", "w")
+    with open_store(tmp_path / "empty.zip", "w"):
+        pass
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_equal_content_gives_equal_files(tmp_path: Path) -> None:
+    for name in ("a.zip", "b.zip"):
+        with open_store(tmp_path / name, "w") as store:
+            store.set_many(FILES.items())
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_zarr_python_reads_what_is_written(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    import numpy as np
+
+    group = zarr.create_group({}, zarr_format=3)
+    del group
+    memory: dict[str, bytes] = {}
+    store = zarr.storage.MemoryStore()
+    zarr.create_array(store, name="v", shape=(4,), chunks=(2,), dtype="i4")[:] = [1, 2, 3, 4]
+    source = open_store(store)
+    with open_store(tmp_path / "x.zip", "w") as target:
+        for key in source.list():
+            target.set(key, source.get(key) or b"")
+            memory[key] = source.get(key) or b""
+    read = zarr.open_array(zarr.storage.ZipStore(tmp_path / "x.zip", mode="r"), path="v", mode="r")
+    assert np.array_equal(read[:], [1, 2, 3, 4])
+
+
+# --- damage
+
+
+def damaged(path: Path, old: bytes, new: bytes) -> Path:
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+    return path
+
+
+def test_a_wrong_checksum_is_noticed(tmp_path: Path) -> None:
+    path = damaged(make(tmp_path / "x.zip", {"k": b"precious", "j": b"x"}), b"precious", b"precioux")
+    with pytest.raises(StoreError, match=r"x\.zip/k: .*checksum"):
+        open_store(path).get("k")
+
+
+def test_a_member_that_claims_an_impossible_size_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.zip", {"k": bytes(1000), "j": b""}, zipfile.ZIP_DEFLATED)
+    size = struct.pack("<I", 1000)
+    path = damaged(path, size, struct.pack("<I", 0xF0000000))
+    with pytest.raises(StoreError, match="impossible size"):
+        open_store(path).get("k")
+
+
+@pytest.mark.parametrize("keep", [4, 30, 100, 300, -1, -30])
+def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
+    path = make(tmp_path / "x.zip", FILES, zipfile.ZIP_DEFLATED)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(NCZarrError):
+        open_store(path).get_many(list(FILES))
+    with pytest.raises(NCZarrError):
+        open_store(path, "r+")
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_missing_and_read_only(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        open_store(tmp_path / "x.zip")
+    path = make(tmp_path / "x.zip", FILES)
+    with pytest.raises(ReadOnlyError):
+        open_store(path).set("a", b"")
+    store = open_store(path)
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.get("v/0.0")
+
+
+def test_in_another_store_costs_few_requests(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "x.zip", {"zarr.json": b"{}", **{f"v/c/{i}": bytes([i]) * 5000 for i in range(100)}}
+    )
+    parent = CountingStore(LocalStore(tmp_path))
+    store = ZipStore((parent, "x.zip"))
+    assert parent.calls == [("size", 1), ("get_ranges", 1)]
+    parent.calls.clear()
+    assert store.get_many([f"v/c/{i}" for i in range(100)]) == [bytes([i]) * 5000 for i in range(100)]
+    assert parent.calls == [("get_ranges", 100)]
+    memory = MemoryStore()
+    memory.set("x.zip", path.read_bytes())
+    assert ZipStore((memory, "x.zip")).get_range("v/c/7", -1, None) == b"\x07"
+    with pytest.raises(DatasetNotFoundError):
+        ZipStore((memory, "y.zip"))
