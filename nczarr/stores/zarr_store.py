@@ -61,7 +61,9 @@ class ZarrStore(ConcurrentStore):
         return self._sync(function(*arguments))
 
     def _is_missing(self, error: BaseException) -> bool:
-        return super()._is_missing(error) or isinstance(error, KeyError)
+        # Icechunk holds Zarr's keys only, and takes the question for any other as a mistake.
+        foreign = "invalid zarr key" in str(error)
+        return foreign or super()._is_missing(error) or isinstance(error, KeyError)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         part: Any = None
