@@ -35,8 +35,8 @@ __all__ = ["is_nczarr_v3", "read_nczarr_v3"]
 
 
 def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
-    """True if the root of a v3 hierarchy has NCZarr's keys."""
-    if hierarchy.layout != "v3" or hierarchy.is_array(""):
+    """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3."""
+    if hierarchy.is_array(""):
         return False
     root = hierarchy.nodes[""]
     keys = nczarr_keys(root)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.layout import Known, Layout, Plan, Reading
 from nczarr.mapping.nczarr_v2 import find_dialect
@@ -10,6 +13,7 @@ from nczarr.mapping.nczarr_v2_write import plan_nczarr_v2
 from nczarr.mapping.nczarr_v3_read import is_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.nczarr_v3_write import plan_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.older_layouts import plan_draft_2019, plan_plain_v2
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain_read import read_plain
 from nczarr.mapping.plain_v3_write import plan_plain_v3
@@ -19,61 +23,49 @@ from nczarr.zarr.hierarchy import Hierarchy
 __all__ = ["LAYOUTS", "layout_named", "layout_of"]
 
 
-class NCZarrV3:
-    """NCZarr on Zarr v3."""
+def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:
+    return not hierarchy.is_array("") and find_dialect(hierarchy) is not None
 
-    name = "nczarr-v3"
-    zarr_layout = "v3"
+
+def _always(hierarchy: Hierarchy) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A layout made of three functions; see :class:`nczarr.mapping.layout.Layout`."""
+
+    name: str
+    zarr_layout: str
+    #: The engine's layouts in which it is found.
+    found_in: frozenset[str]
+    recognise: Callable[[Hierarchy], bool]
+    reader: Callable[[Hierarchy, str], Reading]
+    planner: Callable[[Dataset, WriteOptions, NodeNames, Known | None], Plan]
 
     def can_read(self, hierarchy: Hierarchy) -> bool:
-        return is_nczarr_v3(hierarchy)
+        return hierarchy.layout in self.found_in and self.recognise(hierarchy)
 
     def read(self, hierarchy: Hierarchy, name: str) -> Reading:
-        return read_nczarr_v3(hierarchy, name)
+        return self.reader(hierarchy, name)
 
     def plan(
         self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
     ) -> Plan:
-        return plan_nczarr_v3(dataset, options, names, known)
+        return self.planner(dataset, options, names, known)
 
 
-class NCZarrV2:
-    """NCZarr on Zarr v2, the form of netcdf-c: all its dialects read, that of 4.9.3 and later written."""
+_V3 = frozenset({"v3"})
+_V2 = frozenset({"v2"})
+_DRAFTS = frozenset({"draft-2019", "experimental-v3"})
 
-    name = "nczarr-v2"
-    zarr_layout = "v2"
-
-    def can_read(self, hierarchy: Hierarchy) -> bool:
-        return hierarchy.layout == "v2" and not hierarchy.is_array("") and find_dialect(hierarchy) is not None
-
-    def read(self, hierarchy: Hierarchy, name: str) -> Reading:
-        return read_nczarr_v2(hierarchy, name)
-
-    def plan(
-        self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
-    ) -> Plan:
-        return plan_nczarr_v2(dataset, options, names, known)
-
-
-class PlainV3:
-    """Plain Zarr v3 with xarray's conventions."""
-
-    name = "zarr-v3"
-    zarr_layout = "v3"
-
-    def can_read(self, hierarchy: Hierarchy) -> bool:
-        return hierarchy.layout == "v3"
-
-    def read(self, hierarchy: Hierarchy, name: str) -> Reading:
-        return read_plain(hierarchy, name)
-
-    def plan(
-        self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
-    ) -> Plan:
-        return plan_plain_v3(dataset, options, names, known)
-
-
-LAYOUTS: tuple[Layout, ...] = (NCZarrV3(), NCZarrV2(), PlainV3())
+LAYOUTS: tuple[Layout, ...] = (
+    _Layout("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
+    _Layout("nczarr-v2", "v2", _V2, _is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
+    _Layout("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
+    _Layout("zarr-v2", "v2", _V2, _always, read_plain, plan_plain_v2),
+    _Layout("zarr-v3", "v3", _V3 | _DRAFTS, _always, read_plain, plan_plain_v3),
+)
 
 
 def layout_of(hierarchy: Hierarchy) -> Layout:

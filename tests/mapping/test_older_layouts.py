@@ -1,0 +1,137 @@
+"""The 2019 draft holds the whole model; plain Zarr v2 is what xarray makes of a netCDF file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import nczarr
+from nczarr import mapping
+from nczarr.cli import main
+from nczarr.mapping import WriteOptions
+from nczarr.model import Dataset, compare
+from nczarr.stores import MemoryStore
+
+TESTS = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("NCZARR_SHARED", TESTS.parents[1] / "shared"))
+SAMPLES = SHARED / "data" / "zarr-samples"
+REAL = sorted((SHARED / "data" / "netcdf").glob("*.nc")) + sorted((TESTS / "data").glob("*.nc"))
+
+_spec = importlib.util.spec_from_file_location("strategies", TESTS / "cdl" / "strategies.py")
+assert _spec is not None
+assert _spec.loader is not None
+strategies = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(strategies)
+
+
+@pytest.mark.parametrize("nc", REAL, ids=lambda p: p.name)
+def test_the_draft_holds_real_files_exactly(nc: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.zarr"
+    assert nczarr.copy(nc, out, layout="draft-2019") == ()
+    assert list(nczarr.diff(nc, out, storage=True)) == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(strategies.datasets())
+def test_the_draft_holds_every_model(dataset: Dataset) -> None:
+    store = MemoryStore()
+    sink = mapping.create_dataset(store, dataset, WriteOptions(layout="draft-2019"))
+    for fqn, variable in dataset.all_variables.items():
+        if variable.data is not None:
+            region = tuple(slice(0, n, 1) for n in variable.data.shape)
+            sink.write(fqn, region, variable.data.read(region))
+    sink.commit()
+    with mapping.open_dataset(store) as stored:
+        assert stored.layout == "draft-2019"
+        assert list(compare(dataset, stored.dataset, storage=True)) == []
+
+
+def test_the_draft_has_its_own_documents(tmp_path: Path) -> None:
+    out = tmp_path / "out.zarr"
+    nczarr.copy(TESTS / "data" / "example.nc", out, layout="draft-2019")
+    bootstrap = json.loads((out / "zarr.json").read_text())
+    assert bootstrap["zarr_format"] == "http://purl.org/zarr/spec/protocol/core/3.0"
+    document = json.loads((out / "meta" / "root" / "ocean" / "temp.array").read_text())
+    assert document["data_type"] == "<i2"
+    assert document["chunk_grid"]["type"] == "regular"
+    assert (out / "meta" / "root.group").exists()
+    assert any((out / "data" / "ocean" / "temp").iterdir())
+
+
+#: Where stock xarray cannot see the same, and why.
+NOT_IN_XARRAY = {
+    "coordinates.nc": "a variable has one dimension twice",
+    "foreign.nc": "netCDF4-python refuses the file",
+    "names.nc": "names that Zarr forbids are escaped",
+    "nested.nc": "types that netCDF4-python refuses",
+    "ref_tst_compounds2.nc": "zarr-python has no structs inside structs on v2",
+    "ref_hdf5_compat3.nc": "zarr-python has no structs inside structs on v2",
+    "user_types.nc": "types that netCDF4-python refuses",
+}
+
+
+@pytest.mark.parametrize("nc", [p for p in REAL if p.name not in NOT_IN_XARRAY], ids=lambda p: p.name)
+def test_xarray_sees_the_same_dataset_on_plain_v2(nc: Path, tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    out = tmp_path / "out.zarr"
+    nczarr.copy(nc, out, layout="zarr-v2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options: dict[str, bool] = {}
+        try:
+            original = xr.open_dataset(nc, engine="netcdf4")
+        except ValueError:
+            options = {"decode_times": False}
+            try:
+                original = xr.open_dataset(nc, engine="netcdf4", **options)
+            except ValueError as error:
+                pytest.skip(f"xarray refuses the original: {error}")
+        copied = xr.open_dataset(out, engine="zarr", zarr_format=2, **options)
+        different = [
+            str(name)
+            for name in original.variables
+            if original[name].dtype.names is None
+            and original[name].dtype.kind not in "SUOT"  # text has another dtype on v2
+            and not original[name].identical(
+                copied[name].drop_attrs(deep=False).assign_attrs(copied[name].attrs)
+            )
+        ]
+    assert different == []
+
+
+def test_a_plain_copy_says_what_it_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for layout in ("zarr-v2", "zarr-v3"):
+        out = tmp_path / layout
+        assert main(["copy", "--layout", layout, str(TESTS / "data" / "example.nc"), str(out)]) == 0
+        said = capsys.readouterr().err
+        assert "/time: the dimension is no longer unlimited" in said
+        assert "quality_t" in said
+        text = " ".join(
+            p.read_text() for p in out.rglob("*") if p.name in ("zarr.json", ".zattrs", ".zmetadata")
+        )
+        assert "_nczarr" not in text
+
+
+needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples: {SAMPLES}")
+
+
+@needs_samples
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("zarrita_draft_v3_f66871a", "int bar("),
+        ("zarr_python_2.18_experimental_v3.zarr", "int bar("),
+        ("zarr_python_3.1.6_consolidated_v3.zarr", "variables:"),
+        ("xarray_v3.zarr", "time:units"),
+        ("hand_v3_xarray_identical.zarr", "variables:"),
+    ],
+)
+def test_stores_of_others_are_read(name: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", str(SAMPLES / name)]) == 0
+    assert line in capsys.readouterr().out
