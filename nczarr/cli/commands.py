@@ -148,7 +148,7 @@ class _hierarchy:
 
     def __enter__(self) -> Any:
         from nczarr.stores import open_store
-        from nczarr.zarr import open_hierarchy
+        from nczarr.zarr.hierarchy import open_hierarchy
 
         source, mode, options = self._arguments
         self._store = open_store(source, mode, dict(options) if options else None)

@@ -87,10 +87,13 @@ class Known:
 class Layout(Protocol):
     """One way to put the model on Zarr."""
 
-    #: As in :attr:`WriteOptions.layout`.
-    name: str
-    #: The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …
-    zarr_layout: str
+    @property
+    def name(self) -> str:
+        """As in :attr:`WriteOptions.layout`."""
+
+    @property
+    def zarr_layout(self) -> str:
+        """The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …"""
 
     def can_read(self, hierarchy: Hierarchy) -> bool:
         """True if the hierarchy is of this layout; only the root's metadata may be looked at."""

@@ -204,7 +204,7 @@ class _Writer:
             return encoding_for_writing(variable.type)
         kept = self.known.arrays.get(fqn)
         if kept is not None:
-            return FixedTextEncoding(STRING, kept[1].data_type)
+            return FixedTextEncoding(STRING, kept[0].data_type)
         return FixedTextEncoding(STRING, data_type_for(f"S{self.longest(variable, shape)}"))
 
     def longest(self, variable: Variable, shape: tuple[int, ...]) -> int:
