@@ -31,7 +31,7 @@ from nczarr.netcdf.classic_format import (
 )
 from nczarr.netcdf.sink import FileSink
 
-__all__ = ["ClassicSink", "classic_problems", "format_header", "make_header"]
+__all__ = ["ClassicSink", "classic_problems", "format_header", "make_header", "refuse_losses"]
 
 _NUMBERS = {type_: number for number, type_ in TYPES.items()}
 
@@ -58,12 +58,16 @@ def classic_problems(dataset: Dataset, format_: str) -> Iterator[tuple[str, str]
         if wrong := _type_problem(v.type, format_):
             yield fqn, wrong
         for axis, reference in enumerate(v.dimensions):
-            if isinstance(reference, int):
-                yield fqn, "it has no anonymous dimensions"
-            elif axis and dataset.is_unlimited(reference):
+            if axis and dataset.is_unlimited(reference):
                 yield fqn, f"the unlimited dimension must come first, and {reference} does not"
         for a in v.attributes:
             yield from _attribute_problems(fqn, a, format_)
+
+
+def refuse_losses(path: str, dataset: Dataset, format_: str) -> None:
+    """Raise :class:`LossError` for the first thing that a classic format cannot hold."""
+    for fqn, problem in classic_problems(dataset, format_):
+        raise LossError(f"the format {format_!r} cannot hold this: {problem}", path=path, fqn=fqn)
 
 
 def _attribute_problems(fqn: str, attribute: Attribute, format_: str) -> Iterator[tuple[str, str]]:
@@ -189,8 +193,7 @@ class ClassicSink(FileSink):
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool, format_: str) -> None:
         super().__init__(path, dataset, overwrite)
-        for fqn, problem in classic_problems(dataset, format_):
-            raise LossError(f"the format {format_!r} cannot hold this: {problem}", path=path, fqn=fqn)
+        refuse_losses(path, dataset, format_)
         self.header = make_header(dataset, FORMATS[format_])
         self._variables = dict(zip(dataset.all_variables, self.header.variables, strict=True))
         # One mark for each block of a variable: whether all of it has a value.

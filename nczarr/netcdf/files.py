@@ -10,6 +10,7 @@ from typing import Protocol
 
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError, UnsupportedError
 from nczarr.model import Dataset, resolve
+from nczarr.netcdf.anonymous import name_anonymous
 from nczarr.netcdf.sink import FileSink
 
 __all__ = ["OpenFile", "create_dataset", "is_netcdf", "open_dataset"]
@@ -114,7 +115,8 @@ def create_dataset(
     ----------
     path : path-like
     dataset : Dataset
-        Its variables' data are not looked at, only their shapes.
+        Its variables' data are not looked at, only their shapes. Anonymous dimensions get names as netCDF's
+        library gives them: ``phony_dim_0`` …
     overwrite : bool
         Replace an existing file, when the new one is complete.
     format : str, optional
@@ -153,7 +155,7 @@ def create_dataset(
     """
     path = os.fspath(path)
     format = format or dataset.format or "netCDF-4"
-    dataset = resolve(dataset)
+    dataset = name_anonymous(resolve(dataset))
     if format in _CLASSIC.values():
         from nczarr.netcdf.classic_writer import ClassicSink
 
@@ -166,7 +168,12 @@ def create_dataset(
         )
     from nczarr.netcdf.hdf5_writer import HDF5Sink
 
-    return HDF5Sink(path, dataset, overwrite, strict=format == "netCDF-4 classic model")
+    strict = format == "netCDF-4 classic model"
+    if strict:
+        from nczarr.netcdf.classic_writer import refuse_losses
+
+        refuse_losses(path, dataset, format)
+    return HDF5Sink(path, dataset, overwrite, strict=strict)
 
 
 def is_netcdf(path: str | os.PathLike[str]) -> bool:

@@ -38,8 +38,8 @@ class HDF5File:
         """Open a file; :class:`NetCDFFileError` if HDF5 refuses it."""
         api = hdf5()
         with hdf5_errors(path, doing="HDF5 cannot open the file"):
+            # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
             access = api.h5p.create(api.h5p.FILE_ACCESS)
-            access.set_fclose_degree(api.h5f.CLOSE_STRONG)
             return cls(
                 path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
             )

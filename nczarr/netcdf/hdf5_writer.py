@@ -67,7 +67,6 @@ class HDF5Sink(FileSink):
         api = hdf5()
         access = api.h5p.create(api.h5p.FILE_ACCESS)
         access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
-        access.set_fclose_degree(api.h5f.CLOSE_STRONG)
         creation = api.h5p.create(api.h5p.FILE_CREATE)
         _track(creation, links=True)
         name = self.temporary.encode("utf-8", "surrogateescape")
@@ -148,7 +147,7 @@ class HDF5Sink(FileSink):
 
     def _attach(self, fqn: str, variable: Variable) -> None:
         dataset = self._datasets[fqn][0]
-        if not variable.dimensions or any(isinstance(d, int) for d in variable.dimensions):
+        if not variable.dimensions:
             return
         numbers = tuple(self._numbers[str(d)] for d in variable.dimensions)
         if self._coordinate(fqn) is None:

@@ -91,7 +91,7 @@ def foreign(path: Path) -> None:
         group["inside"] = np.arange(3, dtype="i2")
         scale = group.create_dataset("level", data=np.arange(2.0))
         scale.make_scale("level")
-        data = group.create_dataset("profile", data=np.zeros((2, 3), "f4"))
+        data = group.create_dataset("profile", data=np.zeros((2,), "f4"))
         data.dims[0].attach_scale(scale)
 
 
