@@ -84,7 +84,8 @@ class MemorySource:
         return self.array.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        picked = self.array[(*region, ...)]  # the dots keep a scalar an array, so that objects stay whole
+        index: tuple[Any, ...] = (*region, ...)  # the dots keep a scalar an array, so that objects stay whole
+        picked = self.array[index]
         if out is None:
             return np.array(picked, copy=True)
         out[...] = picked
