@@ -262,19 +262,21 @@ class Array:
     def _convert(self, values: Any) -> np.ndarray:
         dtype = self.dtype
         try:
-            if not isinstance(values, np.ndarray | np.generic):
+            if dtype.kind not in "biufc" and not isinstance(values, np.ndarray | np.generic):
                 return np.asarray(values, dtype)
             source = np.asarray(values)
             if source.dtype == dtype:
                 return source
             if source.dtype.newbyteorder("=") == dtype or np.can_cast(source.dtype, dtype, "safe"):
                 return source.astype(dtype)
+            if dtype.kind in "biufc" and source.dtype.kind not in "biufcO":
+                raise ValueError(f"values of {source.dtype} are no numbers")
+            if source.dtype.hasobject and None in source.ravel().tolist():
+                raise ValueError("None is not a value")
             with np.errstate(all="ignore"):
                 result = source.astype(dtype)
-            same_kind = np.can_cast(source.dtype, dtype, "same_kind") and dtype.kind in "fcSUO"
-            if same_kind and dtype.kind in "fcO":
-                return result
-            if not (result == source).all():
+            narrowed = dtype.kind in "fc" and np.can_cast(source.dtype, dtype, "same_kind")
+            if not narrowed and not dtype.hasobject and not (result == source).all():
                 raise ValueError("a value would change")
             return result
         except (TypeError, ValueError, OverflowError) as error:

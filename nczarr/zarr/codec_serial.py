@@ -112,7 +112,7 @@ class _CountedCodec(ArrayBytesCodec):
 
 def _writable(chunk: np.ndarray) -> np.ndarray:
     # numcodecs takes no read-only array, though it does not write.
-    return np.require(chunk, requirements="CW").reshape(-1)
+    return np.require(chunk, requirements=["C", "W"]).reshape(-1)
 
 
 class VlenUtf8Codec(_CountedCodec):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,16 +65,21 @@ class Directory:
         if self.descriptor is not None:
             os.close(self.descriptor)
 
-    def open(self, name: str) -> int | None:
-        """Return a file descriptor for reading, None if there is no such file."""
+    def open(self, name: str) -> tuple[int, os.stat_result] | None:
+        """Return a file descriptor for reading and what the file is, None if there is no such file."""
         if self.descriptor is None:
             return None
         try:
-            return os.open(name, _READ, dir_fd=self.descriptor)
+            descriptor = os.open(name, _READ, dir_fd=self.descriptor)
         except OSError as error:
             if error.errno in _MISSING:
                 return None
             raise StoreError(f"cannot read: {error.strerror}", path=f"{self.place}/{name}") from error
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            os.close(descriptor)
+            return None
+        return descriptor, status
 
 
 def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
@@ -95,10 +101,9 @@ def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
         done += more
 
 
-def read_file(descriptor: int, slot: str = "file") -> np.ndarray:
+def read_file(descriptor: int, size: int) -> np.ndarray:
     """Return all bytes of a file, in a buffer that the thread reuses."""
-    size = os.fstat(descriptor).st_size
-    buffer = scratch(slot, size)[:size]
+    buffer = scratch("file", size)[:size]
     if size:
         read_exactly(descriptor, buffer, 0)
     return buffer

@@ -49,12 +49,13 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
             chain = fixed or array.chain(index)
-            descriptor = directory.open(name(index))
-            if descriptor is None:
+            found = directory.open(name(index))
+            if found is None:
                 put_fill(target, take(item, "out"), chain.spec.fill)
                 return
+            descriptor, status = found
             try:
-                read(chain, item, descriptor)
+                read(chain, item, descriptor, status.st_size)
             except CodecError as error:
                 raise chunk_error(array, index, error) from error
             except OSError as error:
@@ -71,11 +72,11 @@ def _failed(array: Array, index: tuple[int, ...], error: OSError) -> StoreError:
     )
 
 
-def _reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int], None]:
+def _reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int, int], None]:
     """Return the reader of chunks that have to be decoded."""
 
-    def read(chain: Chain, item: Sequence[Part], descriptor: int) -> None:
-        data = read_file(descriptor)
+    def read(chain: Chain, item: Sequence[Part], descriptor: int, size: int) -> None:
+        data = read_file(descriptor, size)
         out = target[take(item, "out")]
         if all(part.full and type(part.out) is slice for part in item):
             if chain.stored_dtype is None or _straight(out, chain):
@@ -98,11 +99,11 @@ def _straight(out: np.ndarray, chain: Chain) -> bool:
     return stored.flags.c_contiguous and stored.dtype.names is None
 
 
-def _raw_reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int], None]:
+def _raw_reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int, int], None]:
     """Return the reader of chunks whose bytes are the elements: it reads no more than is needed."""
 
-    def read(chain: Chain, item: Sequence[Part], descriptor: int) -> None:
-        _check_size(chain, os.fstat(descriptor).st_size)
+    def read(chain: Chain, item: Sequence[Part], descriptor: int, size: int) -> None:
+        _check_size(chain, size)
         _read_raw(chain, item, descriptor, 0, target)
 
     return read
@@ -146,12 +147,13 @@ def _read_shards(
 
     def work(item: Item) -> None:
         index = tuple([part.chunk for part in item])
-        descriptor = directory.open(array.metadata.chunk_key_encoding.key(index))
-        if descriptor is None:
+        found = directory.open(array.metadata.chunk_key_encoding.key(index))
+        if found is None:
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             return
+        descriptor, status = found
         try:
-            where = _index(array, codec, index, descriptor)
+            where = _index(array, codec, index, descriptor, status)
             _read_shard(codec, where, descriptor, item, target, workers if few else 1)
         except CodecError as error:
             raise chunk_error(array, index, error) from error
@@ -163,9 +165,10 @@ def _read_shards(
     run(work, items, 1 if few else workers)
 
 
-def _index(array: Array, codec: ShardingCodec, index: tuple[int, ...], descriptor: int) -> ShardIndex:
+def _index(
+    array: Array, codec: ShardingCodec, index: tuple[int, ...], descriptor: int, status: os.stat_result
+) -> ShardIndex:
     """Return the index of a shard, remembered as long as the file stays what it was."""
-    status = os.fstat(descriptor)
     mark = (status.st_ino, status.st_size, status.st_mtime_ns)
     known = array.shard_indexes.get(index, mark)
     if known is None:
