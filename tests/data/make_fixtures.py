@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import h5py
@@ -35,8 +36,16 @@ FROM_CDL = {
 }
 
 
-def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def main(target: Path) -> None:
+    """Make all files beside the target, then put them in their place: somebody may be reading the old ones."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target) as name:
+        make(Path(name))
+        for file in Path(name).iterdir():
+            file.replace(target / file.name)
+
+
+def make(folder: Path) -> None:
     for name, (text, number) in FROM_CDL.items():
         subprocess.run(["ncgen", f"-{number}", "-o", folder / name, HERE / text], check=True)
     bits(folder / "bits.nc")
