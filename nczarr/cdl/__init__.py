@@ -1,6 +1,20 @@
 """The CDL edge: datasets as text."""
 
+from typing import TYPE_CHECKING, Any
+
 from nczarr.cdl.dump import dump, dumps
 from nczarr.cdl.options import DumpOptions
 
-__all__ = ["DumpOptions", "dump", "dumps"]
+if TYPE_CHECKING:
+    from nczarr.cdl.loading import load, loads
+
+__all__ = ["DumpOptions", "dump", "dumps", "load", "loads"]
+
+
+def __getattr__(name: str) -> Any:
+    # Reading needs Lark; writing does not.
+    if name in ("load", "loads"):
+        from nczarr.cdl import loading
+
+        return getattr(loading, name)
+    raise AttributeError(f"module 'nczarr.cdl' has no attribute {name!r}")
