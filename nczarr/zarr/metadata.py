@@ -46,7 +46,8 @@ class NamedConfig:
     def to_json(self) -> dict[str, Any]:
         """Return the object as it stands in a v3 document."""
         result: dict[str, Any] = {"name": self.name}
-        if self.configuration:
+        # zarr-python refuses its own numcodecs names without a configuration, even an empty one.
+        if self.configuration or self.name.startswith("numcodecs."):
             result["configuration"] = dict(self.configuration)
         if not self.must_understand:
             result["must_understand"] = False
@@ -104,6 +105,13 @@ class ArrayMetadata:
     extensions: tuple[NamedConfig, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def _make(cls, **fields: Any) -> ArrayMetadata:
+        """Return metadata with all fields given; the initialiser of a frozen dataclass takes much longer."""
+        result = object.__new__(cls)
+        result.__dict__.update(fields)
+        return result
 
     @property
     def ndim(self) -> int:
