@@ -6,7 +6,7 @@ behaviour is netCDF4-python's own, errors are NCZarrErrors and the builtin excep
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nczarr.netcdf4.char_arrays import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.constants import (
@@ -19,8 +19,31 @@ from nczarr.netcdf4.constants import (
 from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.dimension import Dimension
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
-from nczarr.netcdf4.features import *  # noqa: F403
-from nczarr.netcdf4.features import __all__ as _features
+from nczarr.netcdf4.features import (
+    NC_DISKLESS,
+    NC_PERSIST,
+    __has_blosc_support__,
+    __has_bzip2_support__,
+    __has_cdf5_format__,
+    __has_nc_create_mem__,
+    __has_nc_inq_format_extended__,
+    __has_nc_inq_path__,
+    __has_nc_open_mem__,
+    __has_nc_rc_set__,
+    __has_ncfilter__,
+    __has_parallel4_support__,
+    __has_parallel_support__,
+    __has_pnetcdf_support__,
+    __has_quantization_support__,
+    __has_rename_grp__,
+    __has_set_alignment__,
+    __has_szip_support__,
+    __has_zstandard_support__,
+    __hdf5libversion__,
+    __netcdf4libversion__,
+    dtype_is_complex,
+    getlibversion,
+)
 from nczarr.netcdf4.group import Group
 from nczarr.netcdf4.multi_file import MFDataset, MFTime
 from nczarr.netcdf4.settings import (
@@ -34,9 +57,14 @@ from nczarr.netcdf4.settings import (
 from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.variable import Variable
 
+if TYPE_CHECKING:
+    from cftime import date2index, date2num, num2date
+
 _CFTIME = ("date2index", "date2num", "num2date")
 
 __all__ = [
+    "NC_DISKLESS",
+    "NC_PERSIST",
     "CompoundType",
     "Dataset",
     "Dimension",
@@ -48,13 +76,34 @@ __all__ = [
     "OpaqueType",
     "VLType",
     "Variable",
+    "__has_blosc_support__",
+    "__has_bzip2_support__",
+    "__has_cdf5_format__",
+    "__has_nc_create_mem__",
+    "__has_nc_inq_format_extended__",
+    "__has_nc_inq_path__",
+    "__has_nc_open_mem__",
+    "__has_nc_rc_set__",
+    "__has_ncfilter__",
+    "__has_parallel4_support__",
+    "__has_parallel_support__",
+    "__has_pnetcdf_support__",
+    "__has_quantization_support__",
+    "__has_rename_grp__",
+    "__has_set_alignment__",
+    "__has_szip_support__",
+    "__has_zstandard_support__",
+    "__hdf5libversion__",
+    "__netcdf4libversion__",
     "chartostring",
     "date2index",
     "date2num",
     "default_encoding",
     "default_fillvals",
+    "dtype_is_complex",
     "get_alignment",
     "get_chunk_cache",
+    "getlibversion",
     "is_native_big",
     "is_native_little",
     "num2date",
@@ -66,7 +115,6 @@ __all__ = [
     "stringtochar",
     "unicode_error",
 ]
-__all__ += _features
 
 
 def __getattr__(name: str) -> Any:

@@ -27,10 +27,46 @@ __all__ = ["AttributeOwner", "attribute_value", "make_attribute"]
 
 #: Names that are Python's: setting them as an attribute is refused.
 RESERVED = frozenset(
-    """_grpid _grp _varid groups dimensions variables dtype data_model disk_format _nunlimdim path parent ndim
-    mask scale cmptypes vltypes enumtypes _isprimitive file_format _isvlen _isenum _iscompound _cmptype _vltype
-    _enumtype name __orthogonal_indexing__ __orthogoral_indexing__ keepweakref _has_lsd always_mask _buffer
-    chartostring _use_get_vars _ncstring_attrs__ auto_complex opaquetypes""".split()
+    (
+        "_grpid",
+        "_grp",
+        "_varid",
+        "groups",
+        "dimensions",
+        "variables",
+        "dtype",
+        "data_model",
+        "disk_format",
+        "_nunlimdim",
+        "path",
+        "parent",
+        "ndim",
+        "mask",
+        "scale",
+        "cmptypes",
+        "vltypes",
+        "enumtypes",
+        "_isprimitive",
+        "file_format",
+        "_isvlen",
+        "_isenum",
+        "_iscompound",
+        "_cmptype",
+        "_vltype",
+        "_enumtype",
+        "name",
+        "__orthogonal_indexing__",
+        "__orthogoral_indexing__",
+        "keepweakref",
+        "_has_lsd",
+        "always_mask",
+        "_buffer",
+        "chartostring",
+        "_use_get_vars",
+        "_ncstring_attrs__",
+        "auto_complex",
+        "opaquetypes",
+    )
 )
 
 
@@ -273,7 +309,8 @@ class AttributeOwner:
         return self._nc_attributes
 
     def _nc_set_attribute(self, name: str, value: Any, *, as_string: bool = False) -> None:
-        attributes = self._nc_open_attributes()
+        self._nc_session.check_open()
+        attributes = self._nc_attributes
         if not self._nc_session.writable:
             raise NetCDFReadOnlyAttributeError("NetCDF: Write to read only", fqn=self._nc_fqn)
         attribute = make_attribute(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
+import threading
 import weakref
 from typing import Any
 
@@ -116,9 +118,10 @@ class Dataset(GroupMethods):
         )
         session.bind(self)
         self._nc_setup(session, None, "/", weak=keepweakref)
-        thaw(self, session.stored.dataset)  # type: ignore[arg-type]
+        thaw(self, session.stored.dataset)
         if session.writable:
             _OPEN.add(self)
+            _close_all_at_exit()
 
     def _nc_freeze_dataset(self) -> model.Dataset:
         """The tree as a model."""
@@ -151,13 +154,13 @@ class Dataset(GroupMethods):
             If it is closed already.
         """
         _OPEN.discard(self)
-        return self._nc_session.close()
+        return self._nc_session.close(self)
 
     def __del__(self) -> None:
         # Half-made objects have no session; errors at this point reach nobody.
         with contextlib.suppress(AttributeError, NCZarrError, OSError):
             if self._nc_session.is_open:
-                self._nc_session.close()
+                self._nc_session.close(self)
 
     @staticmethod
     def fromcdl(
@@ -215,4 +218,10 @@ def _close_all() -> None:
         dataset.__del__()
 
 
-atexit.register(_close_all)
+@functools.cache
+def _close_all_at_exit() -> None:
+    """Have everything closed before Python stops the pools of threads, which plain ``atexit`` is too late for."""
+    import concurrent.futures.thread  # noqa: F401  (registers first, so that it is called after us)
+
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(_close_all)

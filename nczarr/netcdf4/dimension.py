@@ -140,7 +140,7 @@ class Dimension:
         raise NotPicklableError("Dimension is not picklable")
 
 
-def find_dimension(group: Dataset, name: str) -> Dimension:
+def find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Find a dimension by its simple name in a group, then upwards.
 
     Raises
@@ -155,4 +155,4 @@ def find_dimension(group: Dataset, name: str) -> Dimension:
         if found is not None:
             return found
         scope = scope.parent
-    raise NetCDFValueError(f"cannot find dimension {name} in this group or parent groups", fqn=group.path)
+    raise NetCDFValueError(f"cannot find dimension {wanted} in this group or parent groups", fqn=group.path)

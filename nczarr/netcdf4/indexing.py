@@ -66,7 +66,7 @@ class Selection:
         pairs = [_plain(axis) for axis in self.axes]
         then: list[slice | np.ndarray | None] = []
         for axis, (plain, turned) in zip(self.axes, pairs, strict=True):
-            if turned and isinstance(axis, np.ndarray):
+            if turned and isinstance(axis, np.ndarray) and isinstance(plain, np.ndarray):
                 then.append(np.searchsorted(plain, axis))
             else:
                 then.append(slice(None, None, -1) if turned else None)
@@ -165,7 +165,7 @@ def _expand(elem: Any, ndim: int) -> list[Any]:
     """One item for each axis: ellipsis and missing axes become full slices."""
     if isinstance(elem, tuple):
         items = list(elem)
-    elif isinstance(elem, np.ndarray) or isinstance(elem, str | bytes) or not np.iterable(elem):
+    elif isinstance(elem, np.ndarray | str | bytes) or not np.iterable(elem):
         items = [elem]
     else:
         listed = list(elem)

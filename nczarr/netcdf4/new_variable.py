@@ -117,7 +117,8 @@ def set_fill(variable: Variable, fill_value: Any) -> None:
     if isinstance(fill_value, str) and fill_value == "default":
         if not primitive:
             warnings.warn(
-                "WARNING: there is no default fill value for this data type, so fill_value='default' does not do anything.",
+                "WARNING: there is no default fill value for this data type, "
+                "so fill_value='default' does not do anything.",
                 stacklevel=4,
             )
             return

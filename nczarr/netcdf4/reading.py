@@ -72,7 +72,8 @@ def _interface_form(variable: Variable, data: Any) -> Any:
     dtype = variable._nc_dtype
     if not isinstance(data, np.ndarray | np.generic) or data.dtype == object:
         return data
-    return data if data.dtype == dtype else data.astype(dtype)
+    exact = data.dtype == dtype and data.dtype.isalignedstruct == dtype.isalignedstruct
+    return data if exact else data.astype(dtype)
 
 
 def _recoded(data: Any, encoding: str) -> Any:

@@ -202,13 +202,16 @@ class Session:
         if new is not None:
             self._new.append(new)
 
-    def flush(self) -> None:
-        """Write what differs in the metadata, and the values that wait for it."""
+    def flush(self, root: Dataset | None = None) -> None:
+        """Write what differs in the metadata, and the values that wait for it.
+
+        `root` is for a dataset that is being dropped: no weak reference leads to it any more.
+        """
         self.check_open()
         with self.lock:
             if not self._dirty:
                 return
-            self.stored.update(self.root._nc_freeze_dataset())
+            self.stored.update((self.root if root is None else root)._nc_freeze_dataset())
             self._dirty = False
             self.generation += 1
             for variable in self._new:
@@ -258,13 +261,13 @@ class Session:
                 self.stored.publish()
                 self.stored.sync()
 
-    def close(self) -> memoryview | None:
+    def close(self, root: Dataset) -> memoryview | None:
         """Sync, and close; the tree can be looked at no more."""
         self.check_open()
         with self.lock:
             try:
                 if self.writable:
-                    self.flush()
+                    self.flush(root)
             finally:
                 self.is_open = False
                 self.stored.close()

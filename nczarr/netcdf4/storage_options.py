@@ -130,10 +130,6 @@ def make_storage(
         For combinations that cannot be.
     """
     unlimited = any(d._nc_unlimited for d in dimensions)
-    if endian not in ("little", "big", "native"):
-        raise NetCDFValueError(
-            f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {where}"
-        )
     if not dimensions:
         filters = ()
     if contiguous:
@@ -196,6 +192,14 @@ def default_chunks(type_: Type, dimensions: Sequence[Dimension]) -> tuple[int, .
             chunk -= (pieces * chunk - d._nc_size) // pieces
         chunks.append(max(chunk, 1))
     return tuple(chunks)
+
+
+def check_endian(endian: str, where: str) -> None:
+    """Raise :class:`NetCDFValueError` for an unknown byte order."""
+    if endian not in ("little", "big", "native"):
+        raise NetCDFValueError(
+            f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {where}"
+        )
 
 
 def check_byte_order(datatype: Any, endian: str) -> None:

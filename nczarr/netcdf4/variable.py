@@ -75,6 +75,7 @@ class Variable(AttributeOwner):
     )
 
     _nc_attributes: dict[str, Attribute]
+    _nc_chunk_cache: tuple[int, int, float]
     _nc_datatype: Any
     _nc_dims: tuple[Dimension, ...]
     _nc_dtype: np.dtype
@@ -118,12 +119,13 @@ class Variable(AttributeOwner):
         session.check_writable()
         where = f"(variable '{name}', group '{grp.name}')"
         type_, shown, dtype = resolve_datatype(grp, datatype, where)
-        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
-            storage_options.check_byte_order(dtype, endian)
         if session.data_model.startswith("NETCDF3") and endian != "native":
             raise NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
             )
+        storage_options.check_endian(endian, where)
+        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
+            storage_options.check_byte_order(dtype, endian)
         name = checked_name(name, "variable")
         if name in grp.variables or name in grp.groups:
             raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {where}")
@@ -258,7 +260,7 @@ class Variable(AttributeOwner):
         return self._nc_settings["chartostring"]
 
     @property
-    def _ncstring_attrs__(self) -> bool:  # type: ignore[override]
+    def _ncstring_attrs__(self) -> bool:
         return self._nc_settings["ncstring"]
 
     @property
@@ -434,9 +436,11 @@ class Variable(AttributeOwner):
         self, size: int | None = None, nelems: int | None = None, preemption: float | None = None
     ) -> None:
         """Remember settings of the chunk cache; None leaves one as it is."""
-        given = (size, nelems, preemption)
-        self._nc_chunk_cache = tuple(
-            old if new is None else new for old, new in zip(self._nc_chunk_cache, given, strict=True)
+        old = self._nc_chunk_cache
+        self._nc_chunk_cache = (
+            old[0] if size is None else size,
+            old[1] if nelems is None else nelems,
+            old[2] if preemption is None else preemption,
         )
 
     # -- settings ------------------------------------------------------------------------------------------

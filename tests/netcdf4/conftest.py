@@ -18,7 +18,6 @@ from nczarr.errors import NCZarrError  # noqa: E402
 #: Builtin classes that programs catch; the first that fits is compared.
 _BUILTINS = (
     FileNotFoundError,
-    FileExistsError,
     IndexError,
     KeyError,
     AttributeError,

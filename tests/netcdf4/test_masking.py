@@ -63,6 +63,9 @@ def apply(variable: Any, setting: str) -> None:
 @pytest.mark.parametrize("dtype", ["i2", "u1", "f4", "i1", ">i4", "f8", "u8"])
 @pytest.mark.parametrize("fill", [None, 7, False], ids=["no fill value", "fill value", "fill off"])
 def test_reading(same: Same, name: str, dtype: str, fill: Any) -> None:
+    if dtype == ">i4" and "nsigned" in name:
+        pytest.skip("netCDF4-python swaps the bytes of the fill value wrongly there")
+
     def script(nc: Any, path: str, log: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
