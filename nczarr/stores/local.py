@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import NoReturn
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 
-__all__ = ["LocalStore"]
+__all__ = ["LocalStore", "temporary_name"]
 
 # What the operating system answers when there is nothing under a name: no such file, a file where a directory
 # would have to be, a directory where the file would have to be, a name that the file system cannot hold.
@@ -34,6 +35,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | g
 # Values are first written under a name that no key may have, in the directory where they belong.
 _TEMP_START, _TEMP_END = ".nczarr-", ".tmp"
 _numbers = itertools.count()
+_token = secrets.token_hex(4)  # several machines may share a directory, and have equal process numbers
+
+
+def temporary_name() -> str:
+    """Return a new name for an unfinished file."""
+    return f"{_TEMP_START}{os.getpid():x}-{_token}-{next(_numbers):x}{_TEMP_END}"
 
 
 def _is_temporary(name: str) -> bool:
@@ -153,7 +160,7 @@ class LocalStore(Store):
         path = self.file_path(key)
         try:
             folder = path.rpartition("/")[0]
-            temporary = f"{folder}/{_TEMP_START}{os.getpid():x}-{next(_numbers):x}{_TEMP_END}"
+            temporary = f"{folder}/{temporary_name()}"
             if self._case_sensitive is False:
                 self._check_case(key)
             descriptor = self._create(folder, temporary)

@@ -39,9 +39,7 @@ class ZarrStore(ConcurrentStore):
 
     def __init__(self, store: Any, *, writable: bool | None = None) -> None:
         try:
-            import zarr.abc.store as requests
             from zarr.core.buffer import default_buffer_prototype
-            from zarr.core.sync import sync
         except ImportError as error:
             raise NCZarrError(
                 "zarr-python 3 is needed to use its stores", hint="pip install nczarr[xarray]"
@@ -52,13 +50,13 @@ class ZarrStore(ConcurrentStore):
             store.supports_writes and not getattr(store, "read_only", False)
         ) and writable is not False
         self.listable = bool(store.supports_listing)
-        self._requests = requests
         self._prototype = default_buffer_prototype()
-        # Clients may be bound to zarr-python's event loop, if zarr-python has used them before.
-        self._sync = sync
 
     def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        return self._sync(function(*arguments))
+        # Clients may be bound to zarr-python's event loop, if zarr-python has used them before.
+        from zarr.core.sync import sync
+
+        return sync(function(*arguments))
 
     def _is_missing(self, error: BaseException) -> bool:
         # Icechunk holds Zarr's keys only, and takes the question for any other as a mistake.
@@ -66,13 +64,15 @@ class ZarrStore(ConcurrentStore):
         return foreign or super()._is_missing(error) or isinstance(error, KeyError)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+
         part: Any = None
         if start < 0:
-            part = self._requests.SuffixByteRequest(-start)
+            part = SuffixByteRequest(-start)
         elif length is not None:
-            part = self._requests.RangeByteRequest(start, start + length)
+            part = RangeByteRequest(start, start + length)
         elif start:
-            part = self._requests.OffsetByteRequest(start)
+            part = OffsetByteRequest(start)
         value = await self.store.get(key, self._prototype, part)
         return None if value is None else value.to_bytes()
 

@@ -8,8 +8,8 @@ import io
 import os
 import shutil
 import struct
-import tempfile
 import threading
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -29,6 +29,7 @@ from nczarr.stores.base import (
     clip,
     split_names,
 )
+from nczarr.stores.local import temporary_name
 from nczarr.stores.zip_source import FileSource, Source, StoreSource
 
 __all__ = ["ZipStore"]
@@ -246,17 +247,15 @@ class ZipStore(Store):
             raise DatasetNotFoundError("no such file", path=self.url)
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            descriptor, self._temporary = tempfile.mkstemp(".tmp", ".nczarr-", os.path.dirname(self._path))
-            self._file = os.fdopen(descriptor, "w+b")
+            temporary = os.path.join(os.path.dirname(self._path), temporary_name())
+            self._file = open(temporary, "x+b")  # noqa: SIM115
+            self._temporary = temporary
             if exists:
                 if not zipfile.is_zipfile(self._path):
                     raise zipfile.BadZipFile("not a zip file, or damaged")
                 with open(self._path, "rb") as old:
                     shutil.copyfileobj(old, self._file, 1 << 20)
-            # What a plain open() would have given; mkstemp is stricter.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, os.stat(self._path).st_mode & 0o777 if exists else 0o666 & ~mask)
+                shutil.copymode(self._path, temporary)
             self._writer = zipfile.ZipFile(self._file, "a", zipfile.ZIP_STORED, strict_timestamps=False)
         except (OSError, zipfile.BadZipFile) as error:
             self.discard()
@@ -322,7 +321,11 @@ class ZipStore(Store):
     def discard(self) -> None:
         """Close without keeping what was written: the target stays as it was."""
         with self._lock:
-            self._writer = None
+            if self._writer is not None:
+                # Left open, it would be closed by the garbage collector, after its file.
+                with contextlib.suppress(OSError, ValueError):
+                    self._writer.close()
+                self._writer = None
             self._changed = False
             if self._file is not None:
                 self._file.close()
@@ -348,6 +351,13 @@ class ZipStore(Store):
                 raise StoreError(f"cannot write: {error}", path=self.url) from error
             finally:
                 self.discard()
+
+    def __del__(self) -> None:
+        if getattr(self, "_temporary", ""):
+            warnings.warn(
+                f"{self.url} was not closed: what was written is lost", ResourceWarning, stacklevel=1
+            )
+            self.discard()
 
     def __exit__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -337,6 +338,16 @@ def test_a_reader_never_sees_half_a_value(make: Callable[[], Store]) -> None:
             assert store.get("g/k") in legal
             assert list(store.list()) == ["g/k"]
         writer.result()
+
+
+def test_goes_to_another_process(make: Callable[[], Store]) -> None:
+    if make in (memory, below, mapping, zipped, obstore_memory, zarr_obstore):
+        pytest.skip("lives in this process")
+    store = make()
+    store.set("g/k", b"abc")
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy.get("g/k") == b"abc"
+    assert copy.url == store.url
 
 
 def test_read_only_stores_refuse_changes(make: Callable[[], Store]) -> None:

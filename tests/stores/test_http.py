@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from typing import Any
 
@@ -123,6 +124,10 @@ def test_for_reading_only(server: Any) -> None:
         open_store(f"{server.url}data/http.zarr").set("k", b"")
     with pytest.raises(ReadOnlyError):
         open_store(f"{server.url}data/http.zip", "w")
+
+
+def test_goes_to_another_process(store: Store) -> None:
+    assert pickle.loads(pickle.dumps(store)).get("zarr.json") == b"{}"
 
 
 def test_simplecache(server: Any, tmp_path: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import struct
@@ -127,6 +128,15 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     with open_store(tmp_path / "empty.zip", "w"):
         pass
     assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_a_store_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
+    stores = [open_store(tmp_path / "x.zip", "w")]
+    stores[0].set("k", b"x")
+    with pytest.warns(ResourceWarning, match="not closed"):
+        stores.clear()
+    gc.collect()
+    assert os.listdir(tmp_path) == []
 
 
 def test_equal_content_gives_equal_files(tmp_path: Path) -> None:
