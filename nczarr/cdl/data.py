@@ -111,7 +111,7 @@ class DataWriter:
                 done += len(part)
                 raw = text.tobytes().translate(None, b"\0")
                 if done == total:
-                    folder.finish(raw[: -len(ROW_END)] + b",\n")
+                    folder.finish(raw)
                 elif columns <= _RUN and len(shape) > 1:
                     folder.feed(raw, text.shape[1] * columns)
                 else:
@@ -123,8 +123,7 @@ class DataWriter:
         self, variable: Variable, part: np.ndarray, fill: Any, row_end: int, columns: int
     ) -> np.ndarray:
         """The matrix of numbers with their separators; the last element of a row is at `row_end`."""
-        ends = slice(row_end, None, columns)
-        separator = len(ROW_END) if row_end < len(part) else 2
+        separator = len(ROW_END)
         if variable.type.dtype.kind == "f":
             name = variable.type.name
             text = float_columns(part, self._values.digits[name], self._values.exact[name], separator)
@@ -136,9 +135,9 @@ class DataWriter:
             if missing.any():
                 text[missing, :width] = 0
                 text[missing, 0] = ord("_")
-        text[:, width:] = np.frombuffer(b", ".ljust(separator, b"\0"), "u1")
-        if separator > 2:
-            text[ends, width:] = np.frombuffer(ROW_END, "u1")
+        text[:, width] = ord(",")
+        text[:, width + 1] = ord(" ")
+        text[row_end::columns, width + 1] = ROW_END[1]
         return text
 
     def _missing(self, part: np.ndarray, fill: Any) -> np.ndarray:

@@ -9,8 +9,9 @@ __all__ = ["ROW_END", "Folder", "Line"]
 
 _CONTINUED = 4
 
-#: What ends a row of numbers: the comma, and the indent of the next row.
-ROW_END = b",\n  "
+#: What ends a row of numbers: the comma, and a mark that becomes a new line.
+ROW_END = b",\x01"
+_MARK = b"\x01"
 
 
 def text_size(text: str) -> int:
@@ -68,7 +69,7 @@ class Folder:
     >>> file = io.StringIO()
     >>> folder = Folder(file, 20, 0, 4)
     >>> folder.feed(b"1000, 2000, ")
-    >>> folder.finish(b"3000,\n")
+    >>> folder.finish(b"3000,\x01")
     >>> file.getvalue().splitlines()
     ['1000, 2000, ', '    3000']
     """
@@ -79,12 +80,12 @@ class Folder:
         self._newline = b"\n" + b" " * (indent + _CONTINUED)
         self._row = limit - indent - 2
         more = _fitting(limit - indent - _CONTINUED)
-        # A row starts with two blanks; then what fits, or nothing. An item that never fits is alone.
-        self._lines = re.compile(
-            rb"  (?:%b)?|%b|[^ \n]+, [^ \n]{1,2},\n|[^ \n]+,[ \n]" % (_fitting(self._row), more)
-        )
+        # A row starts with its mark; then what fits, or nothing. An item that never fits is alone.
+        alone = rb"[^ \x01]+, [^ \x01]{1,2},(?=\x01)|[^ \x01]+,(?: |(?=\x01))"
+        self._lines = re.compile(rb"\x01(?:%b)?|%b|%b" % (_fitting(self._row), more, alone))
         self._first = None if position is None else re.compile(_fitting(limit - position))
-        self._carry = b"  " if position is None else b""
+        self._carry = _MARK if position is None else b""
+        self._started = False
 
     def feed(self, text: bytes, longest_row: int | None = None) -> None:
         """Take items, but not the last ones; what may still grow stays behind.
@@ -94,11 +95,11 @@ class Folder:
         longest_row : int, optional
             `text` is whole rows, none longer than this: if that is short, there is nothing to fold.
         """
-        if longest_row is not None and longest_row <= self._row:
-            self._write(self._carry, text[:-2])
-            self._carry = text[-2:]
-            return
         text = self._carry + text
+        if longest_row is not None and longest_row <= self._row:
+            self._carry = _MARK
+            self._write([text[:-1]])
+            return
         if self._first is not None:
             match = self._first.match(text)
             if match is not None and match.end() == len(text):
@@ -107,38 +108,48 @@ class Folder:
             text = self._start(match, text)
         lines = self._lines.findall(text)
         self._carry = lines.pop()
-        lines.append(b"")
-        self._write(self._newline.join(lines).replace(b"\n" + self._newline, b"\n"))
+        self._write(lines)
 
     def finish(self, text: bytes) -> None:
-        """Take the last items, and write all but the comma and the newline at their end."""
+        """Take the last items, and write all but the comma and the mark at their end."""
         text = self._carry + text
         if self._first is not None:
             text = self._start(self._first.match(text), text)
         lines = self._lines.findall(text)
-        self._write(self._newline.join(lines).replace(b"\n" + self._newline, b"\n")[:-2])
+        if lines and lines[-1] == _MARK:
+            lines.pop()
+        if lines:
+            lines[-1] = lines[-1][:-1]
+            self._write(lines)
 
     def _start(self, match: re.Match[bytes] | None, text: bytes) -> bytes:
         """Write the first line, and return the rest."""
         self._first = None
         start = match.group() if match is not None else b""
-        if len(start) == len(text):
-            self._write(start[:-2])
-            return b""
-        self._write(start, self._newline)
-        return text[len(start) :]
+        rest = text[len(start) :]
+        self._write([start[:-1] if rest == _MARK else start])
+        return b"" if rest == _MARK else rest
 
-    def _write(self, *texts: bytes) -> None:
-        for text in texts:
-            self._file.write(text.decode("ascii"))
+    def _write(self, lines: list[bytes]) -> None:
+        if self._started:
+            lines.insert(0, b"")
+        text = self._newline.join(lines).replace(self._newline + _MARK, b"\n  ")
+        if not self._started:
+            text = text.replace(_MARK, b"  ", 1) if text.startswith(_MARK) else text
+        self._started = self._started or bool(lines)
+        self._file.write(text.replace(_MARK, b"\n  ").decode("ascii"))
 
 
 def _fitting(width: int) -> bytes:
-    r"""What fits in `width` characters: the end of a row, else as many items as possible.
+    r"""What fits in `width` characters: as many items as possible, or the end of a row.
 
     The comma at the end of a row does not count, and a last item of one or two characters is never moved.
     """
     if width < 3:
-        return rb"[^ \n]{1,2},\n"
+        return rb"[^ \x01]{1,2},(?=\x01)"
     most = width - 2
-    return rb"(?:[^\n]{1,%d}, )?[^ \n]{1,2},\n|[^\n]{1,%d},\n|[^\n]{1,%d}, " % (most, width, most)
+    # First what most lines are: full, and not near the end of a row.
+    return (
+        rb"(?>[^\x01]{1,%d}, )(?![^ \x01]+,\x01)|(?:[^\x01]{1,%d}, )?[^ \x01]{1,2},(?=\x01)"
+        rb"|[^\x01]{1,%d},(?=\x01)|[^\x01]{1,%d}, "
+    ) % (most, most, width, most)
