@@ -34,13 +34,8 @@ __all__ = [
     "parse_node",
 ]
 
-_ARRAY_REQUIRED = (
-    "shape",
-    "data_type",
-    "chunk_grid",
-    "chunk_key_encoding",
-    "fill_value",
-    "codecs",
+_ARRAY_REQUIRED = frozenset(
+    ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")
 )
 _ARRAY_KEYS = frozenset(
     (
@@ -54,7 +49,9 @@ _ARRAY_KEYS = frozenset(
     )
 )
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
-_encodings: dict[bytes, tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]] = {}
+Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
+_known: dict[bytes, tuple[tuple[int, ...], ChunkGrid, Encoding]] = {}
+_known_encodings: dict[bytes, Encoding] = {}
 
 
 def node_type(document: dict[str, Any], place: str) -> str:
@@ -122,46 +119,72 @@ def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
     try:
         if node_type(document, place) != "array":
             raise bad('node_type: "group" in place of "array"')
-        for key in _ARRAY_REQUIRED:
-            if key not in document:
-                raise bad(f"{key}: missing")
-        extra: dict[str, Any] = {}
-        shape = parse_shape(document["shape"])
-        data_type, fill_value, chunk_key_encoding, codecs = _encoding(document)
-        metadata = ArrayMetadata(
-            shape=shape,
-            data_type=data_type,
-            chunk_grid=_grid(document["chunk_grid"], shape),
-            chunk_key_encoding=chunk_key_encoding,
-            fill_value=fill_value,
-            codecs=codecs,
-            attributes=_attributes(document),
-            dimension_names=_dimension_names(document.get("dimension_names"), shape),
-            storage_transformers=_transformers(document.get("storage_transformers", [])),
-            extensions=_extensions(document, extra),
-            extra=_extra(document, _ARRAY_KEYS, extra),
-        )
-        return apply_on_metadata(metadata) if metadata.extensions else metadata
+        return _array(document)
     except NCZarrError as error:
         error.path = error.path or place
         raise
 
 
-def _encoding(document: dict[str, Any]) -> tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]:
-    """Return data type, fill value, key encoding and codecs, which many arrays of a hierarchy have in common."""
-    parts = document["data_type"], document["fill_value"], document["chunk_key_encoding"], document["codecs"]
-    # Version 2 of marshal has no references: equal bytes if and only if equal JSON values, types included.
-    key = marshal.dumps(parts, 2)
-    known = _encodings.get(key)
+def _array(document: dict[str, Any]) -> ArrayMetadata:
+    if not document.keys() >= _ARRAY_REQUIRED:
+        raise bad(f"{', '.join(sorted(_ARRAY_REQUIRED - document.keys()))}: missing")
+    shape, grid, (data_type, fill_value, key_encoding, codecs) = _shared(document)
+    extra: dict[str, Any] = {}
+    metadata = ArrayMetadata._make(
+        shape=shape,
+        data_type=data_type,
+        chunk_grid=grid,
+        chunk_key_encoding=key_encoding,
+        fill_value=fill_value,
+        codecs=codecs,
+        attributes=_attributes(document),
+        dimension_names=_dimension_names(document.get("dimension_names"), shape),
+        storage_transformers=_transformers(document["storage_transformers"])
+        if "storage_transformers" in document
+        else (),
+        extensions=_extensions(document, extra),
+        extra=_extra(document, _ARRAY_KEYS, extra),
+        origin=None,
+    )
+    return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
+def _shared(document: dict[str, Any]) -> tuple[tuple[int, ...], ChunkGrid, Encoding]:
+    """Return what many arrays of a hierarchy have in common: shape, grid and encoding."""
+    encoded = tuple([document[key] for key in ("data_type", "fill_value", "chunk_key_encoding", "codecs")])
+    key = _cache_key((document["shape"], document["chunk_grid"], encoded))
+    known = _known.get(key)
     if known is None:
-        data_type = _at("data_type", parse_data_type, parts[0])
-        fill_value = _at("fill_value", data_type.fill_from_json, parts[1])
-        known = data_type, fill_value, _key_encoding(parts[2]), _codecs(parts[3])
-        if len(key) <= 4096:
-            if len(_encodings) >= 1024:
-                _encodings.clear()
-            _encodings[key] = known
+        shape = parse_shape(document["shape"])
+        known = shape, _grid(document["chunk_grid"], shape), _encoding(encoded)
+        _remember(_known, key, known)
     return known
+
+
+def _encoding(encoded: tuple[Any, ...]) -> Encoding:
+    key = _cache_key(encoded)
+    known = _known_encodings.get(key)
+    if known is None:
+        data_type = _at("data_type", parse_data_type, encoded[0])
+        fill_value = _at("fill_value", data_type.fill_from_json, encoded[1])
+        known = data_type, fill_value, _key_encoding(encoded[2]), _codecs(encoded[3])
+        _remember(_known_encodings, key, known)
+    return known
+
+
+def _cache_key(parts: tuple[Any, ...]) -> bytes:
+    """Return bytes that are equal if and only if JSON values are, types included; empty if there are none."""
+    try:
+        return marshal.dumps(parts, 2)  # version 2 has no references
+    except ValueError:  # no JSON, or nested too deep: parsing will say so
+        return b""
+
+
+def _remember(cache: dict[bytes, Any], key: bytes, value: Any) -> None:
+    if 0 < len(key) <= 4096:
+        if len(cache) >= 1024:
+            cache.clear()
+        cache[key] = value
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:

@@ -1,8 +1,9 @@
 """JSON documents within bounds: every fault is a MetadataError that names the document.
 
-Reading is bounded in size and depth, refuses duplicate names, and takes the bare tokens ``NaN``, ``Infinity`` and
-``-Infinity`` that many writers put into attributes. Writing gives UTF-8 without those tokens: numbers that JSON
-does not have are written as the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, as Zarr v3 does.
+Reading is bounded in size and depth, and refuses duplicate names in the documents of single nodes. It takes the
+bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` that many writers put into attributes. Writing gives UTF-8
+without those tokens: numbers that JSON does not have are written as the strings ``"NaN"``, ``"Infinity"``,
+``"-Infinity"``, as Zarr v3 does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ __all__ = ["MAX_BYTES", "MAX_DEPTH", "dump_json", "parse_json", "parse_object"]
 
 #: The largest document that is read; consolidated metadata of a million arrays fit.
 MAX_BYTES = 2**30
+#: Documents up to this size are searched for duplicate names. The search takes half as long as the reading;
+#: larger documents are consolidated metadata, in which the last of two equal names counts.
+MAX_CHECKED = 2**17
 #: How deep objects and lists may be nested.
 MAX_DEPTH = 200
 
@@ -84,7 +88,8 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     Raises
     ------
     MetadataError
-        If it is not JSON, too large, nested too deep, or has an object with duplicate names.
+        If it is not JSON, too large, nested too deep, or (up to `MAX_CHECKED` bytes) has an object
+        with duplicate names.
 
     Examples
     --------
@@ -109,7 +114,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
                 return json.loads(text, strict=False)
             except json.JSONDecodeError:
                 return json.loads(_mend(text), strict=False)
-        return _DECODER.decode(text)
+        return _DECODER.decode(text) if len(data) <= MAX_CHECKED else json.loads(text)
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", path=document

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError
+from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import SubStore
 from nczarr.zarr import consolidated, documents_v3
@@ -181,8 +181,12 @@ class V3Layout(Layout):
         if inside is not None:
             nodes = {"": root_node}
             for path, document in inside.items():
-                kind = documents_v3.node_type(document, f"{place}: consolidated_metadata.metadata[{path!r}]")
-                nodes[path] = RawNode(kind == "array", {path + "/zarr.json": document}, True)
+                try:
+                    is_array = documents_v3.node_type(document, "") == "array"
+                except MetadataError as error:
+                    error.path = f"{place}: consolidated_metadata.metadata[{path!r}]"
+                    raise
+                nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
             return Found(with_parents(nodes), consolidated=True)
         if use_consolidated:
             raise DatasetNotFoundError("no consolidated metadata", path=place)
@@ -222,10 +226,12 @@ class V3Layout(Layout):
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
         for key, document in raw.documents.items():
-            place = store.place(key)
-            if raw.consolidated:
-                place = f"{store.place('zarr.json')}: consolidated_metadata.metadata[{path!r}]"
-            return documents_v3.parse_node(document, place)
+            try:
+                return documents_v3.parse_node(document, "")
+            except NCZarrError as error:
+                inside = f"{store.place('zarr.json')}: consolidated_metadata.metadata[{path!r}]"
+                error.path = error.path or (inside if raw.consolidated else store.place(key))
+                raise
         return GroupMetadata()
 
     def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:

@@ -125,3 +125,8 @@ def test_values_that_json_cannot_hold():
     loop.append(loop)
     with pytest.raises(MetadataError):
         dump_json(loop)
+
+
+def test_large_documents_are_not_searched_for_duplicates():
+    text = '{"a": 1, "b": "' + "x" * json_io.MAX_CHECKED + '", "a": 2}'
+    assert parse_json(text.encode(), "d")["a"] == 2
