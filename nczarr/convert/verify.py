@@ -18,6 +18,7 @@ def diff(
     data: bool = True,
     storage: bool = False,
     ignore_attributes: Sequence[str] = (),
+    nan_payloads: bool = True,
 ) -> Iterator[Difference]:
     """Yield the differences between two datasets of any kind, values compared to the bit.
 
@@ -31,6 +32,8 @@ def diff(
         Compare chunk shapes, filters, byte order and fill mode too.
     ignore_attributes : sequence of str
         Attributes to leave out.
+    nan_payloads : bool, default True
+        False: every NaN is the same.
 
     Examples
     --------
@@ -39,4 +42,11 @@ def diff(
     ['/: dimensions: none | x']
     """
     with open_source(left) as a, open_source(right) as b:
-        yield from compare(a, b, data=data, storage=storage, ignore_attributes=ignore_attributes)
+        yield from compare(
+            a,
+            b,
+            data=data,
+            storage=storage,
+            ignore_attributes=ignore_attributes,
+            nan_payloads=nan_payloads,
+        )

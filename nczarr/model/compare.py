@@ -40,6 +40,7 @@ def compare(
     data: bool = True,
     storage: bool = False,
     ignore_attributes: Sequence[str] = (),
+    nan_payloads: bool = True,
 ) -> Iterator[Difference]:
     """Yield the differences between two datasets: groups, types, dimensions, variables, attributes, values.
 
@@ -54,6 +55,8 @@ def compare(
         Compare the storage hints too.
     ignore_attributes : sequence of str
         Attribute names to leave out on both sides.
+    nan_payloads : bool
+        False: every NaN is the same. Text, CDL among it, has one NaN only.
 
     Examples
     --------
@@ -62,66 +65,90 @@ def compare(
     >>> [str(d) for d in compare(a, b)]
     ['/: attribute n: int64 [1] | int64 [2]']
     """
-    yield from _groups("/", left, right, left, right, data, storage, frozenset(ignore_attributes))
+    comparison = _Comparison(left, right, data, storage, frozenset(ignore_attributes), nan_payloads)
+    yield from comparison.groups("/", left, right)
 
 
-def _groups(
-    fqn: str,
-    a: Group,
-    b: Group,
-    left: Dataset,
-    right: Dataset,
-    data: bool,
-    storage: bool,
-    ignored: frozenset[str],
-) -> Iterator[Difference]:
-    yield from _attributes(fqn, a.attributes, b.attributes, ignored)
-    yield from _names(fqn, "types", a.types, b.types)
-    others: dict[str, Any] = {t.name: t for t in b.types}
-    for t in a.types:
-        if t.name in others and t != others[t.name]:
-            yield Difference(t.fqn, "type", describe_type(t), describe_type(others[t.name]))
-    yield from _names(fqn, "dimensions", a.dimensions, b.dimensions)
-    others = {d.name: d for d in b.dimensions}
-    for d in a.dimensions:
-        if d.name in others and d != others[d.name]:
-            o = others[d.name]
-            yield Difference(
-                join_fqn(fqn, d.name),
-                "dimension",
-                f"{d.size}{' unlimited' * d.unlimited}",
-                f"{o.size}{' unlimited' * o.unlimited}",
-            )
-    yield from _names(fqn, "variables", a.variables, b.variables)
-    others = {v.name: v for v in b.variables}
-    for v in a.variables:
-        if v.name in others:
-            yield from _variables(
-                join_fqn(fqn, v.name), v, others[v.name], left, right, data, storage, ignored
-            )
-    yield from _names(fqn, "groups", a.groups, b.groups)
-    others = {g.name: g for g in b.groups}
-    for g in a.groups:
-        if g.name in others:
-            yield from _groups(join_fqn(fqn, g.name), g, others[g.name], left, right, data, storage, ignored)
+@dataclass(frozen=True)
+class _Comparison:
+    left: Dataset
+    right: Dataset
+    data: bool
+    storage: bool
+    ignored: frozenset[str]
+    nan_payloads: bool
+
+    def same(self, a: Any, b: Any) -> bool:
+        return same_values(a, b, nan_payloads=self.nan_payloads)
+
+    def groups(self, fqn: str, a: Group, b: Group) -> Iterator[Difference]:
+        yield from self.attributes(fqn, a.attributes, b.attributes)
+        for t, other in _paired(a.types, b.types):
+            if t != other:
+                yield Difference(t.fqn, "type", describe_type(t), describe_type(other))
+        yield from _names(fqn, "types", a.types, b.types)
+        yield from _names(fqn, "dimensions", a.dimensions, b.dimensions)
+        for d, other in _paired(a.dimensions, b.dimensions):
+            if d != other:
+                sizes = [f"{x.size}{' unlimited' * x.unlimited}" for x in (d, other)]
+                yield Difference(join_fqn(fqn, d.name), "dimension", *sizes)
+        yield from _names(fqn, "variables", a.variables, b.variables)
+        for v, other in _paired(a.variables, b.variables):
+            yield from self.variables(join_fqn(fqn, v.name), v, other)
+        yield from _names(fqn, "groups", a.groups, b.groups)
+        for g, other in _paired(a.groups, b.groups):
+            yield from self.groups(join_fqn(fqn, g.name), g, other)
+
+    def attributes(self, fqn: str, a: Sequence[Attribute], b: Sequence[Attribute]) -> Iterator[Difference]:
+        a = [x for x in a if x.name not in self.ignored]
+        b = [x for x in b if x.name not in self.ignored]
+        yield from _names(fqn, "attributes", a, b)
+        for x, other in _paired(a, b):
+            if x.type != other.type or not self.same(x.values, other.values):
+                yield Difference(fqn, f"attribute {x.name}", _show(x), _show(other))
+
+    def variables(self, fqn: str, a: Variable, b: Variable) -> Iterator[Difference]:
+        if a.type != b.type:
+            yield Difference(fqn, "type", describe_type(a.type), describe_type(b.type))
+        if a.dimensions != b.dimensions:
+            yield Difference(fqn, "dimensions", str(a.dimensions), str(b.dimensions))
+        yield from self.attributes(fqn, a.attributes, b.attributes)
+        if self.storage and a.storage != b.storage:
+            yield Difference(fqn, "storage", str(a.storage), str(b.storage))
+        if not self.data or a.type != b.type:
+            return
+        shapes = self.left.shape(a), self.right.shape(b)
+        if shapes[0] != shapes[1]:
+            yield Difference(fqn, "shape", str(shapes[0]), str(shapes[1]))
+            return
+        yield from self.values(fqn, a, b, shapes[0])
+
+    def values(self, fqn: str, a: Variable, b: Variable, shape: tuple[int, ...]) -> Iterator[Difference]:
+        """The first value that differs."""
+        for region in regions(shape, _block(shape, a.storage.chunk_shape)):
+            sides = [_read(v, region, a.type) for v in (a, b)]
+            if self.same(*sides):
+                continue
+            for index in np.ndindex(sides[0].shape):
+                x, y = sides[0][index], sides[1][index]
+                if not self.same(x, y):
+                    at = ",".join(str(s.start + i) for s, i in zip(region, index, strict=True))
+                    yield Difference(fqn, f"value [{at}]", repr(x), repr(y))
+                    return
+
+
+def _paired(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Nodes of one name on both sides."""
+    others = {node.name: node for node in b}
+    for node in a:
+        if node.name in others:
+            yield node, others[node.name]
 
 
 def _names(fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
     names = [n.name for n in a], [n.name for n in b]
     if names[0] != names[1]:
         yield Difference(fqn, what, " ".join(names[0]) or "none", " ".join(names[1]) or "none")
-
-
-def _attributes(
-    fqn: str, a: Sequence[Attribute], b: Sequence[Attribute], ignored: frozenset[str]
-) -> Iterator[Difference]:
-    a = [x for x in a if x.name not in ignored]
-    b = [x for x in b if x.name not in ignored]
-    yield from _names(fqn, "attributes", a, b)
-    others = {x.name: x for x in b}
-    for x in a:
-        if x.name in others and x != others[x.name]:
-            yield Difference(fqn, f"attribute {x.name}", _show(x), _show(others[x.name]))
 
 
 def _show(attribute: Attribute) -> str:
@@ -150,47 +177,6 @@ def describe_type(type_: Type) -> str:
     assert isinstance(type_, CompoundType)
     inside = "; ".join(f"{describe_type(f.type)} {f.name}{list(f.shape) or ''}" for f in type_.fields)
     return f"compound {type_.fqn} {{{inside}}}"
-
-
-def _variables(
-    fqn: str,
-    a: Variable,
-    b: Variable,
-    left: Dataset,
-    right: Dataset,
-    data: bool,
-    storage: bool,
-    ignored: frozenset[str],
-) -> Iterator[Difference]:
-    if a.type != b.type:
-        yield Difference(fqn, "type", describe_type(a.type), describe_type(b.type))
-    if a.dimensions != b.dimensions:
-        yield Difference(fqn, "dimensions", str(a.dimensions), str(b.dimensions))
-    yield from _attributes(fqn, a.attributes, b.attributes, ignored)
-    if storage and a.storage != b.storage:
-        yield Difference(fqn, "storage", str(a.storage), str(b.storage))
-    if not data or a.type != b.type:
-        return
-    shapes = left.shape(a), right.shape(b)
-    if shapes[0] != shapes[1]:
-        yield Difference(fqn, "shape", str(shapes[0]), str(shapes[1]))
-        return
-    yield from _values(fqn, a, b, shapes[0])
-
-
-def _values(fqn: str, a: Variable, b: Variable, shape: tuple[int, ...]) -> Iterator[Difference]:
-    for region in regions(shape, _block(shape, a.storage.chunk_shape)):
-        sides = [_read(v, region, a.type) for v in (a, b)]
-        if same_values(*sides):
-            continue
-        starts = [s.start for s in region]
-        for index in np.ndindex(sides[0].shape):
-            x, y = sides[0][index], sides[1][index]
-            if not same_values(x, y):
-                at = ",".join(str(s + i) for s, i in zip(starts, index, strict=True))
-                yield Difference(fqn, f"value [{at}]", repr(x), repr(y))
-                break
-        return
 
 
 def _read(variable: Variable, region: tuple[slice, ...], type_: Type) -> np.ndarray:

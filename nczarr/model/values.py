@@ -63,8 +63,14 @@ def default_fill(type_: Type) -> Any:
     return value if type_.dtype == object else type_.dtype.type(value)
 
 
-def same_values(a: Any, b: Any) -> bool:
+def same_values(a: Any, b: Any, *, nan_payloads: bool = True) -> bool:
     """True if two values of one dtype are the same to the bit (NaN payloads, -0.0), sequences inside included.
+
+    Parameters
+    ----------
+    a, b : array_like or str
+    nan_payloads : bool
+        False: every NaN is the same.
 
     Examples
     --------
@@ -76,8 +82,12 @@ def same_values(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    if not a.dtype.hasobject:
-        return a.tobytes() == b.tobytes()
+    if not a.dtype.hasobject and (nan_payloads or (a.dtype.names is None and a.dtype.kind != "f")):
+        return bool(a.tobytes() == b.tobytes())
     if a.dtype.names:
-        return all(same_values(a[name], b[name]) for name in a.dtype.names)
-    return all(same_values(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+        return all(same_values(a[name], b[name], nan_payloads=nan_payloads) for name in a.dtype.names)
+    if a.dtype.kind == "f":
+        nan = np.isnan(a)
+        return bool((nan == np.isnan(b)).all()) and same_values(np.where(nan, 0, a), np.where(nan, 0, b))
+    pairs = zip(a.ravel(), b.ravel(), strict=True)
+    return all(same_values(x, y, nan_payloads=nan_payloads) for x, y in pairs)
