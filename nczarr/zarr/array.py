@@ -16,6 +16,7 @@ from nczarr.zarr.codec_base import ChunkSpec
 from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.local_files import supported
 from nczarr.zarr.local_reading import read_from_files
+from nczarr.zarr.local_writing import write_to_files
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import plan
@@ -242,7 +243,8 @@ class Array:
         chosen = normalize(selection, self.shape)
         source = self._convert(values)
         try:
-            source = np.broadcast_to(source, chosen.shape)
+            if source.shape != chosen.shape:
+                source = np.broadcast_to(source, chosen.shape)
         except ValueError:
             raise SelectionError(
                 f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}",
@@ -251,7 +253,8 @@ class Array:
             ) from None
         if 0 not in chosen.shape:
             parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
-            write_to_store(self, parts, chosen.expand(source))
+            write = write_to_files if self._has_files else write_to_store
+            write(self, parts, chosen.expand(source))
 
     def _check_writable(self) -> None:
         if not self.store.writable:
@@ -310,6 +313,24 @@ class Array:
         self._check_writable()
         for index in self.initialized_chunks():
             self.store.delete(self.chunk_key(index))
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Make the array longer in memory only, so that values can be written before a document claims them.
+
+        The document follows when the hierarchy puts the array's metadata again, or with :meth:`resize`.
+
+        Raises
+        ------
+        SelectionError
+            Another number of dimensions, or a length that is smaller than before.
+        """
+        self._check_writable()
+        shape = tuple(map(int, shape))
+        if len(shape) != self.ndim or any(n < old for n, old in zip(shape, self.shape, strict=True)):
+            raise SelectionError(
+                f"{self.shape} cannot grow to {shape}", path=self.store.url, fqn="/" + self.path
+            )
+        self.metadata = replace(self.metadata, shape=shape)
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Change the lengths of the dimensions.

@@ -14,6 +14,7 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.codec_base import Buffer
+from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
 from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error
 from nczarr.zarr.shard_reading import inner_items
@@ -22,7 +23,7 @@ from nczarr.zarr.threads import run
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
-__all__ = ["locked", "write_to_store"]
+__all__ = ["encode_chunk", "is_covered", "lock_of", "locked", "write_to_store"]
 
 #: Encoded chunks of about this many bytes wait for the store at a time.
 BATCH_BYTES = 64 << 20
@@ -31,43 +32,60 @@ BATCH_BYTES = 64 << 20
 _LOCKS = [threading.Lock() for _ in range(257)]
 
 
+def _number(array: Array, key: str) -> int:
+    return hash((array.store.url, key)) % len(_LOCKS)
+
+
+def lock_of(array: Array, key: str) -> threading.Lock:
+    """Return the lock that guards a chunk."""
+    return _LOCKS[_number(array, key)]
+
+
 @contextmanager
 def locked(array: Array, keys: Sequence[str]) -> Iterator[None]:
-    """Hold the locks of chunks, always taken in the same order."""
-    place = hash(array.store.url)
+    """Hold the locks of several chunks, always taken in the same order."""
     with ExitStack() as stack:
-        for number in sorted({(place ^ hash(key)) % len(_LOCKS) for key in keys}):
+        for number in sorted({_number(array, key) for key in keys}):
             stack.enter_context(_LOCKS[number])
         yield
 
 
-def _encode(array: Array, item: Sequence[Part], old: Buffer | None, source: np.ndarray) -> Buffer:
-    """Return the new bytes of a chunk; `old` is asked for only where not all of the chunk is replaced."""
-    index = tuple([part.chunk for part in item])
-    chain = array.chain(index)
-    try:
-        if array.sharding is not None and not _covered(item):
-            return array.sharding.update(old, inner_items(array.sharding, item), source)
-        values = source[take(item, "out")]
-        if _covered(item):
-            if values.shape == chain.spec.shape:
-                return chain.encode(values)
-            chunk = chain.spec.filled()
-            chunk[tuple([slice(0, length) for length in values.shape])] = values
-            return chain.encode(chunk)
-        if old is None:
-            chunk = chain.spec.filled()
-        else:
-            chunk = np.empty(chain.spec.shape, chain.spec.dtype)
-            chain.decode_into(old, chunk)
-        chunk[take(item, "inner")] = values
-        return chain.encode(chunk)
-    except CodecError as error:
-        raise chunk_error(array, index, error) from error
-
-
-def _covered(item: Sequence[Part]) -> bool:
+def is_covered(item: Sequence[Part]) -> bool:
+    """True if all of a chunk that lies inside the array is written."""
     return all(part.covers for part in item)
+
+
+def encode_chunk(
+    array: Array, chain: Chain, item: Sequence[Part], old: Buffer | None, source: np.ndarray
+) -> Buffer:
+    """Return the new bytes of a chunk.
+
+    Parameters
+    ----------
+    array : Array
+    chain : Chain
+    item : sequence of Part
+    old : buffer or None
+        The bytes that are stored; needed only where not all of the chunk is replaced.
+    source : ndarray
+        The values, with the full shape of the selection.
+    """
+    covered = is_covered(item)
+    if array.sharding is not None and not covered:
+        return array.sharding.update(old, inner_items(array.sharding, item), source)
+    values = source[take(item, "out")]
+    if covered and values.shape == chain.spec.shape:
+        return chain.encode(values)
+    if covered or old is None:
+        chunk = chain.spec.filled()
+    else:
+        chunk = np.empty(chain.spec.shape, chain.spec.dtype)
+        chain.decode_into(old, chunk)
+    if covered:
+        chunk[tuple([slice(0, length) for length in values.shape])] = values
+    else:
+        chunk[take(item, "inner")] = values
+    return chain.encode(chunk)
 
 
 def write_to_store(array: Array, parts: list[list[Part]], source: np.ndarray) -> None:
@@ -79,9 +97,8 @@ def write_to_store(array: Array, parts: list[list[Part]], source: np.ndarray) ->
 
         def work(item: Item) -> None:
             key = array.chunk_key(tuple([part.chunk for part in item]))
-            with locked(array, [key]):
-                old = None if _covered(item) else store.get(key)
-                store.set(key, _encode(array, item, old, source))
+            with lock_of(array, key):
+                store.set(key, _encode(array, item, None if is_covered(item) else store.get(key), source))
 
         every = list(items)
         run(work, every, 1 if chunk_bytes * len(every) <= ALONE_BYTES else None)
@@ -91,18 +108,25 @@ def write_to_store(array: Array, parts: list[list[Part]], source: np.ndarray) ->
     while batch := list(islice(items, batch_size)):
         keys = [array.chunk_key(tuple([part.chunk for part in item])) for item in batch]
         with locked(array, keys):
-            partial = [i for i, item in enumerate(batch) if not _covered(item)]
-            found = store.get_many([keys[i] for i in partial]) if partial else []
-            old = dict(zip(partial, found, strict=True))
-            encoded: dict[int, Buffer] = {}
+            _write_batch(array, batch, keys, source)
 
-            def encode(
-                job: int,
-                batch: list[Item] = batch,
-                old: dict[int, bytes | None] = old,
-                encoded: dict[int, Buffer] = encoded,
-            ) -> None:
-                encoded[job] = _encode(array, batch[job], old.get(job), source)
 
-            run(encode, range(len(batch)))
-            store.set_many((keys[i], encoded[i]) for i in range(len(batch)))
+def _encode(array: Array, item: Item, old: Buffer | None, source: np.ndarray) -> Buffer:
+    index = tuple([part.chunk for part in item])
+    try:
+        return encode_chunk(array, array.chain(index), item, old, source)
+    except CodecError as error:
+        raise chunk_error(array, index, error) from error
+
+
+def _write_batch(array: Array, batch: list[Item], keys: list[str], source: np.ndarray) -> None:
+    partial = [i for i, item in enumerate(batch) if not is_covered(item)]
+    found = array.store.get_many([keys[i] for i in partial]) if partial else []
+    old = dict(zip(partial, found, strict=True))
+    encoded: dict[int, Buffer] = {}
+
+    def encode(job: int) -> None:
+        encoded[job] = _encode(array, batch[job], old.get(job), source)
+
+    run(encode, range(len(batch)))
+    array.store.set_many((keys[i], encoded[i]) for i in range(len(batch)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nczarr.stores import LocalStore, MemoryStore, Store
+from nczarr.zarr import threads
 from nczarr.zarr.array import Array
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.data_types import data_type_for
@@ -25,6 +29,8 @@ DTYPES = [
 ]  # fmt: skip
 KEYS = [ChunkKeyEncoding("default", "/"), ChunkKeyEncoding("default", "."), ChunkKeyEncoding("v2", ".")]
 N = NamedConfig
+FOLDER = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 class Wrapped(Store):
@@ -61,7 +67,7 @@ class Wrapped(Store):
 def make_store(kind: str) -> Store:
     if kind == "memory":
         return MemoryStore()
-    return Wrapped() if kind == "wrapped" else LocalStore(tempfile.mkdtemp(), "r+")
+    return Wrapped() if kind == "wrapped" else LocalStore(tempfile.mkdtemp(dir=FOLDER), "r+")
 
 
 def random_values(dtype: np.dtype, name: Any, shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -312,3 +318,48 @@ def test_resize_like_numpy(data: st.DataObject) -> None:
         new[common] = expected[common]
         expected = new
         assert array.read().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("kind", ["memory", "local", "wrapped"])
+def test_threads_that_share_chunks(kind: str, sharded: bool) -> None:
+    """Overlapping chunks, never overlapping elements: nothing is lost."""
+    codec = N("bytes", {"endian": "little"})
+    if sharded:
+        inner = [codec.to_json()]
+        codec = N("sharding_indexed", {"chunk_shape": [5], "codecs": inner, "index_codecs": inner})
+    metadata = ArrayMetadata(
+        (1000,), data_type_for("i4"), RegularGrid((50,)), fill_value=np.int32(-1), codecs=(codec,)
+    )
+    array = Array(make_store(kind), "v", metadata)
+
+    def work(first: int) -> None:
+        for start in range(first, 1000, 40):
+            array.write(slice(start, start + 10), np.arange(start, start + 10))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, (0, 10, 20, 30)))
+    assert array.read().tolist() == list(range(1000))
+    for key in array.store.list():
+        assert "tmp" not in key
+
+
+def test_work_inside_the_pool_does_not_wait_for_itself() -> None:
+    metadata = ArrayMetadata((64, 64), data_type_for("f8"), RegularGrid((8, 64)), fill_value=np.float64(1))
+    array = Array(make_store("memory"), "v", metadata)
+    sums: list[float] = []
+    threads.run(lambda i: threads.run(lambda j: sums.append(array.read(i)[j]), range(64)), range(64))
+    assert len(sums) == 64 * 64
+
+
+def test_an_error_stops_the_work() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        done.append(number)
+        if number == 5:
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        threads.run(work, range(100000), 4)
+    assert len(done) < 100000
