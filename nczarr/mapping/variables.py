@@ -158,6 +158,15 @@ class VariableData:
         except NCZarrError as error:
             raise self._placed(error) from error.__cause__
 
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Make the array longer in memory only: values can be written there, and its document follows with the
+        next :meth:`StoredDataset.update` that says the same size.
+        """
+        if len(shape) != len(self._shape):
+            raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
+        self.array.grow((*shape, *self._binding.encoding.inner_shape))
+        self._shape = tuple(shape)
+
     def resize(self, shape: tuple[int, ...]) -> None:
         """Give the array another shape; values that fall outside are lost, new ones are fill.
 

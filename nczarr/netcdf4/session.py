@@ -39,8 +39,8 @@ class StoredArray(ArraySource, Protocol):
     def write(self, selection: Any, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
-    def resize(self, shape: tuple[int, ...]) -> None:
-        """Change the shape; values inside both shapes stay."""
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Accept values in a larger shape; what is stored says so with the next update."""
 
 
 @runtime_checkable
@@ -132,7 +132,7 @@ class _Readable:
     def write(self, selection: Any, values: np.ndarray) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only")
 
-    def resize(self, shape: tuple[int, ...]) -> None:
+    def grow(self, shape: tuple[int, ...]) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only")
 
 
@@ -249,7 +249,7 @@ class Session:
                 variable._nc_handle, variable._nc_generation = handle, self.generation
             shape = variable._nc_shape
             if handle.shape != shape and self.writable:
-                handle.resize(shape)
+                handle.grow(shape)
         return handle
 
     def sync(self) -> None:
