@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from nczarr.netcdf.hdf5_direct import read_dataset, reclaim
 from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, decode, has_pointers
 
-__all__ = ["HDF5File", "HDF5Source", "hyperslab"]
+__all__ = ["HDF5File", "HDF5Source", "fill_with", "hyperslab", "lacks_chunks"]
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -119,31 +121,78 @@ class HDF5Source:
             return out
         if out is None:
             out = np.empty(shape, self.dtype)
-        if self.dtype == object:
-            for index in np.ndindex(shape):
-                out[index] = self.fill
-        else:
-            out[...] = self.fill
+        fill_with(out, self.fill)
         if 0 not in part:
             out[tuple(slice(n) for n in part)] = self._stored(inside, part)
         return out
 
     def _stored(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
-        raw = np.empty(shape, self.layout.dtype)
-        if not raw.size:
+        if 0 in shape:
             return np.empty(shape, self.dtype)
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             dataset = self.file.dataset(self.link)
-            memory, chosen = hyperslab(dataset, axes)
-            if has_pointers(self.layout):
-                type_id = dataset.get_type()
-                read_dataset(dataset, type_id, memory, chosen, raw)
-                try:
-                    return decode(self.layout, raw, self.type)
-                finally:
-                    reclaim(type_id, raw)
-            dataset.read(memory, chosen, raw, dataset.get_type())
+            if not has_pointers(self.layout):
+                raw = np.empty(shape, self.layout.dtype)
+                dataset.read(*hyperslab(dataset, axes), raw, dataset.get_type())
+            elif lacks_chunks(dataset):
+                return self._by_chunk(dataset, axes, shape)
+            else:
+                return self._with_pointers(dataset, axes, shape)
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
+
+    def _with_pointers(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        raw = np.empty(shape, self.layout.dtype)
+        type_id = dataset.get_type()
+        read_dataset(dataset, type_id, *hyperslab(dataset, axes), raw)
+        try:
+            return decode(self.layout, raw, self.type)
+        finally:
+            reclaim(type_id, raw)
+
+    def _by_chunk(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        """Read chunk by chunk: HDF5 cannot read strings or sequences from a chunk that was never written."""
+        out = np.empty(shape, self.dtype)
+        fill_with(out, self.fill)
+        parts = [
+            _cut(axis, size) for axis, size in zip(axes, dataset.get_create_plist().get_chunk(), strict=True)
+        ]
+        for pieces in product(*parts):
+            if dataset.get_chunk_info_by_coord(tuple(p[0] for p in pieces)).byte_offset is None:
+                continue
+            inside = tuple(p[2] for p in pieces)
+            count = tuple(len(axis) for axis in inside)
+            out[tuple(p[1] for p in pieces)] = self._with_pointers(dataset, inside, count)
+        return out
+
+
+def fill_with(out: np.ndarray, value: Any) -> None:
+    """Set every element, also where an element is an array or a record with arrays inside."""
+    if not out.dtype.hasobject:
+        out[...] = value
+        return
+    for index in np.ndindex(out.shape):
+        out[index] = value
+
+
+def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
+    """Cut an axis of a selection at chunk borders: start of the chunk, place in the selection, what is inside."""
+    pieces = []
+    place = 0
+    while place < len(axis):
+        start = axis[place] // size * size
+        end = place + len(range(axis[place], min(start + size, axis.stop), axis.step))
+        pieces.append((start, slice(place, end), axis[place:end]))
+        place = end
+    return pieces
+
+
+def lacks_chunks(dataset: Any) -> bool:
+    """True if some chunk of a dataset was never written."""
+    plist = dataset.get_create_plist()
+    if plist.get_layout() != hdf5().h5d.CHUNKED:
+        return False
+    sizes = zip(dataset.shape, plist.get_chunk(), strict=True)
+    return bool(dataset.get_num_chunks() < math.prod(-(-n // c) for n, c in sizes))
 
 
 def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:

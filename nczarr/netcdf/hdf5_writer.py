@@ -26,14 +26,15 @@ from nczarr.model import (
     Variable,
     default_fill,
     join_fqn,
+    regions,
     split_fqn,
     walk_types,
 )
 from nczarr.netcdf.hdf5_direct import set_fill_value, write_attribute, write_dataset
 from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5_memory import Layout, encode
+from nczarr.netcdf.hdf5_memory import Layout, encode, has_pointers
 from nczarr.netcdf.hdf5_reader import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
-from nczarr.netcdf.hdf5_source import hyperslab
+from nczarr.netcdf.hdf5_source import fill_with, hyperslab, lacks_chunks
 from nczarr.netcdf.hdf5_types import TypeWriter, record_bases
 from nczarr.netcdf.sink import FileSink
 
@@ -201,7 +202,8 @@ class HDF5Sink(FileSink):
         elif storage.layout == "compact" and self._bytes_of(variable, type_id) < 1 << 16:
             creation.set_layout(api.h5d.COMPACT)
         if storage.no_fill:
-            creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
+            if not has_pointers(layout):  # HDF5 must know that pointers are none
+                creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
             return creation
         keep: list[Any] = []
         value = np.empty(1, variable.type.dtype)
@@ -297,7 +299,20 @@ class HDF5Sink(FileSink):
 
     def _finish(self) -> None:
         with hdf5_errors(self.path, doing="the file cannot be written"):
+            for fqn, (dataset, _, layout) in self._datasets.items():
+                if has_pointers(layout) and lacks_chunks(dataset):
+                    self._fill_chunks(fqn, dataset)
             self._close()
+
+    def _fill_chunks(self, fqn: str, dataset: Any) -> None:
+        """Write the chunks of strings or sequences that nobody has: HDF5 could not read them otherwise."""
+        variable = self.dataset.variable_at(fqn)
+        for region in regions(dataset.shape, dataset.get_create_plist().get_chunk()):
+            origin = tuple(s.start for s in region)
+            if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
+                values = np.empty([s.stop - s.start for s in region], variable.type.dtype)
+                fill_with(values, fill_value(variable))
+                self._write(fqn, variable, region, values)
 
     def _close(self) -> None:
         with LOCK:
