@@ -28,10 +28,14 @@ def show(value: Any) -> str:
     --------
     >>> show({"a": [1, 2]})
     "{'a': [1, 2]}"
+    >>> show(None)
+    'null'
     >>> show("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > 256:
         return "an integer of more than 256 bits"
     text = repr(value[:64]) if isinstance(value, str | list | tuple) else repr(value)
     return text if len(text) <= 58 and text == repr(value) else text[:57] + "…"

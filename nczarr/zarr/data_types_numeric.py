@@ -59,6 +59,12 @@ class IntegerType(DataType):
     def fill_to_json(self, value: Any) -> int:
         return int(self.to_scalar(value))
 
+    def to_scalar(self, value: Any) -> Any:
+        result = super().to_scalar(value)
+        if np.ndim(value) or result != value:  # numpy cuts fractions and wraps around
+            raise bad(f"{show(value)} is not a value of {self.name}")
+        return result
+
 
 @dataclass(frozen=True)
 class FloatType(DataType):
@@ -100,6 +106,13 @@ class FloatType(DataType):
             result = self.dtype.type(number)
         if np.isinf(result) and math.isfinite(number):
             raise bad(f"{show(value)} is outside the range of {self.name}")
+        return result
+
+    def to_scalar(self, value: Any) -> Any:
+        with np.errstate(over="ignore"):
+            result = super().to_scalar(value)
+        if np.ndim(value) or (np.isinf(result) and not np.isinf(value)):
+            raise bad(f"{show(value)} is not a value of {self.name}")
         return result
 
     def fill_to_json(self, value: Any) -> float | str:

@@ -88,6 +88,8 @@ class StructType(DataType):
                 raise bad(f"configuration.fields: {field.name!r} has no fixed size")
             count = 1
             for length in field.shape:
+                if not 1 <= length <= MAX_ITEM_BYTES:
+                    raise bad(f"configuration.fields: {field.name!r} has a dimension of length {length}")
                 count *= length
             size += field.data_type.itemsize * count
             if size > MAX_ITEM_BYTES:

@@ -7,7 +7,7 @@ they are asked for. :func:`create_hierarchy` begins a new one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, ZarrNameError
@@ -16,6 +16,7 @@ from nczarr.zarr import consolidated as consolidated_metadata
 from nczarr.zarr.layouts import Found, Layout, RawNode
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_path, check_siblings, parent_path, split_path
+from nczarr.zarr.nodes import Nodes
 from nczarr.zarr.sniffing import LAYOUTS, find_layout
 
 if TYPE_CHECKING:
@@ -25,41 +26,6 @@ __all__ = ["Hierarchy", "LayoutName", "create_hierarchy", "open_hierarchy"]
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
 Metadata = ArrayMetadata | GroupMetadata
-
-
-class Nodes(Mapping[str, Metadata]):
-    """The metadata of all nodes by path, parsed on first use; parents come before children."""
-
-    def __init__(self, store: Store, layout: Layout, raw: dict[str, RawNode]) -> None:
-        self._store = store
-        self._layout = layout
-        self._raw = raw
-        self._parsed: dict[str, Metadata] = {}
-
-    def __getitem__(self, path: str) -> Metadata:
-        parsed = self._parsed.get(path)
-        if parsed is None:
-            # No lock: two threads may parse the same document, with equal results.
-            parsed = self._layout.parse(self._raw[path], path, self._store)
-            self._parsed[path] = parsed
-        return parsed
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._raw
-
-    def is_array(self, path: str) -> bool:
-        """True if the node is an array; its metadata are not parsed."""
-        return self._raw[path].is_array
-
-    def documents(self, path: str) -> dict[str, dict[str, Any]]:
-        """Return the node's documents by key, as they are in the store; not to be changed."""
-        return self._raw[path].documents
 
 
 class Hierarchy:
@@ -95,6 +61,7 @@ class Hierarchy:
         self._hidden = hidden
         self._stale = False
         self._arrays: dict[str, Array] = {}
+        self._children: dict[str, list[str]] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -137,7 +104,14 @@ class Hierarchy:
         >>> h.children(), h.children("g")
         (['g'], ['g/h'])
         """
-        return [node for node in self._nodes if node and parent_path(node) == path]
+        index = self._children
+        if index is None:
+            index = {}
+            for node in self._nodes:
+                if node:
+                    index.setdefault(parent_path(node), []).append(node)
+            self._children = index
+        return list(index.get(path, ()))
 
     def array(self, path: str) -> Array:
         """Return the array at a path; the same object every time.
@@ -206,6 +180,7 @@ class Hierarchy:
             for path, raw in found.items():
                 self._add_parents(path)
                 self._nodes._raw[path] = raw
+            self._children = None
             return list(found)
 
     def _add_parents(self, path: str) -> None:
@@ -251,8 +226,12 @@ class Hierarchy:
             self._check_writable()
             raw: dict[str, RawNode] = {}
             parsed: dict[str, Metadata] = {}
+            by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
             for path, metadata in items:
                 self._check_put(path, metadata, raw)
+                if by_case is not None:
+                    check_siblings(path, by_case)
+                    by_case[path.lower()] = path
                 is_array = isinstance(metadata, ArrayMetadata)
                 raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                 parsed[path] = metadata
@@ -266,6 +245,7 @@ class Hierarchy:
             for path in raw:
                 self._remove_other_documents(path, raw[path])
             self._nodes._raw.update(raw)
+            self._children = None
             for path, metadata in parsed.items():
                 self._nodes._parsed[path] = metadata
                 array = self._arrays.get(path)
@@ -282,8 +262,6 @@ class Hierarchy:
             raise MetadataError(
                 f"{path!r} is an {kind} already" if kind == "array" else f"{path!r} is a group already"
             )
-        if existing is None and self.layout == "draft-2019":
-            check_siblings(path, set(self._nodes._raw) | set(new))
         names = split_path(path)
         for i in range(len(names)):
             parent = "/".join(names[:i])
@@ -334,6 +312,7 @@ class Hierarchy:
                 del self._nodes._raw[node]
                 self._nodes._parsed.pop(node, None)
                 self._arrays.pop(node, None)
+            self._children = None
             self._stale = True
 
     def consolidate(self) -> None:

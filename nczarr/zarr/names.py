@@ -6,6 +6,7 @@ A path is the names of a node and its ancestors with ``/`` between them; the roo
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from nczarr.errors import ZarrNameError
 
@@ -121,15 +122,15 @@ def check_path(path: str, *, writing: bool = True, layout: str = "v3", document:
     return path
 
 
-def check_siblings(path: str, paths: frozenset[str] | set[str]) -> None:
+def check_siblings(path: str, folded: Mapping[str, str]) -> None:
     """Refuse a new node that differs from a sibling, or an ancestor's sibling, only in case (2019 draft).
 
     Parameters
     ----------
     path : str
         The path of the new node.
-    paths : set of str
-        All paths that exist.
+    folded : mapping
+        All paths that exist, by their lower-case form.
 
     Raises
     ------
@@ -137,16 +138,15 @@ def check_siblings(path: str, paths: frozenset[str] | set[str]) -> None:
 
     Examples
     --------
-    >>> check_siblings("g/Temp", {"g", "g/temp"})
+    >>> check_siblings("g/Temp", {"g": "g", "g/temp": "g/temp"})
     Traceback (most recent call last):
     nczarr.errors.ZarrNameError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids that)
     """
-    folded = {other.lower(): other for other in paths}
     names = split_path(path)
     for i in range(1, len(names) + 1):
         part = "/".join(names[:i])
         other = folded.get(part.lower(), part)
-        if other != part and part not in paths:
+        if other != part:
             raise ZarrNameError(
                 f"the path {part!r} differs from {other!r} only in case",
                 hint="the 2019 draft forbids that",

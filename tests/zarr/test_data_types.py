@@ -142,6 +142,28 @@ def test_wrong_fill_values_are_refused(name, value):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("int8", 3.7),
+        ("int8", np.int64(300)),
+        ("uint8", -1),
+        ("int32", float("nan")),
+        ("int32", None),
+        ("int32", [1]),
+        ("float32", 1e39),
+        ("float16", 70000),
+        ("float64", "x"),
+        ("string", None),
+        ("bytes", "x"),
+        ({"name": "null_terminated_bytes", "configuration": {"length_bytes": 1}}, b"ab"),
+    ],
+)
+def test_values_are_not_changed_to_fit(name, value):
+    with pytest.raises(MetadataError):
+        parse_data_type(name).fill_to_json(value)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         None,

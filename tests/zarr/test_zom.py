@@ -276,7 +276,7 @@ def test_patterns_that_match(pattern):
     [
         ({"zarr_format": 2}, "zarr_format: 3, not 2"),
         ({"attributes": {"m": "*"}}, "attributes.m: missing"),
-        ({"attributes": {"n": True}}, "attributes.n: 1, not True"),
+        ({"attributes": {"n": True}}, "attributes.n: 1, not true"),
         ({"members": {"u": {}}}, "members['u']: missing"),
         ({"members": {"v": {"shape": [4]}}}, "members['v'].shape: [4, 6], not [4]"),
         ({"members": {"v": {"shape": [4, 7]}}}, "members['v'].shape[1]: 6, not 7"),
