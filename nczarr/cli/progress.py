@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import Any
 
@@ -19,7 +20,11 @@ class _Bar:
         self._bar: Any = None
 
     def start(self, total: int) -> None:
-        self._bar = self._tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+        # A terminal that does not know its size says 0, and tqdm would draw nothing.
+        width = min(100, shutil.get_terminal_size().columns)
+        self._bar = self._tqdm(
+            total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False, ncols=width
+        )
 
     def advance(self, count: int, fqn: str) -> None:
         self._bar.set_postfix_str(fqn, refresh=False)

@@ -109,22 +109,26 @@ def test_zom_is_json(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert model["members"]
 
 
+def _read_terminal(leader: int) -> bytes:
+    try:
+        return os.read(leader, 65536)
+    except OSError:  # the other side is closed
+        return b""
+
+
 def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
     command = [*NCZARR, "copy", str(EXAMPLE), str(tmp_path / "piped.zarr")]
     piped = subprocess.run(command, capture_output=True, text=True, check=True)
     assert piped.stdout == piped.stderr == ""
     leader, follower = pty.openpty()
     command[-1] = str(tmp_path / "shown.zarr")
-    shown = subprocess.run(command, stdout=follower, stderr=follower, check=True)
-    os.close(follower)
-    assert shown.returncode == 0
-    text = b""
-    while True:
-        try:
-            text += os.read(leader, 65536)
-        except OSError:
-            break
+    with subprocess.Popen(command, stdout=follower, stderr=follower) as shown:
+        os.close(follower)
+        text = b""
+        while part := _read_terminal(leader):
+            text += part
     os.close(leader)
+    assert shown.returncode == 0
     assert b"%" in text
 
 

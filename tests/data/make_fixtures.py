@@ -143,16 +143,14 @@ def example(path: Path) -> None:
             compression="zlib", complevel=4, shuffle=True, chunksizes=(1, 4, 18, 36),
         )  # fmt: skip
         temp.setncatts({"standard_name": "sea_water_potential_temperature", "units": "degree_Celsius"})
-        temp.setncatts(
-            {"scale_factor": np.float32(0.01), "add_offset": np.float32(15.0), "coordinates": "lat lon"}
-        )
+        temp.setncatts({"scale_factor": 0.01, "add_offset": 15.0, "coordinates": "lat lon"})
         warm = 28 * np.cos(phi) ** 2 - 1 + 0 * lam
         swing = 4 * np.sin(phi) * np.cos(season)[:, None, None, None]
         values = (warm - swing) * np.exp(-depths / 300)[:, None, None]
         temp[:] = np.ma.masked_array(values, np.broadcast_to(land, values.shape))
         salt = ocean.createVariable(
             "salt", "f4", ("depth", "lat", "lon"), fill_value=np.float32(1e20),
-            compression="zlib", complevel=1, shuffle=True, chunksizes=(2, 18, 36), least_significant_digit=2,
+            compression="zlib", complevel=1, shuffle=True, chunksizes=(2, 18, 36),
         )  # fmt: skip
         salt.setncatts({"standard_name": "sea_water_salinity", "units": "1"})
         values = 35 + 1.5 * np.cos(3 * phi) + 0.3 * np.sin(lam) - 0.001 * depths[:, None, None]
@@ -166,7 +164,6 @@ def example(path: Path) -> None:
         air = ds.createGroup("atmosphere")
         pressure = air.createVariable(
             "slp", ">f4", ("time", "lat", "lon"), endian="big", compression="zlib", chunksizes=(2, 18, 36),
-            least_significant_digit=1,
         )  # fmt: skip
         pressure.setncatts({"standard_name": "air_pressure_at_mean_sea_level", "units": "hPa"})
         pressure[:] = 1013 - 8 * np.cos(3 * phi) + 3 * np.sin(2 * lam + season[:, None, None])
