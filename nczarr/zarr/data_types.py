@@ -64,6 +64,7 @@ _PLAIN: dict[str, DataType] = {
     "bytes": BytesType(),
     "variable_length_bytes": BytesType("variable_length_bytes"),
 }
+_BY_KIND = {(t.dtype.kind, t.dtype.itemsize): t for t in NUMERIC_TYPES.values()}
 _CONFIGURED = (
     "fixed_length_utf32",
     "null_terminated_bytes",
@@ -154,8 +155,9 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
         dt = np.dtype(dtype)
     except TypeError:
         raise UnsupportedError(f"{show(dtype)} is not a dtype") from None
-    if dt.kind in "biufc" and dt.name in NUMERIC_TYPES:
-        return NUMERIC_TYPES[dt.name]
+    numeric = _BY_KIND.get((dt.kind, dt.itemsize))
+    if numeric is not None:
+        return numeric
     if dt.kind == "T":
         return _PLAIN["string"]
     if dt.names is not None:

@@ -17,15 +17,19 @@ from nczarr.zarr.dtype_v2 import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2
 from nczarr.zarr.filters_v2 import codecs_from_v2, codecs_to_v2, object_type
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.parse_cache import ParseCache
 
 __all__ = ["array_documents", "group_documents", "parse_array", "parse_group"]
 
-_REQUIRED = ("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters")
+_REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))
 _SPELLED = ("dtype", "compressor", "filters", "order", "fill_value", "dimension_separator")
 _ENCODING = ("dtype", "compressor", "filters", "order")
 _DTYPE_OPTIONS = ("dtype", "astype", "encode_dtype", "decode_dtype")
-_NETCDF_KEYS = ("_nczarr_array", "_NCZARR_ARRAY", "_nczarr_attr", "_NCZARR_ATTR", "_nczarr_attrs")
+_NETCDF_KEYS = frozenset(("_nczarr_array", "_NCZARR_ARRAY", "_nczarr_attr", "_NCZARR_ATTR", "_nczarr_attrs"))
+_DOT, _SLASH = ChunkKeyEncoding("v2", "."), ChunkKeyEncoding("v2", "/")
+Encoding = tuple[DataType, tuple[NamedConfig, ...], Any]
+_encodings = ParseCache[Encoding]()
 
 
 def _check_format(document: Mapping[str, Any]) -> None:
@@ -35,7 +39,7 @@ def _check_format(document: Mapping[str, Any]) -> None:
 
 
 def _by_netcdf(*parts: Mapping[str, Any]) -> bool:
-    return any(key in part for part in parts for key in _NETCDF_KEYS)
+    return any(not part.keys().isdisjoint(_NETCDF_KEYS) for part in parts)
 
 
 def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place: str) -> GroupMetadata:
@@ -96,29 +100,39 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     attributes = zattrs or {}
     try:
         _check_format(zarray)
-        for key in _REQUIRED:
-            if key not in zarray:
-                raise bad(f"{key}: missing")
+        if not zarray.keys() >= _REQUIRED:
+            raise bad(f"{', '.join(sorted(_REQUIRED - zarray.keys()))}: missing")
         shape = parse_shape(zarray["shape"])
-        data_type, endian, codecs = _encoding(zarray, len(shape))
         separator = zarray.get("dimension_separator") or "."
         if separator not in (".", "/"):
             raise bad(f'dimension_separator: {show(separator)} is not "." or "/"')
         raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
-        return ArrayMetadata(
+        parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
+        data_type, codecs, fill = _encodings.get(
+            (parts, len(shape), raw_text), lambda: _shared(zarray, len(shape), raw_text)
+        )
+        return ArrayMetadata._make(
             shape=shape,
             data_type=data_type,
             chunk_grid=RegularGrid(parse_chunk_shape(zarray["chunks"], shape, "chunks")),
-            chunk_key_encoding=ChunkKeyEncoding("v2", "/" if separator == "/" else "."),
-            fill_value=_fill(data_type, zarray["fill_value"], endian, raw_text),
+            chunk_key_encoding=_SLASH if separator == "/" else _DOT,
+            fill_value=fill,
             codecs=codecs,
             attributes=attributes,
-            extra={key: value for key, value in zarray.items() if key not in _KEYS},
+            dimension_names=None,
+            storage_transformers=(),
+            extensions=(),
+            extra={} if zarray.keys() <= _KEYS else {k: v for k, v in zarray.items() if k not in _KEYS},
             origin={key: zarray[key] for key in _SPELLED if key in zarray},
         )
     except NCZarrError as error:
         error.path = error.path or place
         raise
+
+
+def _shared(zarray: Mapping[str, Any], ndim: int, raw_text: bool) -> Encoding:
+    data_type, endian, codecs = _encoding(zarray, ndim)
+    return data_type, codecs, _fill(data_type, zarray["fill_value"], endian, raw_text)
 
 
 def _encoding(parts: Mapping[str, Any], ndim: int) -> tuple[DataType, Any, tuple[NamedConfig, ...]]:

@@ -7,7 +7,6 @@ length 0 along a dimension of length 0 is read as 1, and the names of data types
 
 from __future__ import annotations
 
-import marshal
 from typing import Any
 
 from nczarr.errors import MetadataError, NCZarrError
@@ -23,6 +22,7 @@ from nczarr.zarr.extensions import (
 )
 from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.parse_cache import ParseCache
 
 __all__ = [
     "array_document",
@@ -50,8 +50,8 @@ _ARRAY_KEYS = frozenset(
 )
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
 Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
-_known: dict[bytes, tuple[tuple[int, ...], ChunkGrid, Encoding]] = {}
-_known_encodings: dict[bytes, Encoding] = {}
+_shared_parts = ParseCache[tuple[tuple[int, ...], ChunkGrid, Encoding]]()
+_encodings = ParseCache[Encoding]()
 
 
 def node_type(document: dict[str, Any], place: str) -> str:
@@ -152,39 +152,19 @@ def _array(document: dict[str, Any]) -> ArrayMetadata:
 def _shared(document: dict[str, Any]) -> tuple[tuple[int, ...], ChunkGrid, Encoding]:
     """Return what many arrays of a hierarchy have in common: shape, grid and encoding."""
     encoded = tuple([document[key] for key in ("data_type", "fill_value", "chunk_key_encoding", "codecs")])
-    key = _cache_key((document["shape"], document["chunk_grid"], encoded))
-    known = _known.get(key)
-    if known is None:
+
+    def make() -> tuple[tuple[int, ...], ChunkGrid, Encoding]:
         shape = parse_shape(document["shape"])
-        known = shape, _grid(document["chunk_grid"], shape), _encoding(encoded)
-        _remember(_known, key, known)
-    return known
+        grid = _grid(document["chunk_grid"], shape)
+        return shape, grid, _encodings.get(encoded, lambda: _encoding(*encoded))
+
+    return _shared_parts.get((document["shape"], document["chunk_grid"], encoded), make)
 
 
-def _encoding(encoded: tuple[Any, ...]) -> Encoding:
-    key = _cache_key(encoded)
-    known = _known_encodings.get(key)
-    if known is None:
-        data_type = _at("data_type", parse_data_type, encoded[0])
-        fill_value = _at("fill_value", data_type.fill_from_json, encoded[1])
-        known = data_type, fill_value, _key_encoding(encoded[2]), _codecs(encoded[3])
-        _remember(_known_encodings, key, known)
-    return known
-
-
-def _cache_key(parts: tuple[Any, ...]) -> bytes:
-    """Return bytes that are equal if and only if JSON values are, types included; empty if there are none."""
-    try:
-        return marshal.dumps(parts, 2)  # version 2 has no references
-    except ValueError:  # no JSON, or nested too deep: parsing will say so
-        return b""
-
-
-def _remember(cache: dict[bytes, Any], key: bytes, value: Any) -> None:
-    if 0 < len(key) <= 4096:
-        if len(cache) >= 1024:
-            cache.clear()
-        cache[key] = value
+def _encoding(data_type_json: Any, fill: Any, key_encoding: Any, codecs: Any) -> Encoding:
+    data_type = _at("data_type", parse_data_type, data_type_json)
+    fill_value = _at("fill_value", data_type.fill_from_json, fill)
+    return data_type, fill_value, _key_encoding(key_encoding), _codecs(codecs)
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:
