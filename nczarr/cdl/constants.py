@@ -55,8 +55,10 @@ _INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
 _SUFFIXES = {
     "b": "byte",
     "ub": "ubyte",
+    "bu": "ubyte",
     "s": "short",
     "us": "ushort",
+    "su": "ushort",
     "l": "int",
     "u": "uint",
     "ul": "uint",
@@ -149,7 +151,8 @@ def _read(terminal: str, text: str) -> tuple[str, Any]:
 
 def _integer(text: str) -> tuple[str, int]:
     match = _INTEGER.fullmatch(text)
-    assert match is not None
+    if match is None:
+        raise ConstantError(f"{text[:40]} is no number")
     sign, digits, suffix = match.groups()
     if len(digits) > 1 and digits[0] == "0":
         try:
@@ -180,10 +183,15 @@ def _integer(text: str) -> tuple[str, int]:
 
 
 def _real(text: str) -> tuple[str, Any]:
-    if text[-1] in "fF":
-        with np.errstate(over="ignore", under="ignore"):
-            return "float", np.float32(float(text[:-1]))
-    return "double", float(text.rstrip("dDlL"))
+    single = text[-1] in "fF"
+    try:
+        value = float(text.rstrip("fFdDlL"))
+    except ValueError:
+        raise ConstantError(f"{text[:40]} is no number") from None
+    if not single:
+        return "double", value
+    with np.errstate(over="ignore", under="ignore"):
+        return "float", np.float32(value)
 
 
 def _hexadecimal(text: str) -> tuple[str, Any]:

@@ -12,7 +12,7 @@ from lark import Token
 
 from nczarr.cdl.constants import Constant, ConstantError, convert, opaque_bytes, parse_constant
 from nczarr.cdl.identifiers import split_enum_constant
-from nczarr.cdl.runs import count_run, parse_run, split_run
+from nczarr.cdl.runs import HardRunError, count_run, parse_run, split_run
 from nczarr.cdl.scope import suggestion
 from nczarr.cdl.syntax import Block, Call, Value
 from nczarr.cdl.text import Problems, as_text
@@ -152,12 +152,11 @@ class ElementReader:
         return done
 
     def _run(self, out: np.ndarray, type_: Type, token: Token, fill: Any) -> int | None:
-        blocks = parse_run(token, type_.dtype)
-        if blocks is None:
-            return None
+        if fill is None:
+            fill = missing_value(type_)
         done = 0
         try:
-            for values, missing in blocks:
+            for values, missing in parse_run(token, type_.dtype):
                 if done >= len(out):
                     break
                 if missing is not None:
@@ -166,9 +165,8 @@ class ElementReader:
                 part = out[done : done + len(values)]
                 part[...] = values[: len(part)]
                 done += len(part)
-        except OverflowError as error:
-            self._problems.add(str(error), token.start_pos)
-            return len(out)
+        except HardRunError:
+            return None
         return done
 
     def read(

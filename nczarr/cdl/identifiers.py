@@ -30,7 +30,7 @@ def clean_name(raw: str) -> str:
     >>> clean_name(r"\2m\ temp")
     '2m temp'
     """
-    text = _ESCAPED.sub(r"\1", raw) if "\\" in raw else raw
+    text = _ESCAPED.sub(r"\1", str(raw)) if "\\" in raw else str(raw)
     return text if text.isascii() else normalize_name(as_text(text))
 
 

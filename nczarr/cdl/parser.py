@@ -49,7 +49,6 @@ _CONSTANTS = frozenset(["NUMBERS", "STRING", "CHARACTER", "HEX"])
 _SECTIONS = ["types", "dimensions", "variables", "data"]
 _SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
 _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
-_DEEPEST = 100
 
 
 class _ToSyntax(Transformer):

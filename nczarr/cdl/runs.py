@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from lark import Token
 
-__all__ = ["count_run", "parse_run", "split_run"]
+__all__ = ["HardRunError", "count_run", "parse_run", "split_run"]
 
+_LONGEST = 400
+_TOO_LARGE = 1 << 65
 _BLOCK = 1 << 18  # characters: the text, its copy and the numbers stay in the processor's cache
 
 
@@ -26,7 +28,11 @@ def split_run(token: Token) -> Iterator[Token]:
         start += len(part) + 1
 
 
-def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]] | None:
+class HardRunError(Exception):
+    """A run has something that the fast way does not take: a number that is none, or that needs more care."""
+
+
+def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     """Parse a run into numbers of a type.
 
     Parameters
@@ -42,20 +48,16 @@ def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarr
     missing : ndarray of int, or None
         The places of fill marks in `values`.
 
-    Returns None if the numbers need more care than this function takes: they are fractions and `dtype` is an
-    integer type, or they do not fit.
+    Raises
+    ------
+    HardRunError
+        If there are fractions and `dtype` is an integer type, or something is no number.
 
     Examples
     --------
     >>> [(v.tolist(), m.tolist()) for v, m in parse_run("1, _, 3", np.dtype("i4"))]
     [([1, 0, 3], [1])]
     """
-    if dtype.kind in "iu" and ("." in text or "e" in text or "E" in text):
-        return None
-    return _blocks(text, dtype)
-
-
-def _blocks(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     position, end = 0, len(text)
     wide = np.dtype("f8") if dtype.kind == "f" else np.dtype("i8")
     while position < end:
@@ -67,11 +69,23 @@ def _blocks(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray
         if "_" in block:
             missing = _fill_marks(block)
             block = block.replace("_", "0")
-        values = np.fromstring(block, wide, sep=",")
+        values = _parse(block, wide)
         if wide.kind == "i":
             values = _checked(values, block, dtype)
         with np.errstate(over="ignore", under="ignore"):
             yield values.astype(dtype, copy=False), missing
+
+
+def _parse(block: str, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "i" and ("." in block or "e" in block or "E" in block):
+        raise HardRunError
+    try:
+        values = np.fromstring(block, dtype, sep=",")
+    except (ValueError, DeprecationWarning):  # what numpy says of text that is no number
+        raise HardRunError from None
+    if len(values) != block.count(",") + 1:
+        raise HardRunError
+    return values
 
 
 def _fill_marks(block: str) -> np.ndarray:
@@ -84,10 +98,9 @@ def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
     """The integers, exact also beyond int64; wrapped to the type."""
     limits = np.iinfo("i8")
     if (values == limits.max).any() or (values == limits.min).any():  # where the parser stops
-        exact = [int(part) for part in block.split(",")]
-        for number in exact:
-            if not limits.min <= number <= np.iinfo("u8").max:
-                raise OverflowError(f"the number {str(number)[:40]} is too large: no integer type holds it")
+        exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in block.split(",")]
+        if min(exact) < limits.min or max(exact) > np.iinfo("u8").max:
+            raise HardRunError
         mask = (1 << 64) - 1
         values = np.array([number & mask for number in exact], "u8").view("i8")
     return values.astype(dtype)  # wraps, as C does

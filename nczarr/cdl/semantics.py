@@ -54,7 +54,7 @@ _RESERVED = frozenset(
     ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
 )
 _MOST_BYTES = (1 << 31) - 1
-_DEEPEST = 50
+_DEEPEST = 100
 _FILL_VALUE = "_FillValue"
 
 

@@ -1,0 +1,99 @@
+"""How long it takes to read large CDL texts, beside ncgen in the same run.
+
+Run it by hand: ``python tests/benchmarks/cdl_load.py [megabytes] [repeats]``. It prints medians, the ratio, and the
+most memory that reading took.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+def texts(megabytes: int) -> dict[str, tuple[str, str]]:
+    """The type and the data of each case, as text of about the given size."""
+    random = np.random.default_rng(0)
+    doubles = ", ".join(map(repr, (random.normal(size=megabytes * 50_000) * 100).tolist()))
+    floats = ", ".join("%.7g" % x for x in random.normal(size=megabytes * 100_000).tolist())
+    integers = ", ".join(map(str, random.integers(-(10**6), 10**6, megabytes * 110_000).tolist()))
+    long = ", ".join(map(str, random.integers(-(2**62), 2**62, megabytes * 45_000).tolist()))
+    filled = random.normal(size=megabytes * 120_000)
+    gaps = ", ".join("%.3f" % x if x > 0 else "_" for x in filled.tolist())
+    return {
+        "double": ("double", doubles),
+        "float": ("float", floats),
+        "int": ("int", integers),
+        "int64": ("int64", long),
+        "float, half fill": ("float", gaps),
+    }
+
+
+def write(path: Path, type_: str, data: str) -> int:
+    count = data.count(",") + 1
+    path.write_text(
+        f"netcdf big {{\ndimensions:\n\tx = {count} ;\nvariables:\n\t{type_} v(x) ;\ndata:\n\n v = {data} ;\n}}\n"
+    )
+    return count
+
+
+def _most_memory() -> int:
+    """The most memory that this process had so far, in kB."""
+    status = Path("/proc/self/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+
+
+def child(path: str) -> None:
+    """Read one file, and print the time and the growth of the memory."""
+    from nczarr.cdl import loads
+
+    loads("netcdf warm { dimensions: x = 2; variables: int v(x); data: v = 1, 2; }")
+    from nczarr.cdl import load
+
+    before = _most_memory()
+    start = time.perf_counter()
+    dataset = load(path)
+    seconds = time.perf_counter() - start
+    grown = _most_memory() - before
+    data = dataset.variables[0].data
+    assert data is not None
+    print(seconds, grown / 1024, data.dtype.itemsize * data.shape[0] / 2**20)
+
+
+def main(megabytes: int = 100, repeats: int = 3) -> None:
+    if shutil.which("ncgen") is None:
+        sys.exit("ncgen is not there")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "big.cdl"
+        print(f"{'case':18}{'text':>8}{'nczarr':>10}{'ncgen':>10}{'ratio':>8}{'memory':>10}{'data':>8}")
+        for name, (type_, data) in texts(megabytes).items():
+            write(path, type_, data)
+            size = path.stat().st_size / 2**20
+            ours, theirs, memory, values = [], [], 0.0, 0.0
+            for _ in range(repeats):
+                out = subprocess.run(
+                    [sys.executable, __file__, "--child", str(path)], capture_output=True, text=True, check=True
+                )
+                seconds, memory, values = map(float, out.stdout.split())
+                ours.append(seconds)
+                start = time.perf_counter()
+                subprocess.run(["ncgen", "-4", "-o", str(path.with_suffix(".nc")), str(path)], check=True)
+                theirs.append(time.perf_counter() - start)
+            a, b = statistics.median(ours), statistics.median(theirs)
+            print(
+                f"{name:18}{size:6.0f} MB{a:8.2f} s{b:8.2f} s{b / a:7.2f}x{memory:7.0f} MB{values:5.0f} MB",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2])
+    else:
+        main(*(int(argument) for argument in sys.argv[1:]))
