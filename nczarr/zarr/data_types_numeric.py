@@ -60,6 +60,8 @@ class IntegerType(DataType):
         return int(self.to_scalar(value))
 
     def to_scalar(self, value: Any) -> Any:
+        if type(value) is self.dtype.type:
+            return value
         result = super().to_scalar(value)
         if np.ndim(value) or result != value:  # numpy cuts fractions and wraps around
             raise bad(f"{show(value)} is not a value of {self.name}")
@@ -109,6 +111,8 @@ class FloatType(DataType):
         return result
 
     def to_scalar(self, value: Any) -> Any:
+        if type(value) is self.dtype.type:
+            return value
         with np.errstate(over="ignore"):
             result = super().to_scalar(value)
         if np.ndim(value) or (np.isinf(result) and not np.isinf(value)):
