@@ -21,9 +21,15 @@ class _Bar:
 
     def start(self, total: int) -> None:
         # A terminal that does not know its size says 0, and tqdm would draw nothing.
-        width = min(100, shutil.get_terminal_size().columns)
+        size = shutil.get_terminal_size()
         self._bar = self._tqdm(
-            total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False, ncols=width
+            total=total,
+            unit="B",
+            unit_scale=True,
+            unit_divisor=1024,
+            leave=False,
+            ncols=min(100, size.columns),
+            nrows=size.lines,
         )
 
     def advance(self, count: int, fqn: str) -> None:
