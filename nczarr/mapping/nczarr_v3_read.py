@@ -38,8 +38,11 @@ def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
     """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3."""
     if hierarchy.is_array(""):
         return False
-    root = hierarchy.nodes[""]
-    keys = nczarr_keys(root)
+    try:
+        keys = nczarr_keys(hierarchy.nodes[""])
+    except MetadataError as error:
+        error.path = error.path or hierarchy.store.place("zarr.json")
+        raise
     return SUPERBLOCK_KEY in keys or GROUP_KEY in keys
 
 
@@ -148,7 +151,7 @@ class _Reader:
         for child in groups:
             child_name = self.true_name(child, GROUP_KEY)
             if child_name in seen:
-                raise self.wrong(f"two groups are named {child_name!r}", path, fqn)
+                raise self.wrong(f"two groups are named {child_name!r}", child, fqn)
             seen.add(child_name)
             node.groups.append(self.node(child, join_fqn(fqn, child_name), child_name))
         return node
@@ -216,7 +219,7 @@ class _Reader:
         for path in node.arrays:
             name = self.true_name(path, ARRAY_KEY)
             if name in variables:
-                raise self.wrong(f"two arrays are named {name!r}", node.path, node.fqn)
+                raise self.wrong(f"two arrays are named {name!r}", path, node.fqn)
             variables[name] = self.variable(node, path, name)
         attributes = self.attributes(node.metadata, node.keys, node.path, node.fqn)
         groups = tuple(self.group(child) for child in node.groups)

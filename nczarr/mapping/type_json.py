@@ -5,6 +5,7 @@ A type is named by its Zarr v3 name (``int32``, ``char``, ``string``) or, if it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ from nczarr.model import (
 
 __all__ = ["find_type", "type_name", "types_from_json", "types_to_json"]
 
+#: numpy counts the bytes of one value in a C int.
+_MAX_BYTES = 2**31 - 1
 _BY_NAME = {t.zarr_name: t for t in PRIMITIVES.values()}
 
 
@@ -194,6 +197,7 @@ class _Binder:
         if not isinstance(items, list) or not items:
             raise MetadataError(f"fields: {show(items)} is not a list of fields")
         fields = []
+        size = 0
         for i, item in enumerate(items):
             name = item.get("name") if isinstance(item, dict) else None
             shape = item.get("shape", []) if isinstance(item, dict) else None
@@ -201,7 +205,11 @@ class _Binder:
                 raise MetadataError(f"fields[{i}]: {show(item)} is not a field")
             if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
                 raise MetadataError(f"fields[{i}].shape: {show(shape)} is not a list of sizes")
-            fields.append(Field(name, self._find(item.get("type")), tuple(shape)))
+            type_ = self._find(item.get("type"))
+            size += type_.dtype.itemsize * math.prod(shape)
+            if size >= _MAX_BYTES:
+                raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
+            fields.append(Field(name, type_, tuple(shape)))
         if len({f.name for f in fields}) != len(fields):
             raise MetadataError("fields: two of them have one name")
         return CompoundType(fqn, tuple(fields))

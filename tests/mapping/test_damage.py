@@ -1,0 +1,269 @@
+"""Damaged metadata: one clear error with the place, never a library's traceback, never a guess."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
+tools = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tools)
+
+from nczarr.errors import (  # noqa: E402
+    ChunkError,
+    DatasetNotFoundError,
+    MetadataError,
+    NCZarrError,
+)
+from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
+from nczarr.model import (  # noqa: E402
+    BYTE,
+    INT,
+    SHORT,
+    STRING,
+    Attribute,
+    CompoundType,
+    Dataset,
+    Dimension,
+    EnumType,
+    Field,
+    Filter,
+    Group,
+    MemorySource,
+    OpaqueType,
+    Storage,
+    Variable,
+    VlenType,
+    compare,
+)
+from nczarr.stores import MemoryStore  # noqa: E402
+
+ENUM = EnumType("/e", BYTE, (("a", 1),))
+BLOB = OpaqueType("/o", 2)
+ROW = VlenType("/row", SHORT)
+RECORD = CompoundType("/c", (Field("s", STRING), Field("f", ENUM, (2,))))
+FIXED = CompoundType("/fixed", (Field("x", INT),))
+
+
+def everything() -> Dataset:
+    storage = Storage("chunked", (2, 1), (Filter(2), Filter(1, (4,))), "big", True)
+    rows = np.empty(1, object)
+    rows[0] = np.array([1], "i2")
+    return Dataset(
+        "d",
+        format="netCDF-4",
+        types=(ENUM, BLOB, ROW, RECORD, FIXED),
+        dimensions=(Dimension("t", 2, True), Dimension("x", 3)),
+        attributes=(
+            Attribute.of("n", 1, SHORT),
+            Attribute("e", ENUM, np.array([1], "i1")),
+            Attribute("rows", ROW, rows),
+            Attribute("o", BLOB, np.array([b"ab"], "V2")),
+            Attribute("fixed", FIXED, np.zeros(1, FIXED.dtype)),
+            Attribute.of("bad", b"\xff"),
+            Attribute.of("_nczarr_attr", "hidden"),
+        ),
+        variables=(
+            Variable(
+                "v", INT, ("/t", "/x"), attributes=(Attribute.of("_FillValue", -1, INT),), storage=storage
+            ),
+            Variable("o", BLOB, ("/x",)),
+            Variable("r", RECORD, ("/x",), data=None),
+            Variable("f", FIXED, (2,)),
+            Variable(
+                "s", STRING, ("/x",), attributes=(Attribute("_FillValue", STRING, np.array(["-"], object)),)
+            ),
+            Variable("__n", INT, ()),
+        ),
+        groups=(Group("g", dimensions=(Dimension("x", 1),), variables=(Variable("w", INT, ("/g/x",)),)),),
+    )
+
+
+def documents() -> dict[str, Any]:
+    store = MemoryStore()
+    tools.copy(everything(), store, WriteOptions(consolidated=False))
+    return {k: json.loads(store.get(k)) for k in store.list() if k.endswith("zarr.json")}
+
+
+GOOD = documents()
+
+
+def store_of(changed: dict[str, Any]) -> MemoryStore:
+    store = MemoryStore()
+    for key, document in changed.items():
+        store.set(key, json.dumps(document).encode())
+    return store
+
+
+def paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if at:
+        yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from paths(item, (*at, key))
+
+
+PLACES = [(key, place) for key, document in GOOD.items() for place in paths(document)]
+
+
+def changed(key: str, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> MemoryStore:
+    copied = copy.deepcopy(GOOD)
+    parent = copied[key]
+    for step in place[:-1]:
+        parent = parent[step]
+    change(parent, place[-1])
+    return store_of(copied)
+
+
+def read_all(store: MemoryStore) -> None:
+    with open_dataset(store) as stored:
+        for fqn in stored.dataset.all_variables:
+            stored.data(fqn).read_orthogonal(...)
+        list(compare(stored.dataset, stored.dataset))
+
+
+def assert_clear(store: MemoryStore, key: str) -> None:
+    """Reading works, or fails with one clear error."""
+    try:
+        read_all(store)
+    except NCZarrError as error:
+        assert "\n" not in str(error)
+        if isinstance(error, MetadataError):
+            assert error.path
+            assert "memory" in error.path
+
+
+def test_the_undamaged_documents_are_read() -> None:
+    with open_dataset(store_of(GOOD)) as stored:
+        assert [str(d) for d in compare(everything(), stored.dataset, storage=True, data=False)] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "place"), PLACES, ids=lambda v: v if isinstance(v, str) else ".".join(map(str, v))
+)
+def test_each_part_removed_or_of_a_wrong_type(key: str, place: tuple[Any, ...]) -> None:
+    def remove(parent: Any, name: Any) -> None:
+        del parent[name]
+
+    assert_clear(changed(key, place, remove), key)
+    for wrong in (None, True, -1, 1.5, "", "/nowhere", [], [[]], {}, {"a": 1}, [None], 2**70):
+
+        def put(parent: Any, name: Any, wrong: Any = wrong) -> None:
+            parent[name] = wrong
+
+        assert_clear(changed(key, place, put), key)
+
+
+ATTR = "attributes"
+WRONG = [
+    ("v/zarr.json", (ATTR, "_nczarr_array", "dimension_references"), ["/t", "/nowhere"], "no dimension '/nowhere'"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "dimension_references"), ["/t"], "not a list of 2 dimensions"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "dimension_references"), ["/t", "/g/x"], "has the size 1"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "dimension_references"), ["/t", 7], "has the size 7"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "dimension_references"), "/t", "not a list"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "storage"), "tape", "contiguous, chunked or compact"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "endian"), "middle", "little, big or native"),
+    ("v/zarr.json", (ATTR, "_nczarr_array", "filters"), [{"id": "gzip"}], "not a filter"),
+    ("v/zarr.json", (ATTR, "_nczarr_array"), [], "not an object"),
+    ("v/zarr.json", ("shape",), [1, 3], "has the size 2"),
+    ("o/zarr.json", (ATTR, "_nczarr_array", "type"), "/gone", "no type '/gone'"),
+    ("o/zarr.json", (ATTR, "_nczarr_array", "type"), "/row", "cannot be held"),
+    ("o/zarr.json", (ATTR, "_nczarr_array", "type"), "float64", "cannot be held"),
+    ("_nc-__n/zarr.json", (ATTR, "_nczarr_array", "name"), "a/b", "'/'"),
+    ("_nc-__n/zarr.json", (ATTR, "_nczarr_array", "name"), "v", "two arrays are named 'v'"),
+    ("zarr.json", (ATTR, "_nczarr_superblock", "version"), "4.0.0", "not a version 3"),
+    ("zarr.json", (ATTR, "_nczarr_group", "arrays"), ["v", "gone"], "no array 'gone'"),
+    ("zarr.json", (ATTR, "_nczarr_group", "arrays"), ["v", "g"], "no array 'g'"),
+    ("zarr.json", (ATTR, "_nczarr_group", "groups"), ["v"], "no group 'v'"),
+    ("zarr.json", (ATTR, "_nczarr_group", "arrays"), ["v", "v"], "twice"),
+    ("zarr.json", (ATTR, "_nczarr_group", "dimensions"), {"t": "long"}, "not a size"),
+    ("zarr.json", (ATTR, "_nczarr_group", "dimensions"), {}, "no dimension '/t'"),
+    ("zarr.json", (ATTR, "_nczarr_group", "types", "row", "base"), "/gone", "no type '/gone'"),
+    ("zarr.json", (ATTR, "_nczarr_group", "types", "row", "base"), "/row", "contains itself"),
+    ("zarr.json", (ATTR, "_nczarr_group", "types", "e", "members"), {"a": 1000}, "not a value of int8"),
+    ("zarr.json", (ATTR, "_nczarr_attr", "types", "n"), "int99", "no type 'int99'"),
+    ("zarr.json", (ATTR, "_nczarr_attr", "types", "n"), "int8", None),
+    ("zarr.json", (ATTR, "n"), 70000, "not a value of int16"),
+    ("zarr.json", (ATTR, "n"), "many", "not a value of int16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "place", "value", "message"), WRONG, ids=lambda v: str(v)[:40])
+def test_damage_is_named(key: str, place: tuple[str, ...], value: Any, message: str | None) -> None:
+    def put(parent: Any, name: Any) -> None:
+        parent[name] = value
+
+    store = changed(key, place, put)
+    if message is None:
+        read_all(store)
+        return
+    with pytest.raises(MetadataError) as caught:
+        open_dataset(store)
+    assert message in str(caught.value)
+    assert caught.value.path == f"memory/{key}" or "types" in place or key == "zarr.json"
+    assert caught.value.path is not None
+
+
+def test_a_node_that_is_missing_is_named() -> None:
+    documents = copy.deepcopy(GOOD)
+    del documents["v/zarr.json"]
+    with pytest.raises(MetadataError, match="no array 'v'"):
+        open_dataset(store_of(documents))
+    del documents["zarr.json"]
+    with pytest.raises((DatasetNotFoundError, MetadataError)):
+        open_dataset(store_of(documents))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(PLACES), st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+))  # fmt: skip
+def test_any_json_in_any_place(where: tuple[str, tuple[Any, ...]], value: Any) -> None:
+    key, place = where
+
+    def put(parent: Any, name: Any) -> None:
+        parent[name] = value
+
+    assert_clear(changed(key, place, put), key)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x00" * 3, b"\xff" * 40])
+def test_packed_bytes_that_do_not_fit(data: bytes) -> None:
+    from nczarr.mapping.packing import packer, unpacker
+
+    for type_ in (RECORD, VlenType("/rr", RECORD), VlenType("/vv", ROW)):
+        try:
+            value = unpacker(type_)(data)
+        except ChunkError:
+            continue
+        assert packer(type_)(value) == data
+    with pytest.raises(ChunkError):
+        unpacker(RECORD)(data)
+
+
+def test_a_chunk_with_damaged_packed_bytes_names_the_variable() -> None:
+    dataset = Dataset(
+        "d",
+        types=(ROW,),
+        variables=(Variable("r", ROW, (), data=MemorySource(np.array(None, object))),),
+    )
+    values = np.empty((), object)
+    values[()] = np.array([1], "i2")
+    from dataclasses import replace
+
+    dataset = replace(dataset, variables=(replace(dataset.variables[0], data=MemorySource(values)),))
+    store = MemoryStore()
+    tools.copy(dataset, store, WriteOptions(compress=False))
+    store.set("r/c", b"\1\0\0\0\3\0\0\0abc")
+    with open_dataset(store) as stored, pytest.raises(ChunkError, match="/r"):
+        stored.data("/r").read(())
