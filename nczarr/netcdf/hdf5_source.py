@@ -31,8 +31,6 @@ class HDF5File:
 
     path: str
     id: Any
-    #: Numbers of the dimensions of each variable.
-    numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
 
     @classmethod

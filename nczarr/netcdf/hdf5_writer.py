@@ -33,8 +33,8 @@ from nczarr.model import (
 from nczarr.netcdf.hdf5_direct import set_fill_value, write_attribute, write_dataset
 from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, encode, has_pointers
-from nczarr.netcdf.hdf5_reader import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5_source import fill_with, hyperslab, lacks_chunks
+from nczarr.netcdf.hdf5_tree import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5_types import TypeWriter, record_bases
 from nczarr.netcdf.sink import FileSink
 
