@@ -142,6 +142,10 @@ class Array:
         """Return the key under which the chunk at a place of the grid is stored."""
         return self.prefix + self.metadata.chunk_key_encoding.key(index)
 
+    def place(self, name: str) -> str:
+        """Return the place of a key below the array, for messages."""
+        return self.store.place((self.prefix + name).rstrip("/"))
+
     def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the part of the array that a chunk holds."""
         grid = self.metadata.chunk_grid

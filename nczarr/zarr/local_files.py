@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,18 +45,23 @@ class Directory:
     ----------
     path : str
         Its path.
-    place : str
-        Its name in messages.
+    place : callable
+        Gives the name of a file in messages.
+    few : bool
+        Only a few files are opened: then it costs less not to open the directory itself.
     """
 
-    def __init__(self, path: str, place: str) -> None:
+    def __init__(self, path: str, place: Callable[[str], str], few: bool = False) -> None:
         self.place = place
+        self.descriptor: int | None = None
+        self._start = path.rstrip("/") + "/" if few else ""
+        if few:
+            return
         try:
-            self.descriptor: int | None = os.open(path, _READ | getattr(os, "O_DIRECTORY", 0))
+            self.descriptor = os.open(path, _READ | getattr(os, "O_DIRECTORY", 0))
         except OSError as error:
             if error.errno not in _MISSING:
-                raise StoreError(f"cannot open: {error.strerror}", path=place) from error
-            self.descriptor = None
+                raise StoreError(f"cannot open: {error.strerror}", path=place("")) from error
 
     def __enter__(self) -> Directory:
         return self
@@ -67,14 +72,14 @@ class Directory:
 
     def open(self, name: str) -> tuple[int, os.stat_result] | None:
         """Return a file descriptor for reading and what the file is, None if there is no such file."""
-        if self.descriptor is None:
+        if self.descriptor is None and not self._start:
             return None
         try:
-            descriptor = os.open(name, _READ, dir_fd=self.descriptor)
+            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
         except OSError as error:
             if error.errno in _MISSING:
                 return None
-            raise StoreError(f"cannot read: {error.strerror}", path=f"{self.place}/{name}") from error
+            raise StoreError(f"cannot read: {error.strerror}", path=self.place(name)) from error
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             os.close(descriptor)

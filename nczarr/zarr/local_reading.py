@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_from_files"]
 
+#: From this many files on, it pays to open their directory first.
+FEW_FILES = 4
 #: From this many shards on, each thread takes whole shards.
 FEW_SHARDS = 4
 #: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
@@ -36,9 +38,8 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
     workers = 1 if target.nbytes <= ALONE_BYTES and len(items) < 64 else None
-    with Directory(
-        os.path.join(store.root, array.prefix), store.place(array.prefix.rstrip("/"))
-    ) as directory:
+    folder = f"{store.root}/{array.prefix}"
+    with Directory(folder, array.place, few=len(items) < FEW_FILES) as directory:
         if array.sharding is not None:
             _read_shards(array, directory, items, target, workers)
             return

@@ -41,13 +41,12 @@ def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) ->
     store = array.store
     assert isinstance(store, LocalStore)
     folder = os.path.join(store.root, array.prefix)
-    place = store.place(array.prefix.rstrip("/"))
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot write: {error.strerror}", path=place) from error
+        raise StoreError(f"cannot write: {error.strerror}", path=array.place("")) from error
     items = list(product(*parts))
-    with Directory(folder, place) as directory:
+    with Directory(folder, array.place) as directory:
         name = array.metadata.chunk_key_encoding.key
 
         def work(item: Item) -> None:
@@ -60,7 +59,7 @@ def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) ->
                 raise chunk_error(array, index, error) from error
             except OSError as error:
                 raise StoreError(
-                    f"cannot write: {error.strerror}", path=f"{place}/{key}", fqn="/" + array.path
+                    f"cannot write: {error.strerror}", path=array.place(key), fqn="/" + array.path
                 ) from error
 
         run(work, items, 1 if source.nbytes <= ALONE_BYTES else None)

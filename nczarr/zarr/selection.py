@@ -7,8 +7,7 @@ masks are one-dimensional, and each selects along its own dimension only (netCDF
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from nczarr.errors import SelectionError
 __all__ = ["Axis", "Selection", "normalize"]
 
 
-@dataclass(frozen=True, eq=False)
-class Axis:
+class Axis(NamedTuple):
     """What is selected along one dimension.
 
     Parameters
@@ -34,15 +32,14 @@ class Axis:
     """
 
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # of a tuple it would be the method
     step: int = 1
     indices: np.ndarray | None = None
     flip: bool = False
     drop: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(NamedTuple):
     """A selection that fits an array.
 
     Parameters

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ RUN = 1 << 20
 InnerItem = tuple[int, tuple[Part, ...]]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """One inner chunk in a run: its number, what of it goes where, and which bytes of the run it is."""
 
     number: int
@@ -36,8 +34,7 @@ class Piece:
     stop: int
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Neighbouring inner chunks that are read together."""
 
     start: int

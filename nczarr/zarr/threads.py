@@ -80,6 +80,10 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     >>> done
     [0, 1, 2]
     """
+    if workers == 1:
+        for item in items:
+            work(item)
+        return
     queue = deque(items)
     count = min(_WORKERS if workers is None else workers, len(queue))
     if count <= 1:
