@@ -160,7 +160,7 @@ def set_quantization(variable: Variable, digits: int | None, mode: str, where: s
     dtype = variable._nc_type.dtype
     if dtype.kind != "f":
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
-    most = (7 if dtype.itemsize == 4 else 15) if mode != "BitRound" else (23 if dtype.itemsize == 4 else 52)
+    most = (6 if dtype.itemsize == 4 else 15) if mode != "BitRound" else (23 if dtype.itemsize == 4 else 52)
     if not 1 <= int(digits) <= most:
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
     variable._nc_quantization = (int(digits), mode)

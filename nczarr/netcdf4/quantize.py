@@ -21,7 +21,9 @@ ATTRIBUTE_OF_MODE = {
     "BitRound": "_QuantizeBitRoundNumberOfSignificantBits",
 }
 
-_BITS_PER_DIGIT = math.log2(10)
+# Computed as netCDF-C does: powers of ten lie on the edge, and the last bit decides.
+_BITS_PER_DIGIT = math.log(10) / math.log(2)
+_DIGITS_PER_BIT = math.log(2) / math.log(10)
 
 
 def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
@@ -105,7 +107,7 @@ def _granular_bits(flat: np.ndarray, change: np.ndarray, digits: int) -> np.ndar
     safe = np.where(change, flat, 1).astype(np.float64)
     fraction, exponent = np.frexp(safe)
     log_fraction = np.log10(np.abs(fraction))
-    before_point = np.floor(exponent / _BITS_PER_DIGIT + log_fraction) + 1
+    before_point = np.floor(exponent * _DIGITS_PER_BIT + log_fraction) + 1
     power = np.floor(_BITS_PER_DIGIT * (before_point - digits))
     needed = np.abs(np.floor(exponent - _BITS_PER_DIGIT * log_fraction) - power)
     return (needed - 1).astype(np.int64)

@@ -133,7 +133,8 @@ CASES: list[tuple[Any, Any, dict[str, Any]]] = [
         for m in ("BitGroom", "GranularBitRound", "BitRound", "Nope")
     ],
     ("i4", ("x",), {"significant_digits": 3}),
-    ("f4", ("x",), {"significant_digits": 8}),
+    ("f4", ("x",), {"significant_digits": 7}),
+    ("f4", ("x",), {"significant_digits": 6}),
     ("f8", ("x",), {"significant_digits": 15}),
     ("f8", ("x",), {"significant_digits": 0}),
     ("i2", ("x",), {"fill_value": -1}),

@@ -1,0 +1,295 @@
+"""The engine ``nczarr`` of xarray: datasets on Zarr with everything that netCDF-4 has.
+
+xarray finds it through the entry point group ``xarray.backends``. Values are read when they are needed, from any
+number of threads, and what is opened by path or URL can be sent to other processes, as dask does.
+
+Examples
+--------
+>>> import xarray
+>>> from nczarr.netcdf4 import Dataset
+>>> target = {}
+>>> with Dataset(target, "w") as ds:
+...     x = ds.createDimension("x", 3)
+...     v = ds.createVariable("v", "i2", ("x",), fill_value=-1)
+...     v.scale_factor = 0.5
+...     v[:2] = [1.0, 1.5]
+>>> xarray.open_dataset(target, engine=NCZarrBackendEntrypoint)["v"].values
+array([1. , 1.5, nan])
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NCZarrError
+from nczarr.netcdf4 import Dataset as NetCDFDataset
+from nczarr.netcdf4 import EnumType, VLType
+from nczarr.netcdf4 import Variable as NetCDFVariable
+
+try:
+    import xarray as xr
+    from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint, StoreBackendEntrypoint
+    from xarray.core import indexing
+except ImportError as error:  # pragma: no cover
+    raise NCZarrError("xarray is not installed", hint="pip install 'nczarr[xarray]'") from error
+
+__all__ = ["NCZarrBackendEntrypoint"]
+
+_SUFFIXES = (".zarr", ".ncz", ".nczarr")
+
+
+class _Source:
+    """An open dataset that can be pickled: it is opened again in the other process."""
+
+    def __init__(self, target: Any, storage_options: dict[str, Any] | None) -> None:
+        self.target = target
+        self.storage_options = storage_options
+        self._lock = threading.Lock()
+        self._dataset: NetCDFDataset | None = None
+
+    @property
+    def dataset(self) -> NetCDFDataset:
+        """The dataset; opened on first use."""
+        with self._lock:
+            if self._dataset is None:
+                dataset = NetCDFDataset(self.target, storage_options=self.storage_options)
+                # xarray masks, scales and joins characters itself.
+                dataset.set_auto_maskandscale(False)
+                dataset.set_auto_chartostring(False)
+                self._dataset = dataset
+            return self._dataset
+
+    def group(self, path: str) -> NetCDFDataset:
+        """The group at a path such as ``/a/b``."""
+        group: Any = self.dataset
+        for name in path.split("/"):
+            if name:
+                if name not in group.groups:
+                    raise NCZarrError(f"there is no group {path!r}", path=str(self.target))
+                group = group.groups[name]
+        return group
+
+    def close(self) -> None:
+        """Close; a later use opens it again."""
+        with self._lock:
+            if self._dataset is not None:
+                self._dataset.close()
+                self._dataset = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"target": self.target, "storage_options": self.storage_options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+class _Values(BackendArray):  # type: ignore[misc]
+    """Values of one variable, read when they are asked for."""
+
+    def __init__(self, source: _Source, group: str, name: str) -> None:
+        self.source, self.group, self.name = source, group, name
+        variable = self.variable
+        self.shape = variable.shape
+        self.dtype = _dtype(variable)
+
+    @property
+    def variable(self) -> NetCDFVariable:
+        """The variable in the open dataset."""
+        return self.source.group(self.group).variables[self.name]
+
+    def __getitem__(self, key: Any) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        values = self.variable[key]
+        if self.dtype != object or (isinstance(values, np.ndarray) and values.dtype == object):
+            return values
+        boxed = np.empty((), object)  # a text or a sequence is one element
+        boxed[()] = values
+        return boxed
+
+
+def _dtype(variable: NetCDFVariable) -> np.dtype:
+    if variable.dtype is str:
+        return np.dtype("O", metadata={"element_type": str})
+    if isinstance(variable.datatype, VLType):
+        return np.dtype("O")
+    return np.dtype(variable.dtype)
+
+
+class _Store(AbstractDataStore):  # type: ignore[misc]
+    """One group, as xarray's decoding wants it."""
+
+    def __init__(self, source: _Source, group: str) -> None:
+        self.source, self.path = source, group
+
+    def get_variables(self) -> Mapping[str, Any]:
+        return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
+
+    def _variable(self, name: str, variable: NetCDFVariable) -> Any:
+        attributes = {key: variable.getncattr(key) for key in variable.ncattrs()}
+        values = _Values(self.source, self.path, name)
+        if values.dtype.kind == "S" and "_FillValue" in attributes:
+            attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
+        encoding = _encoding(variable)
+        if "least_significant_digit" in attributes:
+            encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
+        encoding["source"] = str(self.source.target) if _is_path(self.source.target) else "memory"
+        data = indexing.LazilyIndexedArray(values)
+        return xr.Variable(variable.dimensions, data, attributes, encoding)
+
+    def get_attrs(self) -> Mapping[str, Any]:
+        group = self.source.group(self.path)
+        return {key: group.getncattr(key) for key in group.ncattrs()}
+
+    def get_dimensions(self) -> Mapping[str, int]:
+        return {name: d.size for name, d in self.source.group(self.path).dimensions.items()}
+
+    def get_encoding(self) -> Mapping[str, Any]:
+        dimensions = self.source.group(self.path).dimensions
+        return {"unlimited_dims": {name for name, d in dimensions.items() if d.isunlimited()}}
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def _encoding(variable: NetCDFVariable) -> dict[str, Any]:
+    encoding: dict[str, Any] = {"dtype": variable.dtype, "original_shape": variable.shape}
+    if isinstance(variable.datatype, EnumType):
+        kind = variable.datatype
+        encoding["dtype"] = np.dtype(
+            variable.dtype, metadata={"enum": kind.enum_dict, "enum_name": kind.name}
+        )
+    encoding.update(variable.filters() or {})
+    chunking = variable.chunking()
+    if chunking is not None:
+        contiguous = chunking == "contiguous"
+        encoding["contiguous"] = contiguous
+        encoding["chunksizes"] = None if contiguous else tuple(int(c) for c in chunking)
+    # What is read at once: the chunks in the store, whatever netCDF was asked for.
+    stored = getattr(variable._nc_session.values(variable), "chunk_shape", None)
+    if stored:
+        encoding["preferred_chunks"] = dict(zip(variable.dimensions, stored, strict=True))
+    return encoding
+
+
+def _is_path(target: Any) -> bool:
+    return isinstance(target, str | os.PathLike)
+
+
+class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
+    """Opens NCZarr and plain Zarr hierarchies, and what else :class:`nczarr.Dataset` reads, in xarray.
+
+    Use it through xarray: ``xarray.open_dataset(target, engine="nczarr")``, ``xarray.open_datatree(...)``,
+    ``xarray.open_groups(...)``. Decoding is xarray's own, as for netCDF files.
+    """
+
+    description = "Open netCDF on Zarr (NCZarr) with all that netCDF-4 has"
+    supports_groups = True
+    open_dataset_parameters = (
+        "filename_or_obj",
+        "mask_and_scale",
+        "decode_times",
+        "concat_characters",
+        "decode_coords",
+        "drop_variables",
+        "use_cftime",
+        "decode_timedelta",
+        "group",
+        "storage_options",
+    )
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """True for names that end with ``.zarr``, ``.ncz`` or ``.nczarr``."""
+        return _is_path(filename_or_obj) and PurePath(filename_or_obj).suffix in _SUFFIXES
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: bool = True,
+        decode_times: bool = True,
+        concat_characters: bool = True,
+        decode_coords: bool = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: bool | None = None,
+        group: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> Any:
+        """Open one group; see :func:`xarray.open_dataset`.
+
+        Parameters
+        ----------
+        filename_or_obj
+            A path, URL, mapping or store.
+        group : str, optional
+            Path of the group; default: the root.
+        storage_options : dict, optional
+            For remote stores.
+        """
+        source = _Source(_normal(filename_or_obj), storage_options)
+        options = {
+            "mask_and_scale": mask_and_scale,
+            "decode_times": decode_times,
+            "concat_characters": concat_characters,
+            "decode_coords": decode_coords,
+            "drop_variables": drop_variables,
+            "use_cftime": use_cftime,
+            "decode_timedelta": decode_timedelta,
+        }
+        return _opened(source, group or "/", options)
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        group: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Open all groups, one dataset each, by path."""
+        source = _Source(_normal(filename_or_obj), storage_options)
+        top = "/" + (group or "").strip("/")
+        try:
+            return {
+                path: _opened(source, (top.rstrip("/") + path).rstrip("/") or "/", options)
+                for path in _paths(source.group(top))
+            }
+        except BaseException:
+            source.close()
+            raise
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> Any:
+        """Open all groups as a tree; see :func:`xarray.open_datatree`."""
+        groups = self.open_groups_as_dict(filename_or_obj, **options)
+        tree = xr.DataTree.from_dict(groups)
+        for path, dataset in groups.items():
+            tree[path].set_close(dataset._close)
+        return tree
+
+
+def _normal(target: Any) -> Any:
+    """A path as text, without the user's home left out."""
+    return os.path.expanduser(os.fspath(target)) if _is_path(target) else target
+
+
+def _paths(group: NetCDFDataset, path: str = "") -> Iterator[str]:
+    yield path or "/"
+    for name, child in group.groups.items():
+        yield from _paths(child, f"{path}/{name}")
+
+
+def _opened(source: _Source, group: str, options: dict[str, Any]) -> Any:
+    store = _Store(source, group)
+    try:
+        return StoreBackendEntrypoint().open_dataset(store, **options)
+    except BaseException:
+        store.close()
+        raise

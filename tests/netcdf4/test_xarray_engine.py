@@ -1,0 +1,193 @@
+"""The engine of xarray: against xarray's own engine on the same content in a netCDF file."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+import nczarr.netcdf4 as ours
+from nczarr.errors import NCZarrError
+
+xr = pytest.importorskip("xarray")
+
+from nczarr.xarray import NCZarrBackendEntrypoint  # noqa: E402
+
+
+def fill(ds: Any) -> None:
+    ds.title = "test"
+    ds.numbers = np.array([1, 2], "i2")
+    ds.createDimension("time", None)
+    ds.createDimension("x", 4)
+    ds.createDimension("len", 5)
+    t = ds.createVariable("time", "f8", ("time",))
+    t.units, t.calendar = "hours since 2000-01-01", "standard"
+    x = ds.createVariable("x", "f4", ("x",))
+    packed = ds.createVariable("packed", "i2", ("time", "x"), fill_value=-99, zlib=True, chunksizes=(2, 4))
+    packed.scale_factor, packed.add_offset, packed.coordinates = 0.1, 5.0, "lat"
+    lat = ds.createVariable("lat", "f8", ("x",), fill_value=np.nan)
+    text = ds.createVariable("text", str, ("x",))
+    chars = ds.createVariable("chars", "S1", ("x", "len"))
+    plain = ds.createVariable("plain", "u1", ("time", "x"))
+    scalar = ds.createVariable("scalar", "f4")
+    big = ds.createVariable("big", "f4", ("x",), endian="big")
+    step = ds.createVariable("step", "i4", ("x",))
+    step.units = "days"
+    t[:] = np.arange(3)
+    x[:] = np.arange(4) / 2
+    packed[:] = np.ma.masked_equal(np.arange(12).reshape(3, 4), 5)
+    lat[:] = [1, np.nan, 3, 4]
+    text[:] = np.array(["a", "bb", "", "Grüße"], object)
+    chars[:] = netCDF4.stringtochar(np.array(["a", "bb", "", "ccccc"], "S5"))
+    plain[:] = np.arange(12).reshape(3, 4)
+    scalar[...] = 2.5
+    big[:] = np.arange(4)
+    step[:] = np.arange(4)
+    g = ds.createGroup("g")
+    g.note = "inner"
+    g.createVariable("v", "i4", ("x",))[:] = np.arange(4)
+    g.createGroup("h").createVariable("w", "f4", ("time", "x"))[:] = np.ones((3, 4))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("xarray")
+    paths = str(folder / "a.nc"), str(folder / "a.zarr")
+    for library, path in zip((netCDF4, ours), paths, strict=True):
+        with library.Dataset(path, "w") as ds:
+            fill(ds)
+    return paths
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"decode_cf": False},
+        {"mask_and_scale": False},
+        {"decode_times": False},
+        {"concat_characters": False},
+        {"decode_coords": False},
+        {"drop_variables": ["packed", "text"]},
+        {"decode_timedelta": True},
+        {"group": "g"},
+        {"group": "/g/h"},
+        {"chunks": {}},
+    ],
+    ids=str,
+)
+def test_datasets_are_identical(pair: tuple[str, str], options: dict[str, Any]) -> None:
+    theirs = xr.open_dataset(pair[0], engine="netcdf4", **options)
+    mine = xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint, **options)
+    with theirs, mine:
+        xr.testing.assert_identical(mine.load(), theirs.load())
+        assert mine.encoding["unlimited_dims"] == theirs.encoding["unlimited_dims"]
+        for name, v in theirs.variables.items():
+            assert mine.variables[name].dtype == v.dtype
+            for key in (
+                "_FillValue",
+                "scale_factor",
+                "units",
+                "calendar",
+                "dtype",
+                "zlib",
+                "chunksizes",
+                "complevel",
+            ):
+                expected, got = v.encoding.get(key), mine.variables[name].encoding.get(key)
+                assert got == expected or (got != got and expected != expected)
+
+
+def test_trees_are_identical(pair: tuple[str, str]) -> None:
+    theirs = xr.open_datatree(pair[0], engine="netcdf4")
+    mine = xr.open_datatree(pair[1], engine=NCZarrBackendEntrypoint)
+    with theirs, mine:
+        xr.testing.assert_identical(mine.load(), theirs.load())
+    part = xr.open_datatree(pair[1], engine=NCZarrBackendEntrypoint, group="g")
+    with part:
+        assert part["h/w"].values.sum() == 12
+    groups = xr.open_groups(pair[1], engine=NCZarrBackendEntrypoint)
+    assert list(groups) == ["/", "/g", "/g/h"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"time": 0},
+        {"time": -1, "x": [3, 0]},
+        {"x": slice(None, None, -1)},
+        {"time": [2, 0, 0], "x": [1, 1]},
+        {"time": slice(1, 1)},
+        {"x": xr.DataArray([0, 1], dims="p"), "time": xr.DataArray([2, 1], dims="p")},
+    ],
+    ids=str,
+)
+def test_lazy_indexing(pair: tuple[str, str], key: dict[str, Any]) -> None:
+    with (
+        xr.open_dataset(pair[0], engine="netcdf4") as theirs,
+        xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint) as mine,
+    ):
+        for name in ("packed", "text", "lat"):
+            used = {
+                k: v
+                for k, v in key.items()
+                if k in theirs[name].dims and isinstance(v, xr.DataArray) is False
+            }
+            used = key if name == "packed" else used
+            xr.testing.assert_identical(mine[name].isel(used).load(), theirs[name].isel(used).load())
+
+
+def test_nothing_is_read_before_it_is_needed(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    original = ours.Variable.__getitem__
+    monkeypatch.setattr(
+        ours.Variable, "__getitem__", lambda self, e: (reads.append(self.name), original(self, e))[1]
+    )
+    with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint) as ds:
+        assert "packed" not in reads
+        ds["packed"].values  # noqa: B018
+        assert "packed" in reads
+
+
+def test_many_threads(pair: tuple[str, str]) -> None:
+    with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint) as ds:
+        expected = ds["packed"].copy(deep=True).load().values
+    with (
+        xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint, cache=False) as ds,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for values in pool.map(lambda i: ds["packed"].values, range(40)):
+            np.testing.assert_array_equal(values, expected)
+
+
+def test_it_can_be_sent_to_another_process(pair: tuple[str, str]) -> None:
+    with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint) as ds:
+        again = pickle.loads(pickle.dumps(ds))
+        xr.testing.assert_identical(again.load(), ds.load())
+
+
+def test_dask_chunks_are_those_of_the_store(pair: tuple[str, str]) -> None:
+    pytest.importorskip("dask")
+    with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint, chunks={}) as ds:
+        assert ds["packed"].chunks == ((2, 1), (4,))
+        assert float(ds["plain"].sum().compute()) == 66
+
+
+def test_missing_groups_and_datasets(pair: tuple[str, str], tmp_path: Path) -> None:
+    with pytest.raises(NCZarrError, match="no group"):
+        xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint, group="nope")
+    with pytest.raises(FileNotFoundError):
+        xr.open_dataset(tmp_path / "nope.zarr", engine=NCZarrBackendEntrypoint)
+
+
+def test_guessing() -> None:
+    engine = NCZarrBackendEntrypoint()
+    assert engine.guess_can_open("a.zarr")
+    assert engine.guess_can_open(Path("a.ncz"))
+    assert not engine.guess_can_open("a.nc")
+    assert not engine.guess_can_open({})
