@@ -20,7 +20,7 @@ from nczarr.zarr.local_writing import write_to_files
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import plan
-from nczarr.zarr.remembering import Memory
+from nczarr.zarr.remembering import Memory, new_owner
 from nczarr.zarr.selection import normalize
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 from nczarr.zarr.store_reading import read_from_store
@@ -74,6 +74,7 @@ class Array:
         self.metadata = metadata
         self.prefix = prefix.rstrip("/") + "/" if prefix else ""
         self._save = save
+        self.owner = new_owner()
         self._has_files = type(store) is LocalStore and supported()
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
         self._chains: dict[tuple[int, ...], Chain] = {}

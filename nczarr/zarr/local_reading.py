@@ -15,6 +15,7 @@ from nczarr.zarr.local_files import Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, put_fill
+from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 from nczarr.zarr.threads import run, scratch
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
 __all__ = ["read_from_files"]
+
+Reader = Callable[[Chain, Sequence[Part], int, os.stat_result], None]
 
 #: From this many files on, it pays to open their directory first.
 FEW_FILES = 4
@@ -43,7 +46,7 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
         if array.sharding is not None:
             _read_shards(array, directory, items, target, workers)
             return
-        read = _raw_reader(target) if array.chain().is_raw else _reader(target)
+        read = _raw_reader(target) if array.chain().is_raw else _reader(array, target, len(items))
         name = array.metadata.chunk_key_encoding.key
         fixed = array.fixed_chain
 
@@ -56,7 +59,7 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
                 return
             descriptor, status = found
             try:
-                read(chain, item, descriptor, status.st_size)
+                read(chain, item, descriptor, status)
             except CodecError as error:
                 raise chunk_error(array, index, error) from error
             except OSError as error:
@@ -73,25 +76,46 @@ def _failed(array: Array, index: tuple[int, ...], error: OSError) -> StoreError:
     )
 
 
-def _reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int, int], None]:
-    """Return the reader of chunks that have to be decoded."""
+def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
+    """Return the reader of chunks that have to be decoded; `count` is how many there are."""
+    size = array.chain().decoded_size
+    # A region of many chunks would only drive out what is remembered.
+    remember = size is not None and size * count <= CHUNK_BYTES // 2
 
-    def read(chain: Chain, item: Sequence[Part], descriptor: int, size: int) -> None:
-        data = read_file(descriptor, size)
-        out = target[take(item, "out")]
+    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
+        out = take(item, "out")
         if all(part.full and type(part.out) is slice for part in item):
-            if chain.stored_dtype is None or _straight(out, chain):
-                chain.decode_into(data, out)
+            data, view = read_file(descriptor, status.st_size), target[out]
+            if chain.stored_dtype is None or _straight(view, chain):
+                chain.decode_into(data, view)
             else:
-                np.copyto(out, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
+                np.copyto(view, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
             return
-        if chain.stored_dtype is None:
-            chunk = chain.decode(data)
+        if chain.stored_dtype is None or not remember:
+            data = read_file(descriptor, status.st_size)
+            if chain.stored_dtype is None:
+                chunk = chain.decode(data)
+            else:
+                chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
         else:
-            chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
-        target[take(item, "out")] = chunk[take(item, "inner")]
+            chunk = _remembered(array, chain, item, descriptor, status)
+        target[out] = chunk[take(item, "inner")]
 
     return read
+
+
+def _remembered(
+    array: Array, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
+) -> np.ndarray:
+    """Return a decoded chunk, from memory as long as the file stays what it was."""
+    name = (array.owner, *[part.chunk for part in item])
+    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+    chunk = CHUNKS.get(name, mark)
+    if chunk is None:
+        size = chain.decoded_size or 0
+        chunk = chain.decode_raw(read_file(descriptor, status.st_size), np.empty(size, np.uint8))
+        CHUNKS.put(name, mark, chunk, size)
+    return chunk
 
 
 def _straight(out: np.ndarray, chain: Chain) -> bool:
@@ -100,11 +124,11 @@ def _straight(out: np.ndarray, chain: Chain) -> bool:
     return stored.flags.c_contiguous and stored.dtype.names is None
 
 
-def _raw_reader(target: np.ndarray) -> Callable[[Chain, Sequence[Part], int, int], None]:
+def _raw_reader(target: np.ndarray) -> Reader:
     """Return the reader of chunks whose bytes are the elements: it reads no more than is needed."""
 
-    def read(chain: Chain, item: Sequence[Part], descriptor: int, size: int) -> None:
-        _check_size(chain, size)
+    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
+        _check_size(chain, status.st_size)
         _read_raw(chain, item, descriptor, 0, target)
 
     return read

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Memory"]
+import numpy as np
+
+__all__ = ["CHUNKS", "CHUNK_BYTES", "Memory", "new_owner"]
 
 T = TypeVar("T")
 
@@ -79,3 +82,17 @@ class Memory(Generic[T]):
 
     def _drop(self, name: Hashable) -> None:
         self._weight -= self._values.pop(name)[2]
+
+
+#: Decoded chunks of all arrays together take no more than this. A loop over time steps finds here the chunk
+#: that holds several of them.
+CHUNK_BYTES = 64 << 20
+#: By owner and place in the grid.
+CHUNKS: Memory[np.ndarray] = Memory(CHUNK_BYTES)
+
+_owners = itertools.count()
+
+
+def new_owner() -> int:
+    """Return a number that no other array of this process has."""
+    return next(_owners)

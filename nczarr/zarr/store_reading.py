@@ -16,6 +16,7 @@ from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, place, put_fill
+from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 from nczarr.zarr.threads import run
@@ -56,6 +57,14 @@ def _read_chunks(
     workers: int | None,
 ) -> None:
     spans: list[tuple[int, int] | None] = [None] * len(batch)
+    size = array.chain(indices[0]).decoded_size
+    # Nothing tells that somebody else has changed a chunk; see _indexes.
+    keep = ranges and not array.store.writable and size is not None and size * len(batch) <= CHUNK_BYTES // 2
+    if keep:
+        batch, indices = _place_remembered(array, batch, indices, target)
+        if not batch:
+            return
+        spans = spans[: len(batch)]
     keys = [array.chunk_key(index) for index in indices]
     values: Sequence[Buffer | None]
     if ranges and array.chain(indices[0]).is_raw:
@@ -71,14 +80,32 @@ def _read_chunks(
         index, item, data, span = indices[number], batch[number], values[number], spans[number]
         try:
             chain = array.chain(index)
-            if data is None or span is None:
-                place(chain, item, data, target)
-            else:
+            if data is not None and span is not None:
                 _place_span(chain, item, data, span, target)
+            elif data is not None and keep and not all(part.full for part in item):
+                chunk = chain.decode(data)
+                CHUNKS.put((array.owner, *index), None, chunk, size or 0)
+                target[take(item, "out")] = chunk[take(item, "inner")]
+            else:
+                place(chain, item, data, target)
         except CodecError as error:
             raise chunk_error(array, index, error) from error
 
     run(work, range(len(batch)), workers)
+
+
+def _place_remembered(
+    array: Array, batch: list[Item], indices: list[Index], target: np.ndarray
+) -> tuple[list[Item], list[Index]]:
+    """Take what is remembered from there, and return what is still to be read."""
+    rest = []
+    for item, index in zip(batch, indices, strict=True):
+        chunk = CHUNKS.get((array.owner, *index), None)
+        if chunk is None:
+            rest.append((item, index))
+        else:
+            target[take(item, "out")] = chunk[take(item, "inner")]
+    return [item for item, _ in rest], [index for _, index in rest]
 
 
 def _strides(chain: Chain) -> list[int]:

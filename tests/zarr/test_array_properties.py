@@ -363,3 +363,30 @@ def test_an_error_stops_the_work() -> None:
     with pytest.raises(KeyError):
         threads.run(work, range(100000), 4)
     assert len(done) < 100000
+
+
+def test_a_loop_over_time_steps_decodes_each_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gzip = (N("bytes", {"endian": "little"}), N("gzip", {"level": 1}))
+    metadata = ArrayMetadata(
+        (20, 30), data_type_for("i4"), RegularGrid((10, 30)), fill_value=np.int32(0), codecs=gzip
+    )
+    local, wrapped = make_store("local"), Wrapped()
+    for store in (local, wrapped):
+        Array(store, "v", metadata).write(..., np.arange(600).reshape(20, 30))
+    wrapped.writable = False
+    for store in (local, wrapped):
+        array = Array(store, "v", metadata)
+        decoded: list[int] = []
+        chain = array.chain()
+        below = chain._decode_bytes
+        monkeypatch.setattr(
+            chain, "_decode_bytes", lambda *a, below=below, n=decoded: (n.append(1), below(*a))[1]
+        )
+        for step in range(20):
+            assert array.read(step).tolist() == list(range(30 * step, 30 * step + 30))
+        assert len(decoded) == 2
+    # A file that changed is read again.
+    array = Array(local, "v", metadata)
+    assert array.read((3, 3)) == 93
+    Array(local, "v", metadata).write((3, slice(None)), 5)
+    assert array.read((3, 3)) == 5
