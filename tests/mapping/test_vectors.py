@@ -53,6 +53,9 @@ def test_the_cdl_is_legal(name: str, tmp_path: Path) -> None:
         pytest.skip("ncgen is not installed")
     path = DATA / "vectors" / f"{name}.cdl"
     done = subprocess.run(
-        ["ncgen", "-4", "-o", str(tmp_path / "out.nc"), str(path)], capture_output=True, text=True, check=False
+        ["ncgen", "-4", "-o", str(tmp_path / "out.nc"), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
