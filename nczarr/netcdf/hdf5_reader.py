@@ -70,6 +70,11 @@ class _Reader:
     def dataset(self, name: str) -> Dataset:
         root = collect(self.file.id, self.file.path)
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
+        for group in root.walk():
+            links = [link for link, _ in group.datasets]
+            self.types.taken.update(join_fqn(group.fqn, text_of(link)) for link in links)
+            self.types.taken.update(child.fqn for child in group.groups)
+        self.types.taken.update(fqn for _, fqn, _ in named)
         self.declared: dict[str, UserType] = self.placed(None, self.types.declare, named)
         self.dimensions = FoundDimensions(root, self.file.path)
         made = self.group(root)
@@ -95,12 +100,15 @@ class _Reader:
 
     def group(self, found: FoundGroup) -> Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()
+        attributes = self.attributes(found.id, books, found.fqn, found.fqn)
+        variables = tuple(self.variables(found))
+        declared = [self.declared[fqn] for fqn, _ in found.types if fqn in self.declared]
         return Group(
             found.name,
-            attributes=self.attributes(found.id, books, found.fqn, found.fqn),
-            types=tuple(self.declared[fqn] for fqn, _ in found.types if fqn in self.declared),
+            attributes=attributes,
+            types=(*declared, *self.types.unnamed.get(found.fqn, ())),
             dimensions=tuple(self.dimensions.of_group.get(found.fqn, ())),
-            variables=tuple(self.variables(found)),
+            variables=variables,
             groups=tuple(self.group(child) for child in found.groups),
         )
 

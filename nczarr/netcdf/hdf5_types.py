@@ -22,6 +22,7 @@ from nczarr.model import (
     UserType,
     VlenType,
     format_fqn,
+    join_fqn,
     parse_fqn,
     primitive_for_dtype,
 )
@@ -45,8 +46,20 @@ class KnownTypes:
     """The named types of a file, and the way from any HDF5 type to the model's.
 
     netCDF does not say in the file by which name a variable's type goes: it is the named type that is equal,
-    looked for in the variable's group, then upwards, then everywhere.
+    looked for in the variable's group, then upwards, then everywhere. A type that no name fits (other programs
+    write such) gets one: ``unnamed_enum_1`` and so on, in the group where it is used.
+
+    Attributes
+    ----------
+    taken : set of str
+        FQNs that are in use.
+    unnamed : dict of list of UserType
+        The types that got a name here, by group.
     """
+
+    taken: set[str] = field(default_factory=set)
+    unnamed: dict[str, list[UserType]] = field(default_factory=dict)
+    _may_name: bool = False
 
     by_address: dict[tuple[int, int], UserType] = field(default_factory=dict)
     by_group: dict[str, list[tuple[Any, UserType]]] = field(default_factory=dict)
@@ -85,8 +98,11 @@ class KnownTypes:
                     self.by_address[address_of(type_id)] = new
                     self.by_group.setdefault(group, []).append((type_id, new))
             if len(waiting) == len(found):
-                raise failure
+                if self._may_name:
+                    raise failure
+                self._may_name = True
             found = waiting
+        self._may_name = True
         return made
 
     def find(self, type_id: Any, group: str) -> tuple[Type, Layout]:
@@ -112,10 +128,10 @@ class KnownTypes:
             return (CHAR, Plain(CHAR.dtype)) if size == 1 else (STRING, FixedText(np.dtype(f"S{size}")))
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
             named = self._named(type_id, group)
+            if named is None and self._may_name:
+                named = self._name_it(type_id, group)
             if named is None:
-                raise NetCDFFileError(
-                    f"its type, {_KINDS[kind]}, is not one of the file's named types, so netCDF has no name for it"
-                )
+                raise NetCDFFileError(f"its type, {_KINDS[kind]}, is not one of the file's named types")
             return named, self.layout(type_id, named, group)
         raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
@@ -129,6 +145,18 @@ class KnownTypes:
                 if type_id.equal(other):
                     return made
         return None
+
+    def _name_it(self, type_id: Any, group: str) -> UserType | None:
+        number = 1
+        kind = _KINDS[type_id.get_class()].split()[-1]
+        while (fqn := join_fqn(group, f"unnamed_{kind}_{number}")) in self.taken:
+            number += 1
+        self.taken.add(fqn)
+        made = self._make(type_id, fqn, group, {})
+        if made is not None:
+            self.by_group.setdefault(group, []).append((type_id, made))
+            self.unnamed.setdefault(group, []).append(made)
+        return made
 
     def layout(self, type_id: Any, type_: Type, group: str) -> Layout:
         """How values of an HDF5 type of the model's type `type_` lie in memory."""
@@ -199,7 +227,7 @@ _KINDS = {
 def _recorded_bases(type_id: Any) -> list[str]:
     """FQNs of the types inside a named type, where :func:`record_bases` has written them."""
     h5a = hdf5().h5a
-    if not h5a.exists(type_id, _BASES):
+    if not type_id.committed() or not h5a.exists(type_id, _BASES):
         return []
     attribute = h5a.open(type_id, _BASES)
     text = np.zeros(attribute.get_type().get_size(), "S1")

@@ -18,16 +18,16 @@ TESTS = Path(__file__).parents[1]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests with the argument `nc_file` run for each fixture and each shared file."""
-    if "nc_file" not in metafunc.fixturenames:
-        return
+    """Tests with the argument `nc_file` (or `hdf5_file`) run for each fixture and each shared file."""
     own = sorted((TESTS / "data").glob("*.nc"))
     shared = Path(os.environ.get("NCZARR_SHARED", TESTS.parent.parent / "shared"))
     real = sorted((shared / "data" / "netcdf").glob("*.nc"))
     missing = (
         [] if real else [pytest.param(None, marks=pytest.mark.skip(reason="no shared files"), id="shared")]
     )
-    metafunc.parametrize("nc_file", [*(pytest.param(p, id=p.stem) for p in [*own, *real]), *missing])
+    for name in {"nc_file", "hdf5_file"} & set(metafunc.fixturenames):
+        files = [p for p in [*own, *real] if name == "nc_file" or p.read_bytes()[:4] == b"\x89HDF"]
+        metafunc.parametrize(name, [*(pytest.param(p, id=p.stem) for p in files), *missing])
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from h5py import h5d, h5s, h5t
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError
 from nczarr.netcdf import is_netcdf, open_dataset
@@ -114,9 +115,13 @@ def test_a_chunk_that_does_not_decode(data: Path, tmp_path: Path) -> None:
     ("make", "place"),
     [
         (lambda f: f.create_dataset("v", data=np.zeros(2, "f2")), "/v"),
-        (lambda f: f.create_dataset("v", data=np.zeros(2, "c16")), "/v"),
+        (
+            lambda f: h5d.create(f.id, b"v", h5t.array_create(h5t.STD_I8LE, (3,)), h5s.create(h5s.SCALAR)),
+            "/v",
+        ),
+        (lambda f: h5d.create(f.id, b"v", h5t.STD_B8LE, h5s.create(h5s.SCALAR)), "/v"),
         (lambda f: f.create_dataset("v", data=[f.ref], dtype=h5py.ref_dtype), "/v"),
-        (lambda f: f.create_dataset("v", data=np.zeros(2, [("a", "i4")])), "/v"),
+        (lambda f: f.create_dataset("v", data=np.zeros(2, [("a", "f2")])), "/v"),
         (lambda f: f.create_group("g").attrs.create("a", np.zeros((2, 2))), "/g"),
         (lambda f: f.attrs.create("a", np.zeros(2, "f2")), "/"),
         (lambda f: f.__setitem__("link", h5py.SoftLink("/nowhere")), "/link"),

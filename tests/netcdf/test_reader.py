@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nczarr.errors import NetCDFFileError
+from nczarr.errors import NetCDFFileError, UnsupportedError
 from nczarr.model import (
+    BYTE,
     CHAR,
     DOUBLE,
     FLOAT,
@@ -24,15 +26,18 @@ from nczarr.model import (
     Attribute,
     CompoundType,
     Dataset,
+    EnumType,
     Filter,
     OpaqueType,
     Storage,
     VlenType,
+    compare,
     format_fqn,
     parse_fqn,
+    resolve,
     same_values,
 )
-from nczarr.netcdf import open_dataset
+from nczarr.netcdf import create_dataset, hdf5_library, open_dataset
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -139,10 +144,8 @@ def hidden(attribute: Attribute) -> bool:
     return attribute.type.is_user_defined
 
 
-def test_nothing_that_h5py_sees_is_missing(nc_file: Path) -> None:
+def test_nothing_that_h5py_sees_is_missing(hdf5_file: Path) -> None:
     """Every dataset, attribute, group and type of an HDF5 file is in the model, netCDF's bookkeeping aside."""
-    if not h5py.is_hdf5(nc_file):
-        pytest.skip("not HDF5")
     books = {"_Netcdf4Dimid", "_Netcdf4Coordinates", "DIMENSION_LIST", "_NCProperties", "_nc3_strict"}
     scale_books = {"CLASS", "NAME", "REFERENCE_LIST"}
     expected = set()
@@ -161,7 +164,7 @@ def test_nothing_that_h5py_sees_is_missing(nc_file: Path) -> None:
             expected.update((format_fqn(names), name) for name in set(found.attrs) - hide)
         expected.add((format_fqn(names), type(found).__name__))
 
-    with h5py.File(nc_file) as peer, open_dataset(nc_file) as file:
+    with h5py.File(hdf5_file) as peer, open_dataset(hdf5_file) as file:
         peer.visititems(visit)
         expected |= {("/", name) for name in set(peer.attrs) - books}
         ds = file.dataset
@@ -284,6 +287,35 @@ def test_hdf5_files_of_other_programs() -> None:
         assert ds.variable_at("/group/profile").type == FLOAT
 
 
+def test_types_without_a_name_get_one(tmp_path: Path) -> None:
+    """Truth values, complex numbers and records that h5py writes: netCDF's library leaves them out."""
+    path = tmp_path / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["unnamed_enum_1"] = np.arange(2)
+        file["truth"] = np.array([True, False])
+        file["complex"] = np.array([1 + 2j, 3 - 1j])
+        file["g/again"] = np.array([False, True])
+        file["g/deep"] = np.array([(1, True)], [("n", "i4"), ("ok", "?")])
+        file.attrs["flag"] = np.array([True])
+    with open_dataset(path) as file:
+        ds = file.dataset
+        truth = ds.variable_at("/truth").type
+        assert truth == EnumType("/unnamed_enum_2", BYTE, (("FALSE", 0), ("TRUE", 1)))
+        assert ds.attribute["flag"].type == truth == ds.variable_at("/g/again").type
+        assert whole(ds, "/truth").tolist() == [1, 0]
+        assert whole(ds, "/complex").tolist() == [(1, 2), (3, -1)]
+        assert whole(ds, "/g/deep").tolist() == [(1, 1)]
+        assert list(ds.all_types) == ["/unnamed_enum_2", "/unnamed_compound_1", "/g/unnamed_compound_1"]
+        assert resolve(ds) == ds
+        with create_dataset(tmp_path / "b.nc", ds) as sink:
+            for fqn in ds.all_variables:
+                values = whole(ds, fqn)
+                sink.write(fqn, tuple(slice(0, n) for n in values.shape), values)
+            sink.commit()
+        with open_dataset(tmp_path / "b.nc") as copy:
+            assert not list(compare(ds, copy.dataset))
+
+
 @st.composite
 def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[slice, ...]:
     made = []
@@ -304,7 +336,8 @@ def test_regions_with_steps_are_numpys(data: st.DataObject) -> None:
         variable = file.dataset.variable_at(fqn)
         assert variable.data is not None
         region = data.draw(selections(variable.data.shape))
-        expected = whole(file.dataset, fqn)[region]
+        expected = whole(file.dataset, fqn)
+        expected = expected[region] if region else expected
         read = variable.data.read(region)
         assert same_values(expected, read)
         assert read.flags.writeable
@@ -351,3 +384,29 @@ def test_a_closed_file_says_so() -> None:
         file.close()
         with pytest.raises(NetCDFFileError, match="closed"):
             whole(file.dataset, next(iter(file.dataset.all_variables)))
+
+
+def test_records_that_are_counted_by_the_files_length(tmp_path: Path) -> None:
+    """A classic file that was written as a stream does not say how many records it has."""
+    content = bytearray((DATA / "one_record.nc").read_bytes())
+    content[4:8] = b"\xff" * 4
+    (tmp_path / "a.nc").write_bytes(content)
+    with open_dataset(tmp_path / "a.nc") as file, open_dataset(DATA / "one_record.nc") as whole_file:
+        assert file.dataset.dimension_at("/time").size == 5
+        assert not list(compare(file.dataset, whole_file.dataset))
+
+
+def test_without_h5py_only_netcdf4_files_are_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hdf5_library, "_loaded", None)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(UnsupportedError, match=r"h5py.*nczarr\[netcdf\]"):
+        open_dataset(DATA / "primitives.nc")
+    with pytest.raises(UnsupportedError, match="h5py"):
+        create_dataset(DATA / "never.nc", Dataset("d"))
+    with open_dataset(DATA / "classic.nc") as file:
+        assert file.dataset.format == "classic"
+
+
+def test_a_file_that_h5py_has_open(tmp_path: Path) -> None:
+    with h5py.File(DATA / "storage.nc") as peer, open_dataset(DATA / "storage.nc") as file:
+        assert np.array_equal(whole(file.dataset, "/chunked"), peer["chunked"][()])
