@@ -17,8 +17,8 @@ __all__ = ["MAX_NDIM", "ChunkGrid", "RectilinearGrid", "RegularGrid", "parse_chu
 MAX_NDIM = 64
 #: Lengths are counted in 64-bit signed integers everywhere.
 MAX_LENGTH = 2**63 - 1
-#: A bound on the chunks that a rectilinear grid lists along one dimension.
-MAX_EDGES = 10_000_000
+#: A bound on the lengths that a rectilinear grid lists, all dimensions together.
+MAX_EDGES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,7 @@ def _rectilinear(value: Any, shape: tuple[int, ...]) -> RectilinearGrid:
     if not isinstance(value, list) or len(value) != len(shape):
         raise bad(f"{key}: {show(value)} is not a list for {len(shape)} dimensions")
     edges: list[int | tuple[int, ...]] = []
+    total = 0
     for i, (item, length) in enumerate(zip(value, shape, strict=True)):
         if type(item) is int:
             edges.append(_edge(item, f"{key}[{i}]"))
@@ -209,8 +210,9 @@ def _rectilinear(value: Any, shape: tuple[int, ...]) -> RectilinearGrid:
                 run = [_edge(entry[0], where)] * entry[1]
             else:
                 run = [_edge(entry, where)]
-            if len(lengths) + len(run) > MAX_EDGES:
-                raise bad(f"{key}[{i}]: more than {MAX_EDGES} chunks")
+            total += len(run)
+            if total > MAX_EDGES:
+                raise bad(f"{key}[{i}]: more than {MAX_EDGES} lengths of chunks")
             lengths += run
         if sum(lengths) < length or sum(lengths) > MAX_LENGTH:
             raise bad(f"{key}[{i}]: the chunks end at {sum(lengths)}, the array at {length}")

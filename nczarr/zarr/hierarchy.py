@@ -43,7 +43,7 @@ class Hierarchy:
         Metadata by path: ``""`` is the root, ``"g/v"`` a node below. Metadata are parsed when they are looked
         up, so a damaged document is an error of its node only.
     consolidated : bool
-        Consolidated metadata were found, or asked for with `consolidate`.
+        There are consolidated metadata (used on opening or not), or `consolidate` asked for them.
     complete : bool
         False if the store cannot list and nothing is consolidated: then `nodes` holds the root, and what
         `load` was asked for.

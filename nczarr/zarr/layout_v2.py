@@ -43,8 +43,9 @@ class V2Layout(Layout):
             raise DatasetNotFoundError("no .zgroup and no .zarray here", path=store.url)
         if nodes[""].is_array:
             return Found(nodes)
+        stored = use_consolidated is False and store.exists(".zmetadata")
         if not store.listable:
-            return Found(nodes, complete=False)
+            return Found(nodes, stored, complete=False)
         if walks_cheaply(store):
             level = [""]
             while level:
@@ -52,12 +53,12 @@ class V2Layout(Layout):
                 found = self.fetch(store, below)
                 nodes.update(found)
                 level = [path for path, node in found.items() if not node.is_array]
-            return Found(nodes)
+            return Found(nodes, stored)
         keys = [
             key for key in store.list() if key.rpartition("/")[2] in _NAMES and _legal(key.rpartition("/")[0])
         ]
         nodes.update(self._read(store, keys))
-        return Found(with_parents(nodes))
+        return Found(with_parents(nodes), stored)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         return self._read(store, [join_key(path, name) for path in paths for name in _NAMES])

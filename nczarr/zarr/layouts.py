@@ -46,7 +46,7 @@ class RawNode:
 
 @dataclass
 class Found:
-    """What a layout found: nodes by path, whether the copy was consolidated, whether these are all."""
+    """What a layout found: nodes by path, whether there are consolidated metadata, whether these are all."""
 
     nodes: dict[str, RawNode]
     consolidated: bool = False
@@ -190,8 +190,9 @@ class V3Layout(Layout):
             return Found(with_parents(nodes), consolidated=True)
         if use_consolidated:
             raise DatasetNotFoundError("no consolidated metadata", path=place)
+        stored = isinstance(root.get("consolidated_metadata"), dict)
         if not store.listable:
-            return Found({"": root_node}, complete=False)
+            return Found({"": root_node}, stored, complete=False)
         nodes = {"": root_node}
         if walks_cheaply(store):
             level = [""]
@@ -205,11 +206,11 @@ class V3Layout(Layout):
                 found = self.fetch(store, below)
                 nodes.update(found)
                 level = [path for path, node in found.items() if not node.is_array]
-            return Found(nodes)
+            return Found(nodes, stored)
         paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
         legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
         nodes.update(self.fetch(store, legal))
-        return Found(with_parents(nodes))
+        return Found(with_parents(nodes), stored)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         keys = [join_key(path, "zarr.json") for path in paths]

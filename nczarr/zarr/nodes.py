@@ -32,7 +32,7 @@ class Nodes(Mapping[str, Metadata]):
         return parsed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._raw)
+        return iter(tuple(self._raw))  # another thread may add nodes meanwhile
 
     def __len__(self) -> int:
         return len(self._raw)

@@ -383,3 +383,17 @@ def test_zarr_python_opens_our_documents_and_we_open_its(type_and_fill, dims, na
     assert back.data_type.fill_to_json(back.fill_value) == metadata.data_type.fill_to_json(
         metadata.fill_value
     )
+
+
+@pytest.mark.parametrize("name", ["bool", "int16", "uint64", "float16", "float32", "complex64"])
+def test_tensorstore_opens_our_documents(name, tmp_path):
+    tensorstore = pytest.importorskip("tensorstore")
+    fill = {"bool": True, "complex64": [1.5, "NaN"], "float32": "0x7fc00001"}.get(name, 7)
+    document = {**BASE, "data_type": name, "fill_value": fill, "nczarr": {"must_understand": False}}
+    metadata = parse_array(document, "")
+    create_hierarchy(open_store(tmp_path, "w")).put_many([("v", metadata)])
+    kvstore = {"driver": "file", "path": f"{tmp_path}/v/"}
+    theirs = tensorstore.open({"driver": "zarr3", "kvstore": kvstore}).result()
+    assert theirs.shape == (4, 6)
+    assert theirs.fill_value.dtype == metadata.dtype
+    assert theirs.fill_value.tobytes() == np.asarray(metadata.fill_value).tobytes()

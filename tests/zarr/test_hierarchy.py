@@ -215,6 +215,17 @@ def test_a_change_of_the_root_does_not_lose_consolidated_metadata(store, layout)
     assert open_hierarchy(store, consolidated=True).nodes[""].attributes == {"title": "new"}
 
 
+@pytest.mark.parametrize("layout", ["v3", "v2"])
+def test_consolidated_metadata_that_were_not_used_are_kept_right(store, layout):
+    sample(store, layout).consolidate()
+    hierarchy = open_hierarchy(store, consolidated=False, mode="r+")
+    assert hierarchy.consolidated
+    hierarchy.put_group("new", GroupMetadata())
+    hierarchy.sync()
+    assert hierarchy.check_consolidated() == []
+    assert "new" in open_hierarchy(store, consolidated=True).nodes
+
+
 def test_consolidated_metadata_can_be_demanded_and_declined():
     store = MemoryStore()
     sample(store, "v3")
