@@ -345,7 +345,11 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     """
     if node.zarr_format == 3:
         kind = "array" if isinstance(node, ZomArray) else "group"
-        document = {**_head(3, kind), **node.properties, "attributes": node.attributes}
+        # The ZEP writes null for "none"; documents leave the key out.
+        properties = {
+            k: v for k, v in node.properties.items() if k != "storage_transformers" or v is not None
+        }
+        document = {**_head(3, kind), **properties, "attributes": node.attributes}
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
     if isinstance(node, ZomArray):

@@ -241,6 +241,25 @@ def test_nothing_is_created_from_a_model_with_a_wrong_node():
     assert list(store.list()) == []
 
 
+def test_the_spelling_of_the_zep_for_nothing():
+    """ZEP 6 has ``storage_transformers: null`` in version 3 and ``filters: {}`` in version 2."""
+    for array in ({**V3_ARRAY, "storage_transformers": None}, {**V2_ARRAY, "filters": {}}):
+        root = {
+            "zarr_format": array["zarr_format"],
+            "node_type": "group",
+            "attributes": {},
+            "members": {"v": array},
+        }
+        if array["zarr_format"] == 2:
+            del root["node_type"]
+        zom = parse_zom(root)
+        assert schema_problems(root) == []
+        assert list(to_hierarchy(MemoryStore(), zom).nodes) == ["", "v"]
+        plain = {**array, "storage_transformers": [], "filters": None}
+        plain = {k: v for k, v in plain.items() if k in array}
+        assert same_structure(zom, parse_zom({**root, "members": {"v": plain}}))
+
+
 # -- patterns
 
 
