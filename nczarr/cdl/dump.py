@@ -205,11 +205,16 @@ class _Dump:
         if not isinstance(type_, UserType):
             return type_.name
         for above in _upwards(group):
-            for candidate in self._dataset.all_groups[above].types:
+            here = self._dataset.all_groups[above]
+            for candidate in here.types:
                 if candidate.name == type_.name:
                     if candidate.fqn == type_.fqn or self._options.ncdump:
                         return self._escape(type_.name)
                     return self._path(type_.fqn)
+            # ncgen takes the name of a variable on the way for the variable.
+            hidden = any(node.name == type_.name for node in (*here.variables, *here.dimensions))
+            if hidden and not self._options.ncdump:
+                return self._path(type_.fqn)
         return self._path(type_.fqn)
 
     def _path(self, fqn: str) -> str:

@@ -107,16 +107,19 @@ class TimeUnits:
         '2000-01-01T00:30'
         """
         year, month, day, hour = self.date(value)
-        # To the microsecond; the last half of one before midnight is 24 hours, as ncdump has it.
-        micros = math.floor(hour * 3.6e9 + 0.5)
-        seconds, fraction = divmod(micros, 1_000_000)
-        minutes, second = divmod(seconds, 60)
-        hours, minute = divmod(minutes, 60)
+        hours = int(hour)
+        left = 60.0 * (hour - hours)
+        minute = int(left)
+        seconds = f"{60.0 * (left - minute):f}"
+        if seconds == "60.000000":  # the last half microsecond before midnight makes 24 hours, as in ncdump
+            seconds = "0.000000"
+            hours, minute = hours + (minute + 1) // 60, (minute + 1) % 60
+        second, _, fraction = seconds.partition(".")
         text = f"{_padded(year, 4)}-{_padded(month, 2)}-{_padded(day, 2)}"
-        if fraction:
-            return f"{text}{separator}{hours:02d}:{minute:02d}:{second}.{fraction:06d}"
-        if second:
-            return f"{text}{separator}{hours:02d}:{minute:02d}:{second:02d}"
+        if fraction != "000000":
+            return f"{text}{separator}{hours:02d}:{minute:02d}:{seconds}"
+        if second != "0":
+            return f"{text}{separator}{hours:02d}:{minute:02d}:{second:>02}"
         if minute:
             return f"{text}{separator}{hours:02d}:{minute:02d}"
         return f"{text}{separator}{hours:02d}" if hours else text
