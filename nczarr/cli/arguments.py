@@ -70,6 +70,11 @@ def _writing(parser: argparse.ArgumentParser) -> None:
         help="Zarr output: char as null_terminated_bytes or as uint8 (default: bytes)",
     )
     parser.add_argument(
+        "--compound",
+        choices=["struct", "bytes"],
+        help="Zarr output: compounds as struct (zarr-python 3.2 and later) or as uint8 (default: struct)",
+    )
+    parser.add_argument(
         "--no-consolidated",
         action="store_true",
         help="Zarr output: leave out the consolidated metadata",

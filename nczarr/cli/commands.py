@@ -45,7 +45,7 @@ def _write_options(options: argparse.Namespace) -> dict[str, Any]:
     """The chosen options; what was not chosen is left to the library's defaults."""
     chosen: dict[str, Any] = {
         name: getattr(options, name)
-        for name in ("layout", "codecs", "char", "format")
+        for name in ("layout", "codecs", "char", "compound", "format")
         if getattr(options, name) is not None
     }
     chosen |= {name: True for name in ("extensions", "nzug", "lossy") if getattr(options, name)}

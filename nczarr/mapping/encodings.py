@@ -9,6 +9,7 @@ char, on request          ``uint8``                                             
 string                    ``string``                                                  :class:`PlainEncoding`
 opaque                    ``uint8`` with one more dimension                           :class:`ViewEncoding`
 compound of fixed size    ``struct``, a nested struct for a field with dimensions     :class:`ViewEncoding`
+the same, on request      ``uint8`` with one more dimension: little-endian, packed    :class:`ViewEncoding`
 everything else           ``bytes``: the packed form                                  :class:`PackedEncoding`
 ========================  ==========================================================  ========================
 """
@@ -118,8 +119,13 @@ class ViewEncoding(Encoding):
            [ 99, 100]], dtype=uint8)
     """
 
+    @property
+    def _stored(self) -> np.dtype:
+        # Bytes along a dimension of their own have no codec that could turn them: they are little-endian.
+        return self.dtype.newbyteorder("<") if self.inner_shape else self.dtype
+
     def encode(self, values: np.ndarray) -> np.ndarray:
-        values = np.ascontiguousarray(values, self.dtype).reshape(np.shape(values))
+        values = np.ascontiguousarray(values, self._stored).reshape(np.shape(values))
         if self.inner_shape:
             flat = np.frombuffer(values.tobytes(), np.uint8) if not values.ndim else values.view(np.uint8)
             return flat.reshape(values.shape + self.inner_shape)
@@ -128,12 +134,13 @@ class ViewEncoding(Encoding):
     def decode(self, raw: np.ndarray) -> np.ndarray:
         if self.inner_shape:
             shape = raw.shape[: raw.ndim - len(self.inner_shape)]
-            return np.ascontiguousarray(raw).reshape(-1).view(self.dtype).reshape(shape)
+            stored = np.ascontiguousarray(raw).reshape(-1).view(self._stored).reshape(shape)
+            return stored.astype(self.dtype, copy=False)
         return raw.view(self.dtype)
 
     def encode_fill(self, value: Any) -> Any:
         if self.inner_shape:
-            return np.asarray(value, self.dtype).tobytes()[0]
+            return np.asarray(value, self._stored).tobytes()[0]
         return super().encode_fill(value)
 
 
@@ -167,16 +174,19 @@ class PackedEncoding(Encoding):
         return out
 
 
-def encoding_for_writing(type_: Type, fill: Any = None, *, char: str = "bytes") -> Encoding:
+def encoding_for_writing(
+    type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "struct"
+) -> Encoding:
     """Choose how the values of a type are held.
 
     Parameters
     ----------
     type_ : Type
     fill
-        The fill value. An opaque whose fill value is not one byte repeated is packed, as a Zarr fill value of
-        its bytes could not say it; so is a string whose fill value is not UTF-8.
+        The fill value. What would be bytes along a dimension is packed if its fill value is not one byte
+        repeated, as a Zarr fill value could not say it; so is a string whose fill value is not UTF-8.
     char : {'bytes', 'uint8'}
+    compound : {'struct', 'bytes'}
 
     Examples
     --------
@@ -194,11 +204,13 @@ def encoding_for_writing(type_: Type, fill: Any = None, *, char: str = "bytes") 
         return PlainEncoding(type_, data_type_for("string"))
     if isinstance(type_, PrimitiveType | EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
-    if isinstance(type_, OpaqueType):
+    if isinstance(type_, OpaqueType) or (
+        isinstance(type_, CompoundType) and type_.is_fixed_size and compound == "bytes"
+    ):
         raw = np.asarray(default_fill(type_) if fill is None else fill, type_.dtype).tobytes()
         if raw == raw[:1] * len(raw):
-            return ViewEncoding(type_, data_type_for("uint8"), (type_.size,))
-    if isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
+            return ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
+    elif isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
         return ViewEncoding(type_, struct_type(type_))
     return PackedEncoding(type_, data_type_for("bytes"))
 
@@ -268,8 +280,10 @@ def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
             return PlainEncoding(type_, data_type)
     elif type_.dtype == dtype and not isinstance(type_, CompoundType):
         return PlainEncoding(type_, data_type)
-    elif isinstance(type_, OpaqueType) and data_type.name == "uint8":
-        return ViewEncoding(type_, data_type, (type_.size,))
+    elif data_type.name == "uint8" and (
+        isinstance(type_, OpaqueType) or (isinstance(type_, CompoundType) and type_.is_fixed_size)
+    ):
+        return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
     elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
         isinstance(type_, CompoundType)
         and type_.is_fixed_size

@@ -188,7 +188,9 @@ class _Writer:
             return
         shape = self.dataset.shape(variable)
         fill = fill_value_of(variable)
-        encoding = encoding_for_writing(variable.type, fill, char=self.options.char)
+        encoding = encoding_for_writing(
+            variable.type, fill, char=self.options.char, compound=self.options.compound
+        )
         chunks = chunks_of(self.dataset, variable, encoding, shape)
         keys: dict[str, Any] = {}
         info = _array_info(variable, encoding, true_name)

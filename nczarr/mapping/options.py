@@ -26,6 +26,10 @@ class WriteOptions:
     char : {'bytes', 'uint8'}
         How char variables are stored: ``bytes`` is ``null_terminated_bytes`` of length 1, which xarray reads
         as it reads the netCDF file; ``uint8`` is readable by every Zarr reader, as numbers.
+    compound : {'struct', 'bytes'}
+        How compounds of fixed size are stored: ``struct`` is the registered data type, which zarr-python has
+        from 3.2 on; an older one refuses the whole group. ``bytes`` is ``uint8`` with one more dimension, which
+        every Zarr reader opens, as bytes.
     codecs : {'portable', 'numcodecs'}
         netCDF filters as codecs that all readers have, or as ``numcodecs.*``, which keep netCDF's own byte
         stream and which only zarr-python reads.
@@ -57,6 +61,7 @@ class WriteOptions:
 
     layout: LayoutName = "nczarr-v3"
     char: Literal["bytes", "uint8"] = "bytes"
+    compound: Literal["struct", "bytes"] = "struct"
     codecs: Literal["portable", "numcodecs"] = "portable"
     compress: bool = True
     consolidated: bool = True
@@ -69,6 +74,7 @@ class WriteOptions:
         for option, known in (
             ("layout", get_args(LayoutName)),
             ("char", ("bytes", "uint8")),
+            ("compound", ("struct", "bytes")),
             ("codecs", ("portable", "numcodecs")),
         ):
             if getattr(self, option) not in known:
