@@ -50,7 +50,7 @@ class Array:
     --------
     >>> from nczarr.stores import MemoryStore
     >>> from nczarr.zarr.data_types import data_type_for
-    >>>     from nczarr.zarr.grids import RegularGrid
+    >>> from nczarr.zarr.grids import RegularGrid
     >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
     >>> array = Array(MemoryStore(), "v", metadata)
     >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])

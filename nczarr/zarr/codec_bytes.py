@@ -19,6 +19,7 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.checksums import crc32c
 from nczarr.zarr.codec_base import Buffer, BytesBytesCodec, as_bytes_array, check_keys, configured_int
+from nczarr.zarr.zstd_frames import content_size, frame_header
 
 __all__ = [
     "BloscCodec",
@@ -129,37 +130,17 @@ class ZstdCodec(BytesBytesCodec):
         return self._compress(data, self.level, self.checksum)
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        stated = _zstd_content_size(data)
-        if size is not None and stated == size:
-            target = np.empty(size, np.uint8) if out is None else out
-            # The library refuses a target that is smaller than all frames together.
-            return self._decompress(data, target)
-        if stated is not None and stated > limit:
-            raise _too_large(self.name, limit)
-        if stated is None and size is not None:
-            return self._stream(data, size, out)
-        return _deliver(self.name, self._decompress(data), size, limit, out)
-
-    def _stream(self, data: Buffer, size: int, out: np.ndarray | None) -> Buffer:
-        # Without a stated size the library fills at most the target, and says so if less or more came.
-        target = np.empty(size, np.uint8) if out is None else out
-        return self._decompress(data, target)
-
-
-def _zstd_content_size(data: Buffer) -> int | None:
-    """The content size that the first frame of zstd data states (RFC 8878, section 3.1.1.1)."""
-    head = bytes(memoryview(data)[:18])
-    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
-        return None
-    descriptor = head[4]
-    flag = descriptor >> 6
-    single = descriptor >> 5 & 1
-    start = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
-    width = (single, 2, 4, 8)[flag]
-    if width == 0:
-        return None
-    value = int.from_bytes(head[start : start + width], "little")
-    return value + 256 if width == 2 else value
+        # The library refuses a target that is smaller than all frames together, and one that is larger than
+        # a frame of unknown size. So where one frame says what is wanted, nothing more needs to be looked at.
+        if size is None or frame_header(data)[1] != size:
+            exact, most = content_size(data)
+            if size is not None and exact is not None and exact != size:
+                raise _wrong_size(self.name, exact, size)
+            if size is None:
+                if most > limit:
+                    raise _too_large(self.name, limit)
+                return _deliver(self.name, self._decompress(data), size, limit, out)
+        return self._decompress(data, np.empty(size, np.uint8) if out is None else out)
 
 
 class BloscCodec(BytesBytesCodec):

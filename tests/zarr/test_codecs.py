@@ -187,6 +187,46 @@ def test_gzip_of_several_members() -> None:
     assert chain.decode(gzip.compress(raw[:30]) + gzip.compress(raw[30:])).tobytes() == raw
 
 
+def zstd_frame(raw: bytes) -> bytes:
+    """A frame that does not state its content size, with one uncompressed block."""
+    return b"\x28\xb5\x2f\xfd\x00\x38" + (len(raw) << 3 | 1).to_bytes(3, "little") + raw
+
+
+def test_zstd_frames() -> None:
+    """Several frames, frames to be skipped, frames of unstated size: the right length or an error."""
+    raw = values("float32").tobytes()
+
+    def packed(part: bytes) -> bytes:
+        return bytes(numcodecs.Zstd(1).encode(part))
+
+    skipped = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
+    good = [
+        zstd_frame(raw),
+        packed(raw[:40]) + packed(raw[40:]),
+        zstd_frame(raw[:40]) + zstd_frame(raw[40:]),
+        packed(raw) + skipped,
+    ]
+    chain = Chain([LITTLE, N("zstd")], spec("float32"))
+    for data in good:
+        assert chain.decode(data).tobytes() == raw
+        for bad in (data[:-1], data + data, data + b"x", skipped):
+            with pytest.raises(CodecError):
+                chain.decode(bad)
+    for shape in ((5, 6), (5, 8), (1, 1)):
+        for data in good:
+            with pytest.raises(CodecError):
+                Chain([LITTLE, N("zstd")], spec("float32", shape)).decode(data)
+
+
+def test_zstd_bombs_of_unknown_size() -> None:
+    """Text of any length: the frame promises nothing, but its blocks bound what can come out."""
+    block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"a"  # one byte, repeated
+    bomb = b"\x28\xb5\x2f\xfd\x00\x38" + block * 20000 + (1).to_bytes(3, "little")
+    chain = Chain([N("vlen-utf8"), N("zstd")], ChunkSpec((2,), np.dtype(object), ""))
+    with pytest.raises(CodecError, match="more than"):
+        chain.decode(bomb)
+
+
 def test_deflate_without_libdeflate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec_bytes, "_libdeflate", lambda: None)
     for name in ("gzip", "numcodecs.zlib"):
