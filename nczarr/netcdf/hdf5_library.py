@@ -11,16 +11,17 @@ from typing import Any
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
 
-__all__ = ["LOCK", "available_filter", "hdf5", "hdf5_errors"]
+__all__ = ["available_filter", "hdf5", "hdf5_errors"]
 
-#: HDF5 is not safe for threads: whoever calls it holds this lock.
-LOCK = threading.RLock()
-
+_loading = threading.Lock()
 _loaded: SimpleNamespace | None = None
 
 
 def hdf5() -> Any:
     """The low-level modules of h5py, as attributes (``hdf5().h5t`` …).
+
+    HDF5 is not safe for threads: whoever calls it holds ``hdf5().phil``, h5py's own lock, which also those hold
+    who use h5py beside us.
 
     Raises
     ------
@@ -28,7 +29,9 @@ def hdf5() -> Any:
         If h5py is not installed.
     """
     global _loaded
-    with LOCK:
+    if _loaded is not None:
+        return _loaded
+    with _loading:
         if _loaded is None:
             try:
                 import h5py
@@ -48,11 +51,8 @@ def hdf5() -> Any:
 
 @contextmanager
 def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
-    """Hold the lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place.
-
-    h5py's own lock is held too, for those who use h5py beside us, and for calls that go past h5py.
-    """
-    with LOCK, hdf5().phil:
+    """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
+    with hdf5().phil:
         try:
             yield
         except NCZarrError:
@@ -64,7 +64,7 @@ def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read"
 
 def available_filter(number: int) -> bool:
     """True if HDF5 has the filter; the plugins of hdf5plugin are tried if that package is installed."""
-    with LOCK:
+    with hdf5().phil:
         if hdf5().h5z.filter_avail(number):
             return True
         with suppress(ImportError):

@@ -13,7 +13,7 @@ import numpy as np
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Region, Type
 from nczarr.netcdf.hdf5_direct import read_dataset, reclaim
-from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, decode, has_pointers
 
 __all__ = ["HDF5File", "HDF5Source", "fill_with", "hyperslab", "lacks_chunks"]
@@ -74,7 +74,7 @@ class HDF5File:
 
     def close(self) -> None:
         """Close the file; the sources cannot be read any more."""
-        with LOCK:
+        with hdf5().phil:
             self._datasets.clear()
             if self.id is not None:
                 self.id.close()

@@ -31,7 +31,7 @@ from nczarr.model import (
     walk_types,
 )
 from nczarr.netcdf.hdf5_direct import set_fill_value, write_attribute, write_dataset
-from nczarr.netcdf.hdf5_library import LOCK, available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, encode, has_pointers
 from nczarr.netcdf.hdf5_source import fill_with, hyperslab, lacks_chunks
 from nczarr.netcdf.hdf5_tree import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
@@ -315,7 +315,7 @@ class HDF5Sink(FileSink):
                 self._write(fqn, variable, region, values)
 
     def _close(self) -> None:
-        with LOCK:
+        with hdf5().phil:
             self._datasets.clear()
             self._scales.clear()
             self._groups.clear()
