@@ -140,7 +140,7 @@ def parse_selection(
     Examples
     --------
     >>> parse_selection((slice(None, None, -1), [0, 2]), (3, 4)).axes
-    (range(2, -1, -1), range(0, 4, 2))
+    (range(2, -1, -1), range(0, 3, 2))
     """
     writing = growable is not None
     if not shape:

@@ -1,7 +1,374 @@
-"""placeholder"""
+"""Several datasets as one, joined along a dimension: :class:`MFDataset` and :class:`MFTime`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from glob import glob
+from typing import Any
+
+import numpy as np
+from numpy import ma
+
+from nczarr.netcdf4.dataset import Dataset
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFIndexError,
+    NetCDFKeyError,
+    NetCDFOSError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
+from nczarr.netcdf4.indexing import parse_selection
+from nczarr.netcdf4.variable import Variable
+
+__all__ = ["MFDataset", "MFTime"]
 
 
-class MFDataset: ...
+class MFDataset(Dataset):
+    """Datasets that are read as one: variables whose first dimension is the joining one are put end to end.
+
+    Everything else (attributes, other variables, groups) is that of the master.
+
+    Parameters
+    ----------
+    files : str or sequence
+        A pattern, whose matches are sorted, or paths (or what else :class:`Dataset` opens) in order.
+    check : bool
+        Make sure that names, ranks, shapes and types agree.
+    aggdim : str, optional
+        The joining dimension; default: the unlimited dimension of the master.
+    exclude : sequence of str
+        Variables that are not joined.
+    master_file : str, optional
+        The master; default: the first.
+
+    Raises
+    ------
+    NetCDFOSError
+        If there are no files, nothing to join, or, with `check`, files do not agree.
+    NetCDFValueError
+        If the master is not one of the files.
+
+    Examples
+    --------
+    >>> parts = [{}, {}]
+    >>> for i, part in enumerate(parts):
+    ...     with Dataset(part, "w") as ds:
+    ...         t = ds.createDimension("t", None)
+    ...         ds.createVariable("v", "i4", ("t",))[:] = [2 * i, 2 * i + 1]
+    >>> MFDataset(parts).variables["v"][1:3].tolist()
+    [1, 2]
+    """
+
+    __slots__ = ("_nc_joined_dimensions", "_nc_joined_variables", "_nc_parts")
+
+    _nc_parts: list[Dataset]
+    _nc_joined_variables: dict[str, Any] | None
+    _nc_joined_dimensions: dict[str, Any] | None
+
+    def __init__(
+        self,
+        files: str | Sequence[Any],
+        check: bool = False,
+        aggdim: str | None = None,
+        exclude: Sequence[str] = (),
+        master_file: Any = None,
+    ) -> None:
+        self._nc_parts = []
+        self._nc_joined_variables = self._nc_joined_dimensions = None
+        if isinstance(files, str):
+            files = sorted(glob(files))
+        if not len(files):
+            raise NetCDFOSError("no files specified (file list is empty)")
+        if master_file is not None and master_file not in files:
+            raise NetCDFValueError("master_file not in files list")
+        master = files[0] if master_file is None else master_file
+        super().__init__(master)
+        try:
+            self._nc_parts = [self if f is master or f == master else Dataset(f) for f in files]
+            self._nc_join(check, aggdim, frozenset(exclude), str(master))
+        except BaseException:
+            self.close()
+            raise
+
+    def _nc_join(self, check: bool, aggdim: str | None, exclude: frozenset[str], master: str) -> None:
+        own = self._nc_dimensions
+        names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
+        if not names:
+            raise NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
+        joining = names[-1]
+        joined = {
+            name: v
+            for name, v in self._nc_variables.items()
+            if name not in exclude and v.dimensions[:1] == (joining,)
+        }
+        if not joined:
+            raise NetCDFOSError(f"master dataset {master} does not have any variables to aggregate")
+        parts: dict[str, list[Variable]] = {name: [] for name in joined}
+        lengths = []
+        for part in self._nc_parts:
+            if joining not in part._nc_dimensions:
+                raise NetCDFOSError(f"there is no dimension {joining}", path=part.filepath())
+            lengths.append(len(part._nc_dimensions[joining]))
+            for name, v in joined.items():
+                parts[name].append(_counterpart(part, name, v, check))
+        total = _Dimension(joining, lengths)
+        self._nc_joined_dimensions = {n: total if n == joining else d for n, d in own.items()}
+        self._nc_joined_variables = {
+            n: _Variable(self, v, parts[n], lengths) if n in joined else v
+            for n, v in self._nc_variables.items()
+        }
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Variables by name, joined ones and others."""
+        return self._nc_variables if self._nc_joined_variables is None else self._nc_joined_variables
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """Dimensions by name; the joining one has the total length."""
+        return self._nc_dimensions if self._nc_joined_dimensions is None else self._nc_joined_dimensions
+
+    @property
+    def data_model(self) -> Any:
+        """The data model of each file."""
+        return [part._nc_session.data_model for part in self._nc_parts]
+
+    @property
+    def file_format(self) -> Any:
+        """The data model of each file."""
+        return self.data_model
+
+    @property
+    def disk_format(self) -> Any:
+        """How each file is stored."""
+        return [part._nc_session.disk_format for part in self._nc_parts]
+
+    def close(self) -> None:
+        """Close all files."""
+        for part in self._nc_parts:
+            if part is not self:
+                part.close()
+        super().close()
+
+    def isopen(self) -> bool:
+        """True if all files are open."""
+        return all(part._nc_session.is_open for part in self._nc_parts)
+
+    def __repr__(self) -> str:
+        if not self._nc_session.is_open:
+            return "MFDataset object no longer valid"
+        session = self._nc_session
+        lines = ["<class 'nczarr.MFDataset'>"]
+        lines.append(f"root group ({session.data_model} data model, file format {session.disk_format}):")
+        lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
+        lines.append(f"    dimensions = {tuple(self.dimensions)}")
+        lines.append(f"    variables = {tuple(self.variables)}")
+        lines.append("    groups = ()")
+        return "\n".join(lines)
+
+    __str__ = __repr__
 
 
-class MFTime: ...
+def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Variable:
+    """The variable of one file, as the master has it."""
+    path = part.filepath()
+    found = part._nc_variables.get(name)
+    if found is None:
+        error = NetCDFOSError if check else NetCDFKeyError
+        raise error(f"aggregation variable {name} not defined in {path}")
+    if check:
+        for what, ours, theirs in (
+            ("dimensions", master.dimensions, found.dimensions),
+            ("shape", master.shape[1:], found.shape[1:]),
+            ("data type", master.dtype, found.dtype),
+        ):
+            if ours != theirs:
+                raise NetCDFOSError(
+                    f"variable {name} : {what} mismatch: {ours} in the master, {theirs} in {path}"
+                )
+    return found
+
+
+class _Dimension:
+    """The joining dimension: as long as all files together."""
+
+    def __init__(self, name: str, lengths: Sequence[int]) -> None:
+        self.name = self._name = name
+        self.dimlens = list(lengths)
+        self.dimtotlen = sum(lengths)
+
+    @property
+    def size(self) -> int:
+        """Total length."""
+        return self.dimtotlen
+
+    def __len__(self) -> int:
+        return self.dimtotlen
+
+    def isunlimited(self) -> bool:
+        """Always True."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"\"<class 'nczarr._Dimension'>\" (unlimited): name = '{self._name}', size = {self.dimtotlen}"
+
+
+class _Variable:
+    """A variable that goes on from file to file."""
+
+    def __init__(
+        self, dataset: MFDataset, master: Variable, parts: Sequence[Variable], lengths: Sequence[int]
+    ) -> None:
+        self._dset = self._grp = dataset
+        self._mastervar = master
+        self._recVar = list(parts)
+        self._recLen = list(lengths)
+        self.dimensions = master.dimensions
+        self.dtype = master.dtype
+        self._name = self.name = master.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape; the first axis goes over all files."""
+        return (sum(self._recLen), *self._mastervar.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.dimensions)
+
+    def typecode(self) -> Any:
+        """The dtype."""
+        return self.dtype
+
+    def ncattrs(self) -> list[str]:
+        """Names of the master's attributes."""
+        return self._mastervar.ncattrs()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise NetCDFAttributeError(f"no attribute {name!r}")
+        return self._mastervar.getncattr(name)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise NetCDFTypeError("len() of unsized object")
+        return self.shape[0]
+
+    def _each(self, method: str, value: bool) -> None:
+        for part in self._recVar:
+            getattr(part, method)(value)
+
+    def set_auto_chartostring(self, val: bool) -> None:
+        """:meth:`Variable.set_auto_chartostring` in all files."""
+        self._each("set_auto_chartostring", val)
+
+    def set_auto_maskandscale(self, val: bool) -> None:
+        """:meth:`Variable.set_auto_maskandscale` in all files."""
+        self._each("set_auto_maskandscale", val)
+
+    def set_auto_mask(self, val: bool) -> None:
+        """:meth:`Variable.set_auto_mask` in all files."""
+        self._each("set_auto_mask", val)
+
+    def set_auto_scale(self, val: bool) -> None:
+        """:meth:`Variable.set_auto_scale` in all files."""
+        self._each("set_auto_scale", val)
+
+    def set_always_mask(self, val: bool) -> None:
+        """:meth:`Variable.set_always_mask` in all files."""
+        self._each("set_always_mask", val)
+
+    def __getitem__(self, elem: Any) -> Any:
+        axes = parse_selection(elem, self.shape).axes
+        if any(isinstance(axis, range) and axis.step < 0 < len(axis) - 1 for axis in axes):
+            raise NetCDFIndexError("negative strides not allowed when slicing MFVariable Variable instance")
+        records = np.atleast_1d(np.asarray(axes[0], dtype=np.intp))
+        rest = tuple(_index(axis) for axis in axes[1:])
+        pieces, order, first = [], [], 0
+        for part, length in zip(self._recVar, self._recLen, strict=True):
+            here = np.flatnonzero((records >= first) & (records < first + length))
+            if here.size:
+                pieces.append(part[(records[here] - first, *rest)])
+                order.append(here)
+            first += length
+        if not pieces:
+            pieces = [self._recVar[0][(np.empty(0, np.intp), *rest)]]
+            order = [np.empty(0, np.intp)]
+        masked = any(ma.isMA(piece) for piece in pieces)
+        join: Any = ma.concatenate if masked else np.concatenate
+        data = join(pieces)
+        data = data[np.argsort(np.concatenate(order))]
+        if isinstance(axes[0], int):
+            data = data[0]
+        return ma.getdata(data) if ma.isMA(data) and not ma.getmaskarray(data).any() else data
+
+    def __repr__(self) -> str:
+        lines = ["<class 'nczarr._Variable'>", f"{self.dtype} {self._name}{self.dimensions}"]
+        lines += [f"    {name}: {self._mastervar.getncattr(name)}" for name in self.ncattrs()]
+        unlimited = tuple(
+            d
+            for d in self.dimensions
+            if self._dset.dimensions.get(d) and self._dset.dimensions[d].isunlimited()
+        )
+        lines.append(f"unlimited dimensions = {unlimited!r}")
+        lines.append(f"current size = {self.shape!r}")
+        return "\n".join(lines)
+
+
+def _index(axis: Any) -> Any:
+    if isinstance(axis, range):
+        return slice(axis.start, axis.stop, axis.step) if len(axis) else slice(0, 0)
+    return axis
+
+
+class MFTime:
+    """Times of several files in common units.
+
+    Parameters
+    ----------
+    time : variable of an MFDataset
+    units : str, optional
+        Default: the master's.
+    calendar : str, optional
+        Default: that of all files, which must be the same.
+
+    Raises
+    ------
+    NetCDFValueError
+        If no calendar is given, and a file has none, or files have different ones.
+    """
+
+    def __init__(self, time: _Variable, units: str | None = None, calendar: str | None = None) -> None:
+        import cftime
+
+        self._time = time
+        if calendar is None:
+            calendars = {part._nc_lookup("calendar") for part in time._recVar}
+            if None in calendars or len(calendars) > 1:
+                raise NetCDFValueError(
+                    "MFTime requires that the time variable in all files have the same calendar attribute",
+                    hint="give a calendar",
+                )
+            calendar = calendars.pop()
+        self.calendar = calendar
+        self.units = units or time._mastervar.getncattr("units")
+        reference = datetime.datetime(1900, 1, 1)
+        wanted = cftime.date2num(reference, self.units, calendar)
+        shifts = [
+            wanted - cftime.date2num(reference, part.getncattr("units"), calendar) for part in time._recVar
+        ]
+        self._shift = np.repeat(shifts, time._recLen).astype(time.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise NetCDFAttributeError(f"no attribute {name!r}")
+        return getattr(self._time, name)
+
+    def __len__(self) -> int:
+        return len(self._time)
+
+    def __getitem__(self, elem: Any) -> Any:
+        return self._time[elem] + self._shift[elem]

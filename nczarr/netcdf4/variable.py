@@ -13,7 +13,13 @@ from nczarr.netcdf4 import storage_options
 from nczarr.netcdf4.attributes import AttributeOwner, attribute_value
 from nczarr.netcdf4.constants import default_fillvals
 from nczarr.netcdf4.dimension import Dimension, checked_name
-from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFIndexError,
+    NetCDFRuntimeError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
 from nczarr.netcdf4.new_variable import resolve_datatype, set_fill, set_quantization
 from nczarr.netcdf4.reading import read
 from nczarr.netcdf4.user_types import CompoundType, EnumType, VLType, bind_type
@@ -367,6 +373,8 @@ class Variable(AttributeOwner):
         return shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise NetCDFValueError("the values have to be read, which makes a copy", fqn=self._nc_fqn)
         data = np.asarray(self[...])
         return data if dtype is None else data.astype(dtype, copy=False)
 

@@ -1,0 +1,134 @@
+"""Several files as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nczarr.netcdf4 as ours
+
+Same = Callable[[Callable[[Any, str, Any], None]], None]
+
+
+def make(nc: Any, path: str, n: int = 3) -> list[str]:
+    names = []
+    for i in range(n):
+        name = path.replace("data", f"part{i}")
+        with nc.Dataset(name, "w", format="NETCDF4_CLASSIC") as ds:
+            ds.title = f"part {i}"
+            ds.createDimension("t", None)
+            ds.createDimension("x", 3)
+            t = ds.createVariable("time", "f8", ("t",))
+            t.units, t.calendar = f"days since 2000-0{i + 1}-01", "standard"
+            v = ds.createVariable("v", "i4", ("t", "x"))
+            v.units = "K"
+            p = ds.createVariable("p", "i2", ("t",))
+            p.scale_factor = 0.5
+            ds.createVariable("fixed", "f4", ("x",))[:] = i
+            size = 2 + i
+            t[:] = np.arange(size)
+            v[:] = np.ma.masked_equal(np.arange(size * 3).reshape(size, 3) + 100 * i, 101)
+            p[:] = np.arange(size)
+        names.append(name)
+    return names
+
+
+INDICES = [
+    slice(None), 0, 1, 2, 8, -1, slice(1, 7), slice(None, None, 2), slice(3, 4), slice(0, 0),
+    (slice(None), 1), (2, 1), (slice(1, 5), slice(0, 2)), (slice(None), slice(None, None, 2)),
+    [0, 3, 8], (Ellipsis, 0), slice(None, None, -1), (0, 3), slice(5, 100),
+]  # fmt: skip
+
+
+def test_reading(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        make(nc, path)
+        ds = nc.MFDataset(path.replace("data", "part*"))
+        v = ds.variables["v"]
+        log(v.shape, v.ndim, len(v), str(v.typecode()), v.ncattrs(), v.units, v.dimensions)
+        for index in INDICES:
+            log.attempt(lambda index=index: np.ma.filled(v[index], -9))
+            if not isinstance(index, tuple):
+                log.attempt(lambda index=index: np.ma.filled(ds.variables["p"][index], -9))
+        v.set_auto_mask(False)
+        log.attempt(lambda: v[:])
+        ds.variables["p"].set_auto_scale(False)
+        log(ds.variables["p"][1:3], ds.variables["fixed"][:])
+        log(ds.title, ds.ncattrs(), list(ds.variables), list(ds.dimensions), len(ds.dimensions["t"]))
+        log(ds.dimensions["t"].isunlimited(), ds.data_model, ds.isopen(), len(ds.dimensions["x"]))
+        ds.close()
+        log(ds.isopen())
+
+    same(script)
+
+
+def test_masks(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        names = make(nc, path)
+        ds = nc.MFDataset(names, aggdim="t", exclude=["p"], master_file=names[1])
+        log(
+            ds.variables["v"][:].mask,
+            type(ds.variables["v"][:2]).__name__,
+            type(ds.variables["v"][2:4]).__name__,
+        )
+        log(ds.title, ds.variables["v"].shape, ds.variables["fixed"][:])
+        ds.close()
+
+    same(script)
+
+
+def test_refusals(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        names = make(nc, path)
+        other = path.replace("data", "other")
+        with nc.Dataset(other, "w", format="NETCDF4_CLASSIC") as ds:
+            ds.createDimension("t", None)
+            ds.createDimension("x", 4)
+            ds.createVariable("v", "i4", ("t", "x"))
+        fixed = path.replace("data", "fixed")
+        with nc.Dataset(fixed, "w", format="NETCDF4_CLASSIC") as ds:
+            ds.createDimension("t", 2)
+        log.attempt(lambda: nc.MFDataset([]))
+        log.attempt(lambda: nc.MFDataset(path + "*nothing*"))
+        log.attempt(lambda: nc.MFDataset([*names, other], check=True))
+        log.attempt(lambda: nc.MFDataset([fixed]))
+        log.attempt(lambda: nc.MFDataset(names, aggdim="nope"))
+        log.attempt(lambda: nc.MFDataset(names, aggdim="t", exclude=["v", "p", "time"]))
+        log.attempt(lambda: nc.MFDataset(names, master_file="nope"))
+
+    same(script)
+
+
+def test_times(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        names = make(nc, path)
+        ds = nc.MFDataset(names)
+        time = nc.MFTime(ds.variables["time"])
+        log(time[:], time[3], time.units, time.calendar, len(time))
+        log(nc.MFTime(ds.variables["time"], units="days since 1999-12-31", calendar="standard")[1:4])
+        ds.close()
+        with nc.Dataset(names[2], "a") as last:
+            last["time"].calendar = "noleap"
+        with_two = nc.MFDataset(names)
+        log.attempt(lambda: nc.MFTime(with_two.variables["time"]))
+
+    same(script)
+
+
+def test_netcdf4_datasets_with_text_are_joined_too(tmp_path: Path) -> None:
+    for i in range(2):
+        with ours.Dataset(tmp_path / f"{i}.zarr", "w") as ds:
+            ds.createDimension("t", None)
+            ds.createVariable("s", str, ("t",))[:] = np.array([f"a{i}", f"b{i}"], object)
+    ds = ours.MFDataset(str(tmp_path / "*.zarr"))
+    assert ds.variables["s"][:].tolist() == ["a0", "b0", "a1", "b1"]
+    assert ds.variables["s"][[0, 3]].tolist() == ["a0", "b1"]
+    assert "MFDataset" in repr(ds)
+    assert isinstance(ds, ours.Dataset)
+    with pytest.raises(NotImplementedError):
+        ds.__reduce__()
+    ds.close()
