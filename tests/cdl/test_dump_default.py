@@ -107,7 +107,7 @@ def test_floats_keep_their_bits(tmp_path: Path) -> None:
         _variable("f", FLOAT, single, "/x"),
         _variable("d", DOUBLE, double, "/x"),
         _variable("filled", FLOAT, [1.0, np.nextafter(np.float32(1), np.float32(2)), 2.0], "/n", fill=1.0),
-        _variable("nan", DOUBLE, [np.nan, 1.0, -0.0], "/n", fill=np.nan),
+        _variable("none", DOUBLE, [np.nan, 1.0, -0.0], "/n", fill=np.nan),
         dimensions=(Dimension("x", n),),
         attributes=(
             Attribute("a", FLOAT, single[:50]),

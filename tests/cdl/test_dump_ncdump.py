@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "-x": {"ncml": True},
     "-x -h": {"ncml": True, "header_only": True},
 }
-_LARGE = 500_000
+_LARGE = 60_000
 _FILES = [
     "21_triangle_example",
     "A1B-99999a-river-sep-2070-2099",
@@ -72,7 +73,8 @@ def _ncdump(path: Path, *flags: str) -> str | None:
     return run.stdout.decode("utf-8", "surrogateescape") if run.returncode == 0 else None
 
 
-def _hidden(path: Path) -> tuple[Attribute, ...]:
+@lru_cache(maxsize=1)
+def _hidden(path: Path, changed: int) -> tuple[Attribute, ...]:
     """What only the netCDF library knows of a file."""
     text = _ncdump(path, "-h", "-s") or ""
     found = re.findall(r"^\t\t:(_NCProperties|_SuperblockVersion|_IsNetcdf4) = (.*) ;$", text, re.MULTILINE)
@@ -81,7 +83,11 @@ def _hidden(path: Path) -> tuple[Attribute, ...]:
 
 def _print(dataset: Dataset, path: Path, **options: Any) -> str:
     file = io.StringIO()
-    given = {"name": path.name.rpartition(".")[0], "location": str(path), "hidden": _hidden(path)} | options
+    given = {
+        "name": path.name.rpartition(".")[0],
+        "location": str(path),
+        "hidden": _hidden(path, path.stat().st_mtime_ns),
+    } | options
     dump(dataset, file, DumpOptions(ncdump=True, **given))
     return file.getvalue()
 
