@@ -4,6 +4,8 @@
 * A local directory or zip file that is replaced stays as it is until the new one is complete: that is written
   beside it and renamed.
 * Everywhere else the old dataset is deleted first, root document first, so no reader mistakes a mixture for it.
+* While a dataset is written, a key of its own says so. What a process left that died can be told from other
+  things by that, and may be replaced like a dataset.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ import os
 import shutil
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.zip import ZipStore
 
 __all__ = ["Destination", "is_zarr"]
+
+#: The key that is there while a dataset is unfinished.
+UNFINISHED = ".nczarr-unfinished"
+_NOTE = b"This dataset was not finished: nczarr is writing it, or was stopped. It may be overwritten.\n"
 
 #: Documents that make something a Zarr dataset, and what has to be in them.
 _ROOTS = {
@@ -90,15 +96,23 @@ class Destination:
 
     # -- checks
 
-    def _refuse(self, url: str, zarr: bool, overwrite: bool) -> None:
-        if not zarr:
-            raise DatasetExistsError(
-                "it exists and is not a Zarr dataset, so it is never overwritten",
-                path=url,
-                hint="choose another name, or remove it yourself",
-            )
+    def _refuse(self, store: Store, overwrite: bool) -> None:
+        unfinished = store.exists(UNFINISHED)
+        if not unfinished and not is_zarr(store):
+            self._refuse_always(store.url)
         if not overwrite:
-            raise DatasetExistsError("the dataset exists already", path=url, hint="ask for overwriting")
+            raise DatasetExistsError(
+                "an unfinished dataset is there" if unfinished else "the dataset exists already",
+                path=store.url,
+                hint="ask for overwriting",
+            )
+
+    def _refuse_always(self, url: str) -> NoReturn:
+        raise DatasetExistsError(
+            "it exists and is not a Zarr dataset, so it is never overwritten",
+            path=url,
+            hint="choose another name, or remove it yourself",
+        )
 
     # -- local directories and zip files
 
@@ -109,14 +123,14 @@ class Destination:
             self._created = True
             return store
         if not root.is_dir():
-            self._refuse(store.url, False, overwrite)
+            self._refuse_always(store.url)
         try:
             empty = next(root.iterdir(), None) is None
         except OSError as error:
             raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
         if empty:
             return store
-        self._refuse(store.url, is_zarr(store), overwrite)
+        self._refuse(store, overwrite)
         self._final = root
         self._temporary = root.parent / f".{root.name[:200]}.nczarr-{uuid.uuid4().hex[:12]}"
         beside = LocalStore(self._temporary, "w")
@@ -132,12 +146,11 @@ class Destination:
                 return None
             existing = open_store(target, "r", storage_options)
         except NCZarrError:
-            self._refuse(os.fspath(target), False, overwrite)
-            raise
+            self._refuse_always(os.fspath(target))
         with existing:
             if not isinstance(existing, ZipStore):
                 return None
-            self._refuse(existing.url, is_zarr(existing), overwrite)
+            self._refuse(existing, overwrite)
         self._final = Path(os.path.realpath(target))
         self._temporary = self._final.parent / f".nczarr-{uuid.uuid4().hex[:12]}.zip"
         store = ZipStore(self._temporary, "w")
@@ -151,9 +164,9 @@ class Destination:
             keys, prefixes = store.list_dir()
             if not keys and not prefixes:
                 return
-        elif not is_zarr(store):
+        elif not is_zarr(store) and not store.exists(UNFINISHED):
             return
-        self._refuse(store.url, is_zarr(store), overwrite)
+        self._refuse(store, overwrite)
         self._occupied = True
 
     def prepare(self) -> None:
@@ -164,6 +177,8 @@ class Destination:
             if self.store.listable:
                 self.store.delete_prefix("")
             self._occupied = False
+        if not self.replaces and not isinstance(self.store, ZipStore):
+            self.store.set(UNFINISHED, _NOTE)
 
     # -- the end
 
@@ -181,6 +196,8 @@ class Destination:
             The store at the final place, if it is another one now.
         """
         if self._temporary is None or self._final is None:
+            if not isinstance(self.store, ZipStore):
+                self.store.delete(UNFINISHED)
             return None
         self.store.close()
         final, temporary, old = self._final, self._temporary, None

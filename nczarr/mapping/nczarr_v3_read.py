@@ -91,6 +91,8 @@ class _Reader:
     # -- groups
 
     def read(self, name: str) -> Dataset:
+        if not self.hierarchy.complete:
+            self.load_declared()
         for path in self.hierarchy.nodes:
             if path:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
@@ -115,6 +117,22 @@ class _Reader:
             groups=body.groups,
             format=superblock.get("format"),
         )
+
+    def load_declared(self) -> None:
+        """On a store that cannot list, look for what groups declare: one batch for each level."""
+        level = [""]
+        while level:
+            wanted: list[str] = []
+            for path in level:
+                if self.hierarchy.is_array(path):
+                    continue
+                info = self.hierarchy.nodes[path].attributes.get(GROUP_KEY)
+                for key in ("arrays", "groups"):
+                    names = info.get(key) if isinstance(info, dict) else None
+                    if isinstance(names, list):
+                        names = [n for n in names if isinstance(n, str) and n and "/" not in n]
+                        wanted += [f"{path}/{n}" if path else n for n in names]
+            level = self.hierarchy.load(wanted) if wanted else []
 
     def superblock(self, root: _Node) -> Mapping[str, Any]:
         superblock: Mapping[str, Any] = root.keys.get(SUPERBLOCK_KEY, {})
@@ -186,8 +204,6 @@ class _Reader:
             if len(set(names)) != len(names):
                 raise self.wrong(f"attributes.{GROUP_KEY}.{key}: {show(names)} names a node twice", node.path)
             listed[key] = [prefix + n for n in names]
-        if not self.hierarchy.complete:
-            self.hierarchy.load(listed["arrays"] + listed["groups"])
         for key, is_array in (("arrays", True), ("groups", False)):
             for path in listed[key]:
                 if path not in self.hierarchy.nodes or self.hierarchy.is_array(path) != is_array:

@@ -159,6 +159,28 @@ def test_what_is_not_zarr_is_never_touched(overwrite: bool, tmp_path: Path) -> N
     assert sorted((p, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()) == before
 
 
+@pytest.mark.parametrize("kind", ["memory", "local", "mapping"])
+def test_what_a_process_left_that_died_can_be_replaced(kind: str, tmp_path: Path) -> None:
+    target = {"memory": MemoryStore(), "local": tmp_path / "d.zarr", "mapping": {}}[kind]
+    dead = create_dataset(target, simple(1))
+    tools.fill(dead, simple(1))
+    del dead
+    with pytest.raises(DatasetExistsError, match="unfinished"):
+        create_dataset(target, simple(2))
+    tools.copy(simple(2), target, overwrite=True)
+    assert tools.differences(simple(2), target) == []
+    if kind == "local":
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["d.zarr"]
+        assert sorted(p.name for p in target.iterdir()) == ["g", "v", "zarr.json"]
+
+
+def test_a_folder_of_datasets_is_not_a_dataset(tmp_path: Path) -> None:
+    tools.copy(simple(), tmp_path / "a.zarr")
+    with pytest.raises(DatasetExistsError, match="never overwritten"):
+        create_dataset(tmp_path, simple(), overwrite=True)
+    assert tools.differences(simple(), tmp_path / "a.zarr") == []
+
+
 def test_an_empty_directory_is_used_and_kept_on_abort(tmp_path: Path) -> None:
     create_dataset(tmp_path, simple()).abort()
     assert list(tmp_path.iterdir()) == []
@@ -433,6 +455,29 @@ def test_any_model_becomes_any_other(draw: st.DataObject) -> None:
         for s in (changed, fresh)
     ]
     assert documents[0].keys() == documents[1].keys()
+
+
+def test_a_store_that_cannot_list_is_read_by_what_is_declared() -> None:
+    store = MemoryStore()
+    tools.copy(simple(5), store, WriteOptions(consolidated=False))
+    store.listable = False
+    calls: list[int] = []
+    real = store.get_many
+    store.get_many = lambda keys: (calls.append(len(keys)), real(keys))[1]  # type: ignore[method-assign]
+    assert tools.differences(simple(5), store) == []
+    # The root, and one batch for each level below.
+    assert len([n for n in calls if n]) <= 6
+
+
+def test_what_xarray_cuts_and_writes_again_is_plain_zarr(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    tools.copy(simple(5), tmp_path / "a.zarr")
+    with xr.open_dataset(tmp_path / "a.zarr", engine="zarr") as opened:
+        opened.isel(x=slice(0, 2)).to_zarr(tmp_path / "b.zarr")
+    with open_dataset(tmp_path / "b.zarr") as stored:
+        assert stored.layout == "zarr-v3"
+        assert stored.dataset.dimensions == (Dimension("x", 2),)
+        assert stored.data("/v").read_orthogonal(...).tolist() == [5, 5]
 
 
 def test_foreign_additions_are_read(tmp_path: Path) -> None:
