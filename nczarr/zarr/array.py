@@ -207,7 +207,7 @@ class Array:
         chosen = normalize(selection, self.shape)
         shape = chosen.shape
         if out is None:
-            out = np.empty(shape, self.dtype)
+            out = self._empty(shape)
         elif out.shape != shape or out.dtype != self.dtype:
             raise SelectionError(
                 f"out has shape {out.shape} and dtype {out.dtype}; {shape} and {self.dtype} are needed",
@@ -221,6 +221,17 @@ class Array:
             read = read_from_files if self._has_files else read_from_store
             read(self, parts, chosen.expand(out))
         return out
+
+    def _empty(self, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            return np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise UnsupportedError(
+                f"a result of shape {shape} and dtype {self.dtype} does not fit into memory",
+                path=self.store.url,
+                fqn="/" + self.path,
+                hint="read it in parts",
+            ) from error
 
     def write(self, selection: Any, values: Any) -> None:
         """Write a selection.
@@ -365,25 +376,22 @@ class Array:
             raise UnsupportedError(error.message, path=self.store.url, fqn="/" + self.path) from error
         outside = []
         if any(n < old for n, old in zip(shape, self.metadata.shape, strict=True)):
-            outside = [
-                index
-                for index in self.initialized_chunks()
-                if not all(i < n for i, n in zip(index, grid, strict=True))
-            ]
-            self._blank_beyond(shape, set(outside))
+            for index in self.initialized_chunks():
+                if all(i < n for i, n in zip(index, grid, strict=True)):
+                    self._blank_beyond(shape, index)
+                else:
+                    outside.append(index)
         self._save(new)
         self.metadata = new
         for index in outside:
             self.store.delete(self.chunk_key(index))
 
-    def _blank_beyond(self, shape: tuple[int, ...], outside: set[tuple[int, ...]]) -> None:
-        for index in self.initialized_chunks():
-            if index in outside:
-                continue
-            region = self.chunk_region(index)
-            for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
-                if part.start < size < part.stop:
-                    cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
-                    fill = np.empty((), self.dtype)
-                    fill[()] = self.metadata.fill
-                    self.write(tuple(cut), fill)
+    def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
+        """Put the fill value into the part of a stored chunk that lies outside a new shape."""
+        region = self.chunk_region(index)
+        for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
+            if part.start < size < part.stop:
+                cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
+                fill = np.empty((), self.dtype)
+                fill[()] = self.metadata.fill
+                self.write(tuple(cut), fill)

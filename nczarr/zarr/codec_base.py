@@ -61,7 +61,10 @@ class ChunkSpec:
 
     def filled(self) -> np.ndarray:
         """Return a new chunk that holds the fill value everywhere."""
-        result = np.empty(self.shape, self.dtype)
+        try:
+            result = np.empty(self.shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise CodecError(f"a chunk of shape {self.shape} does not fit into memory") from error
         if self.dtype == object:
             result.fill(self.fill)
         else:

@@ -83,6 +83,9 @@ class DeflateCodec(BytesBytesCodec):
         return compressor.compress(data) + compressor.flush()
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        # Nothing expands more than 1,032 times: so no buffer is made for what cannot come.
+        if size is not None and size > 1032 * memoryview(data).nbytes:
+            raise CodecError(f"codec {self.name!r}: the compressed data are too short for {size} bytes")
         fast = _libdeflate()
         if fast is not None and size:
             try:

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nczarr.errors import CodecError
+
 __all__ = ["run", "scratch", "worker_count"]
 
 T = TypeVar("T")
@@ -120,11 +122,19 @@ def scratch(slot: str, nbytes: int) -> np.ndarray:
     """Return a buffer of this thread, of at least `nbytes` bytes and with undefined content, to be reused.
 
     Its content is lost when the same thread asks for the same slot again.
+
+    Raises
+    ------
+    CodecError
+        There is not so much memory.
     """
     buffers: dict[str, Any] = _local.__dict__
     buffer = buffers.get(slot)
     if buffer is None or buffer.nbytes < nbytes:
-        buffer = np.empty(max(nbytes, 65536), np.uint8)
+        try:
+            buffer = np.empty(max(nbytes, 65536), np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise CodecError(f"a chunk of {nbytes} bytes does not fit into memory") from error
         if nbytes <= _KEPT_SCRATCH:
             buffers[slot] = buffer
     return buffer

@@ -159,3 +159,31 @@ def test_errors_travel_between_processes() -> None:
     with pytest.raises(ChunkError) as caught:
         array.read()
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_absurd_sizes(chain: str, tmp_path: Path) -> None:
+    """A document can promise anything; no memory is taken for it."""
+    for store in (MemoryStore(), LocalStore(tmp_path, "r+")):
+        for shape, chunks in (((2**62,), (2**40,)), ((2**31, 2**31), (2**31, 2**31)), ((2**62,), (1,))):
+            metadata = ArrayMetadata(
+                shape,
+                data_type_for("int32"),
+                RegularGrid(chunks),
+                fill_value=np.int32(3),
+                codecs=tuple(CHAINS[chain]),
+            )
+            array = Array(store, "v", metadata)
+            with pytest.raises(UnsupportedError, match="memory"):
+                array.read()
+            one = (2,) * len(shape)
+            assert array.read(one) == 3
+            key = array.chunk_key(tuple(2 // n for n in chunks))
+            for bad in (b"", b"x" * 100, bytes(100)):
+                store.set(key, bad)
+                with pytest.raises(ChunkError):
+                    array.read(one)
+            store.delete(key)
+            if chunks != (1,):
+                with pytest.raises(NCZarrError):
+                    array.write(one, 1)
