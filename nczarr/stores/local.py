@@ -8,6 +8,7 @@ import itertools
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -15,7 +16,7 @@ from typing import NoReturn
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 
-__all__ = ["LocalStore", "temporary_name"]
+__all__ = ["LocalStore", "read_at", "temporary_name"]
 
 # What the operating system answers when there is nothing under a name: no such file, a file where a directory
 # would have to be, a directory where the file would have to be, a name that the file system cannot hold.
@@ -135,7 +136,7 @@ class LocalStore(Store):
             if stat.S_ISDIR(status.st_mode):
                 return None
             first, last = clip(status.st_size, start, length)
-            return _read(descriptor, first, last - first)
+            return read_at(descriptor, first, last - first)
         except OSError as error:
             self._fail("read", key, error)
         finally:
@@ -296,15 +297,27 @@ class LocalStore(Store):
         return store
 
 
-def _read(descriptor: int, start: int, length: int) -> bytes:
-    data = os.pread(descriptor, length, start)
+if hasattr(os, "pread"):
+    _pread = os.pread
+else:  # Windows
+    _seek_lock = threading.Lock()
+
+    def _pread(descriptor: int, length: int, start: int, /) -> bytes:
+        with _seek_lock:
+            os.lseek(descriptor, start, os.SEEK_SET)
+            return os.read(descriptor, length)
+
+
+def read_at(descriptor: int, start: int, length: int) -> bytes:
+    """Return bytes of an open file; fewer if it ends before. The file's position does not matter."""
+    data = _pread(descriptor, length, start)
     if len(data) == length:
         return data
     # Linux reads at most 2 GiB at once; a file that shrinks meanwhile ends the loop.
     parts = [data]
     done = len(data)
     while data and done < length:
-        data = os.pread(descriptor, length - done, start + done)
+        data = _pread(descriptor, length - done, start + done)
         parts.append(data)
         done += len(data)
     return b"".join(parts)

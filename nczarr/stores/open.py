@@ -169,6 +169,8 @@ def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) 
         if store is not None:
             return store
         options.pop("backend", None)
+        # botocore's ten connections would hold up the batches.
+        options.setdefault("config_kwargs", {"max_pool_connections": 64})
         if "region_name" in options:
             options["client_kwargs"] = {
                 "region_name": options.pop("region_name"),

@@ -1,7 +1,7 @@
 """Opening ``s3://`` URLs: obstore where it can be used, else s3fs.
 
-obstore needs between a quarter and nine tenths of s3fs's time (``tests/benchmarks/s3_clients.py`` measures it), so
-it comes first. It does not know every way of getting credentials that boto has (profiles with roles, single sign-on,
+obstore needs between a tenth and nine tenths of s3fs's time (``tests/benchmarks/s3_clients.py`` measures it), so it
+comes first. It does not know every way of getting credentials that boto has (profiles with roles, single sign-on,
 external programs); where one of those is needed, s3fs does the work.
 """
 

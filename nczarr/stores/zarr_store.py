@@ -74,6 +74,10 @@ class ZarrStore(ConcurrentStore):
         elif start:
             part = OffsetByteRequest(start)
         value = await self.store.get(key, self._prototype, part)
+        if start < 0 and value is not None and len(value) < -start:
+            # zarr-python's MemoryStore (3.1.6) gives too little if the value is shorter than the suffix.
+            value = await self.store.get(key, self._prototype)
+            return None if value is None else value.to_bytes()[start:]
         return None if value is None else value.to_bytes()
 
     async def _size(self, key: str) -> int | None:

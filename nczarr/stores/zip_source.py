@@ -10,6 +10,7 @@ from typing import Protocol
 
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Store, clip
+from nczarr.stores.local import read_at
 
 __all__ = ["FileSource", "Source", "StoreSource"]
 
@@ -49,7 +50,7 @@ class FileSource:
             raise StoreError("the store is closed", path=self._url)
         descriptor = self._file.fileno()
         try:
-            return [_pread(descriptor, length, start) for start, length in pieces]
+            return [read_at(descriptor, start, length) for start, length in pieces]
         except OSError as error:
             raise StoreError(f"cannot read: {error.strerror}", path=self._url) from error
 
@@ -62,16 +63,6 @@ class FileSource:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _pread(descriptor: int, length: int, start: int) -> bytes:
-    data = os.pread(descriptor, length, start)
-    while len(data) < length:
-        more = os.pread(descriptor, length - len(data), start + len(data))
-        if not more:
-            break
-        data += more
-    return data
 
 
 class StoreSource:

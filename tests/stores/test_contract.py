@@ -126,7 +126,7 @@ NAMES = ["zarr.json", ".zgroup", "0", "0.1", "a*b", "ü?x", "c~d"]
 KEYS = [folder + name for folder in FOLDERS for name in NAMES]
 keys = st.sampled_from(KEYS)
 prefixes = st.sampled_from(["", "g", "g/", "g/h", "é t", "v[1]", "missing", "g/hh"])
-values = st.one_of(st.binary(max_size=20), st.binary(min_size=1000, max_size=1010))
+values = st.one_of(st.binary(max_size=20), st.integers(0, 255).map(lambda number: bytes([number]) * 1000))
 starts = st.integers(-25, 25)
 lengths = st.none() | st.integers(0, 30)
 
@@ -296,6 +296,13 @@ def test_any_buffer_can_be_set(store: Store, data: object, expected: bytes) -> N
     assert store.get("k") == expected
     store.set_many([("m", data)])
     assert store.get("m") == expected
+
+
+def test_more_from_the_end_than_there_is(store: Store) -> None:
+    store.set("k", b"abcde")
+    for start in range(-12, 0):
+        for length in (None, 1, 3, 20):
+            assert store.get_range("k", start, length) == expected_range(b"abcde", start, length)
 
 
 def test_what_was_set_does_not_change_with_its_source(store: Store) -> None:
