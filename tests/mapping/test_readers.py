@@ -168,7 +168,7 @@ def test_real_files_are_identical_in_xarray(path: Path, tmp_path: Path) -> None:
         tools.copy(original.dataset, out)
         assert tools.differences(original.dataset, out) == []
         if not HAS_STRUCT and any(isinstance(t, CompoundType) for t in original.dataset.all_types.values()):
-            pytest.skip("compounds: the data type struct needs zarr 3.2")
+            pytest.skip("compounds: the data type struct needs zarr 3.2 (Python 3.12)")
     if path.name != "eraint_uvz.nc":  # _FillValue NaN on integers, which xarray cannot read from Zarr
         xarray_agrees(path, out, decode_cf=False)
     xarray_agrees(path, out)

@@ -53,6 +53,7 @@ QUICK = settings(
 OPTIONS = st.builds(
     WriteOptions,
     char=st.sampled_from(["bytes", "uint8"]),
+    compound=st.sampled_from(["struct", "bytes"]),
     codecs=st.sampled_from(["portable", "numcodecs"]),
     compress=st.booleans(),
     consolidated=st.booleans(),
