@@ -289,7 +289,7 @@ def convert(constant: Constant, type_: PrimitiveType) -> Any:
         return _wrap(value, type_)
     if not math.isfinite(value):
         raise ConstantError(f"{_shown(constant)} has no value of the type {type_.name}")
-    number = math.trunc(value)
+    number = math.trunc(float(value))
     limits = np.iinfo(type_.dtype)
     lowest = min(int(limits.min), -int(limits.max) - 1)
     if not lowest <= number <= max(int(limits.max), 0xFFFF_FFFF if type_.dtype.itemsize < 4 else 0):

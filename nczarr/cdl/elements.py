@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.constants import Constant, ConstantError, convert, opaque_bytes, parse_constant
+from nczarr.cdl.constants import Constant, ConstantError, convert, is_number, opaque_bytes, parse_constant
 from nczarr.cdl.identifiers import split_enum_constant
 from nczarr.cdl.runs import HardRunError, count_run, parse_run, split_run
 from nczarr.cdl.scope import suggestion
@@ -225,16 +225,23 @@ class ElementReader:
         return convert(constant, type_)
 
     def _member(self, type_: EnumType, constant: Constant, token: Token) -> Any:
+        # ncgen takes no numbers here; but a value without a member has no other form.
+        if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
+            limits = np.iinfo(type_.dtype)
+            if limits.min <= constant.value <= limits.max:
+                return constant.value
         # A reserved word can be the name of a member.
         if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):
             raise ConstantError(
-                f"{_shown(constant)} is no member of the enum {type_.name!r}: its values are names"
+                f"{_shown(constant)} is no value of the enum {type_.name!r}: its values are names"
             )
         members = dict(type_.members)
         for enum, member in split_enum_constant(token):
             if enum in (None, type_.name) and member in members:
                 return members[member]
         name = split_enum_constant(token)[0][1]
+        if name == "_UNDEFINED":  # ncdump's word for a 0 that has no member
+            return 0
         hint = suggestion(name, [*members, *(f"{type_.name}.{m}" for m in members)])
         self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token.start_pos, hint=hint)
         return None

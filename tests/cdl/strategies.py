@@ -7,6 +7,7 @@ hostile names, attributes of all types, and small data of all types bound as :cl
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,48 +107,12 @@ def wild_names(*, reserved: bool = True) -> st.SearchStrategy[str]:
 
 
 _RESERVED_ALL = frozenset(
-    [
-        "char",
-        "byte",
-        "short",
-        "int",
-        "float",
-        "double",
-        "ubyte",
-        "ushort",
-        "uint",
-        "int64",
-        "uint64",
-        "string",
-        "real",
-        "long",
-        "integer",
-        "ulong",
-        "uinteger",
-        "enum",
-        "opaque",
-        "compound",
-        "struct",
-        "structure",
-        "unlimited",
-        "UNLIMITED",
-        "netcdf",
-        "NETCDF",
-        "netCDF",
-        "NaN",
-        "nan",
-        "NaNf",
-        "nanf",
-        "Infinity",
-        "Infinityf",
-        "Inff",
-        "DoubleInf",
-        "FloatInf",
-        "NIL",
-        "nil",
-        "Nil",
-        "_",
-    ]
+    re.findall(
+        r"\S+",
+        """char byte short int float double ubyte ushort uint int64 uint64 string real long integer ulong uinteger
+        enum opaque compound struct structure unlimited UNLIMITED netcdf NETCDF netCDF NaN nan NaNf nanf Infinity
+        Infinityf Inff DoubleInf FloatInf NIL nil Nil _""",
+    )
 )
 
 
