@@ -135,9 +135,12 @@ def run_consolidate(options: argparse.Namespace) -> None:
 def run_zom(options: argparse.Namespace) -> None:
     """``nczarr zom``."""
     from nczarr.zarr import zom
+    from nczarr.zarr.json_io import dump_json
 
     with _hierarchy(options.source, "r", storage_options(options)) as hierarchy:
-        print(json.dumps(zom.from_hierarchy(hierarchy).to_json(), indent=2, ensure_ascii=False))
+        # Through our own writer first: bare NaN from old documents becomes text, as JSON needs it.
+        model = json.loads(dump_json(zom.from_hierarchy(hierarchy).to_json()))
+        print(json.dumps(model, indent=2, ensure_ascii=False))
 
 
 class _hierarchy:

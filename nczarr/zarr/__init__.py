@@ -1,1 +1,48 @@
+"""The Zarr engine: documents, codecs, grids, arrays, hierarchies. It knows stores, and nothing of netCDF.
 
+The names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nczarr.zarr.array import Array
+    from nczarr.zarr.data_types import DataType, data_type_for
+    from nczarr.zarr.grids import RegularGrid
+    from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+
+__all__ = [
+    "Array",
+    "ArrayMetadata",
+    "DataType",
+    "GroupMetadata",
+    "Hierarchy",
+    "NamedConfig",
+    "RegularGrid",
+    "create_hierarchy",
+    "data_type_for",
+    "open_hierarchy",
+]
+
+_HOMES = {
+    "Array": "array",
+    "ArrayMetadata": "metadata",
+    "DataType": "data_types",
+    "GroupMetadata": "metadata",
+    "Hierarchy": "hierarchy",
+    "NamedConfig": "metadata",
+    "RegularGrid": "grids",
+    "create_hierarchy": "hierarchy",
+    "data_type_for": "data_types",
+    "open_hierarchy": "hierarchy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"nczarr.zarr.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'nczarr.zarr' has no attribute {name!r}")
