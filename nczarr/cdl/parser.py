@@ -179,6 +179,9 @@ def _expected(expected: set[str], before: str) -> str:
 def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
     """What is likely to be the cause."""
     text = source.text
+    before = text[:position].rstrip(" \t\r\n\f")
+    if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):
+        return "the sections come in the order types, dimensions, variables, data, groups, each once"
     word = _WORD.match(text, position)
     if word is not None:
         section = word[0].rstrip(":")
@@ -189,10 +192,8 @@ def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
             return "the sections come in the order types, dimensions, variables, data, groups, each once"
         if re.fullmatch(r"[+-]?\d+[fFdD]", word[0]):
             return "a floating-point number needs a '.' or an exponent: 1.f"
-    if "SEMICOLON" in expected:
-        before = text[:position].rstrip(" \t\r\n\f")
-        if before and text.count("\n", len(before), position):
-            return "is a ';' missing at the end of the line before?"
+    if "SEMICOLON" in expected and before and text.count("\n", len(before), position):
+        return "is a ';' missing at the end of the line before?"
     return None
 
 

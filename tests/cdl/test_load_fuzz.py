@@ -1,0 +1,34 @@
+"""Reading mutated CDL ends in a dataset or in a CDLError."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from nczarr.cdl import loads
+
+
+def _fuzz():
+    spec = importlib.util.spec_from_file_location("nczarr_tests_cdl_fuzz", Path(__file__).parent / "fuzz.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+fuzz = _fuzz()
+
+
+@pytest.mark.filterwarnings("ignore::nczarr.cdl.text.CDLWarning")
+def test_the_text_to_mutate_is_legal() -> None:
+    assert len(loads(fuzz.SEEDS[0]).all_variables) > 10
+
+
+def test_mutated_texts() -> None:
+    ends = fuzz.run(3000, seed=20)
+    assert sum(ends.values()) == 3000
+    assert ends["dataset"] > 100
+    assert ends["CDLError"] > 1000
