@@ -19,6 +19,7 @@ from nczarr.cdl.values import ValueText, quote
 from nczarr.errors import CDLError
 from nczarr.model import (
     CHAR,
+    PRIMITIVES,
     STRING,
     Attribute,
     CompoundType,
@@ -40,6 +41,7 @@ from nczarr.model import (
 __all__ = ["dump", "dumps"]
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
+_TYPE_WORDS = frozenset((*PRIMITIVES, "real", "long", "integer", "ulong", "uinteger"))
 _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
@@ -204,6 +206,8 @@ class _Dump:
         """A type as it is referred to from a group: by path if the simple name means something else there."""
         if not isinstance(type_, UserType):
             return type_.name
+        if type_.name in _TYPE_WORDS and not self._options.ncdump:
+            return self._path(type_.fqn)
         for above in _upwards(group):
             here = self._dataset.all_groups[above]
             for candidate in here.types:
@@ -212,8 +216,8 @@ class _Dump:
                         return self._escape(type_.name)
                     return self._path(type_.fqn)
             # ncgen takes the name of a variable on the way for the variable.
-            hidden = any(node.name == type_.name for node in (*here.variables, *here.dimensions))
-            if hidden and not self._options.ncdump:
+            names = {v.name for v in here.variables} | {d.name for d in here.dimensions}
+            if type_.name in names and not self._options.ncdump:
                 return self._path(type_.fqn)
         return self._path(type_.fqn)
 
@@ -256,11 +260,13 @@ class _Dump:
         type_ = attribute.type
         # A value prints with its type where the text alone does not tell it.
         typed = type_.is_user_defined or type_ == STRING
-        if not len(attribute.values) and type_ != CHAR and not options.ncdump:
-            typed = True
+        typed |= not len(attribute.values) and not options.ncdump
         head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
         if variable is not None:
-            head += self._escape(variable.name)
+            # An attribute of a variable that is called like a type needs the path: "int:a" is one of the group.
+            typelike = variable.name in _TYPE_WORDS and not options.ncdump
+            owner = join_fqn(fqn, variable.name)
+            head += self._path(owner) if typelike else self._escape(variable.name)
             head += " " * (variable.name in _SECTIONS)
         head += f":{self._escape(attribute.name)} = "
         self._print(head)
@@ -282,7 +288,7 @@ class _Dump:
     def _attribute_text(self, attribute: Attribute) -> str:
         options, type_, values = self._options, attribute.type, attribute.values
         if not len(values):
-            return '""' if options.ncdump or type_ == CHAR else ""
+            return '""' if options.ncdump else ""
         if type_ == CHAR:
             return self._char_attribute(attribute.text)
         if type_ == STRING:

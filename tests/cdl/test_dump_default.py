@@ -260,8 +260,10 @@ def test_real_files_come_back(shared: Path, tmp_path: Path, name: str) -> None:
 
 def test_empty_attributes_keep_their_type() -> None:
     attributes = (Attribute("i", INT, np.empty(0, "i4")), Attribute("s", STRING, np.empty(0, object)))
+    attributes += (Attribute.of("c", ""),)
     text = dumps(Dataset("d", attributes=attributes))
     assert "\t\tint :i =  ;\n" in text
+    assert "\t\tchar :c =  ;\n" in text
     assert "\t\tstring :s =  ;\n" in text
 
 
