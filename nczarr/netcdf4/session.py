@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -165,7 +166,7 @@ class Session:
         self._root: weakref.ref[Dataset] | None = None
         self._dirty = False
         self._new: list[Variable] = []
-        self._waiting: list[tuple[Variable, Any, np.ndarray]] = []
+        self._waiting: deque[tuple[Variable, Any, np.ndarray]] = deque()
         self._waiting_bytes = 0
 
     def bind(self, root: Dataset) -> None:
@@ -209,7 +210,7 @@ class Session:
         """
         self.check_open()
         with self.lock:
-            if not self._dirty:
+            if not self._dirty and not self._waiting:
                 return
             self.stored.update((self.root if root is None else root)._nc_freeze_dataset())
             self._dirty = False
@@ -217,9 +218,11 @@ class Session:
             for variable in self._new:
                 variable._nc_stored = True
             self._new.clear()
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            for variable, selection, values in waiting:
+            while self._waiting:  # what fails goes on waiting, with all behind it
+                variable, selection, values = self._waiting[0]
                 self.values(variable).write(selection, values)
+                self._waiting.popleft()
+            self._waiting_bytes = 0
 
     def write(self, variable: Variable, selection: Any, values: np.ndarray) -> None:
         """Write values in the model's form.
