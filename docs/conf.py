@@ -18,7 +18,6 @@ release = version = nczarr.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_argparse_cli",
@@ -32,10 +31,10 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
-autosummary_generate = True
 napoleon_google_docstring = False
-# The errors' docstrings say what they are; their constructors repeat the base class.
-nitpicky = False
+napoleon_use_ivar = True
+# Several classes have a `path` or are called Dataset; plain words in docstrings need no link.
+suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "nczarr"
