@@ -1,0 +1,57 @@
+"""The page of the grammar shows every rule, and the table of the model names rules and classes that exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+from nczarr import model
+from nczarr.cdl import syntax
+
+ROOT = Path(__file__).parents[2]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "nczarr_docs_grammar", ROOT / "docs" / "generate_grammar.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rules() -> set[str]:
+    text = (ROOT / "grammar" / "cdl.lark").read_text("utf-8") + (ROOT / "grammar" / "names.lark").read_text(
+        "utf-8"
+    )
+    return set(re.findall(r"^\??(\w+)(?:\.\d+)?:", text, re.MULTILINE))
+
+
+def test_every_rule_is_on_the_page() -> None:
+    page = generator().render()
+    assert rules() <= set(re.findall(r"<b>(\w+)</b>", page))
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert links <= set(re.findall(r'id="([^"]+)"', page))
+    assert len(links) > 40
+
+
+def test_every_rule_has_a_class() -> None:
+    shown = {rule for rule in rules() if rule.islower() and not rule.startswith("_")}
+    # Rules that only give one token another role make no node.
+    roles = {rule for rule in shown if rule.endswith(("name", "owner", "_reference")) or rule == "fqn"}
+    assert shown - roles == set(syntax.RULES)
+
+
+def test_the_table_names_what_there_is() -> None:
+    text = (ROOT / "docs" / "reference" / "model-grammar.md").read_text("utf-8")
+    known = rules() | set(vars(model)) | set(vars(syntax))
+    for line in text.split("## What is not grammar")[0].splitlines():
+        cells = line.replace("\\|", "/").split("|")
+        if len(cells) != 6 or "---" in line or "Lark rule" in line:
+            continue
+        for word in re.findall(r"`([A-Za-z_]+)(?:\.\w+)?`", "|".join(cells[2:5])):
+            assert word in known | {"str", "int", "DimensionRef"}, (line, word)

@@ -1,0 +1,166 @@
+"""Runs of numbers against a slow, obvious reading; unlimited dimensions; text; what has no data."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nczarr.cdl import loads
+from nczarr.model import PRIMITIVES, Storage
+
+INTEGERS = [t.name for t in PRIMITIVES.values() if t.is_integer]
+
+
+def values(text: str, name: str = "v") -> np.ndarray:
+    dataset = loads("netcdf a {" + text + "}")
+    variable = dataset.variable_at("/" + name)
+    assert variable.data is not None
+    shape = dataset.shape(variable)
+    assert variable.data.shape == shape
+    return variable.data.read(tuple(slice(0, n) for n in shape))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(INTEGERS),
+    st.lists(st.none() | st.integers(-(2**63), 2**64 - 1) | st.integers(-300, 300), min_size=1, max_size=30),
+    st.sampled_from([", ", ",", ",\n    ", ",\t"]),
+)
+def test_integer_runs_wrap_as_in_c(type_: str, numbers: list[int | None], separator: str) -> None:
+    text = separator.join("_" if n is None else str(n) for n in numbers)
+    found = values(
+        f"dimensions: x = {len(numbers)}; variables: {type_} v(x); v:_FillValue = 7; data: v = {text};"
+    )
+    dtype = PRIMITIVES[type_].dtype
+    bits = 8 * dtype.itemsize
+    slow = []
+    for n in numbers:
+        wrapped = (7 if n is None else n) % (1 << bits)
+        slow.append(wrapped - (1 << bits) if dtype.kind == "i" and wrapped >= 1 << (bits - 1) else wrapped)
+    assert found.tolist() == slow
+    assert found.dtype == dtype
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.just(None), min_size=1, max_size=30))
+def test_float_runs_are_exact(numbers: list[float | None]) -> None:
+    text = ", ".join("_" if n is None else repr(n) for n in numbers)
+    found = values(f"dimensions: x = {len(numbers)}; variables: double v(x); data: v = {text};")
+    slow = [9.969209968386869e36 if n is None else n for n in numbers]
+    assert found.tobytes() == np.array(slow).tobytes()
+
+
+def test_long_runs_in_several_blocks() -> None:
+    numbers = np.random.default_rng(1).integers(-(10**9), 10**9, 100_000)
+    text = ", ".join("_" if n % 7 == 0 else str(n) for n in numbers.tolist())
+    found = values(f"dimensions: x = {len(numbers)}; variables: int v(x); data: v = {text};")
+    assert found.tolist() == np.where(numbers % 7 == 0, -2147483647, numbers).tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1, 017, 0x1F, 3", [1, 15, 31, 3]),
+        ("1, 2s, 3LL, 'a'", [1, 2, 3, 97]),
+        ("1.9, -1.9, 1e2, .5", [1, -1, 100, 0]),
+        ('"12", "x", 1, _', [12, 0, 1, -2147483647]),
+        ("1 , 2, // comment\n 3 /* , 9 */, 4", [1, 2, 3, 4]),
+        ("1, 2", [1, 2, -2147483647, -2147483647]),
+        (", 1, 2, 3, 4", [1, 2, 3, 4]),
+    ],
+)
+def test_constants_among_integers(text: str, expected: list[int]) -> None:
+    assert values(f"dimensions: x = 4; variables: int v(x); data: v = {text};").tolist() == expected
+
+
+def test_too_many_numbers_are_cut_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="<cdl>:1:62: 3 values for the 2 elements of 'v'"):
+        found = values("dimensions: x = 2; variables: int v(x); data:     v = 1, 2, 3;")
+    assert found.tolist() == [1, 2]
+
+
+def test_special_floats() -> None:
+    found = values(
+        "dimensions: x = 6; variables: double v(x); data: v = NaN, nanf, Infinity, -Infinityf, 1e999, -0.;"
+    )
+    assert math.isnan(found[0])
+    assert math.isnan(found[1])
+    assert found[2:5].tolist() == [math.inf, -math.inf, math.inf]
+    assert math.copysign(1, found[5]) == -1
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "text", "shape", "expected"),
+    [
+        ("u", "1, 2, 3", (3,), [1, 2, 3]),
+        ("u, x", "1, 2, 3", (2, 2), [[1, 2], [3, -127]]),
+        ("x, u", "{1}, {2, 3}", (2, 2), [[1, -127], [2, 3]]),
+        ("u, w", "{1, 2}, {3}, {4, 5, 6}", (3, 3), [[1, 2, -127], [3, -127, -127], [4, 5, 6]]),
+        ("u, w, z", "{{1, 2}, {3}}, {{4}}", (2, 2, 2), [[[1, 2], [3, -127]], [[4, -127], [-127, -127]]]),
+        ("u, x, w", "{1}, {2, 3}, {4}, {5}", (2, 2, 2), [[[1, -127], [2, 3]], [[4, -127], [5, -127]]]),
+    ],
+)
+def test_unlimited_dimensions(dimensions: str, text: str, shape: tuple[int, ...], expected: list) -> None:
+    found = values(
+        f"dimensions: x = 2; u = unlimited; w = unlimited; z = 0; variables: byte v({dimensions}); data: v = {text};"
+    )
+    assert found.shape == shape
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "text", "expected"),
+    [
+        ("n", '"ab"', b"ab\0\0"),
+        ("n", "'a', \"b\", 'c', 'd'", b"abcd"),
+        ("x, n", '"ab", ""', b"ab\0\0\0\0\0\0"),
+        ("x, n", '"abcdef"', b"abcdef\0\0"),
+        ("x, n", '{"ab"}, {"cd"}', b"ab\0\0cd\0\0"),
+        ("u, n", '"a", "bcde", "f"', b"a\0\0\0bcdef\0\0\0"),
+        ("u", '"abc"', b"abc"),
+        ("x, u", '{"ab"}, {"c"}', b"abc\0"),
+    ],
+)
+def test_text(dimensions: str, text: str, expected: bytes) -> None:
+    found = values(
+        f"dimensions: n = 4; x = 2; u = unlimited; variables: char v({dimensions}); data: v = {text};"
+    )
+    assert found.tobytes() == expected
+
+
+def test_lengths_come_from_all_variables() -> None:
+    text = "dimensions: u = unlimited; variables: int v(u), w(u), x(u); v:_FillValue = 1; data: v = 3; w = 1, 2, 3;"
+    assert values(text).tolist() == [3, 1, 1]
+    assert values(text, "x").tolist() == [-2147483647] * 3
+
+
+def test_special_attributes() -> None:
+    dataset = loads(
+        """netcdf a { dimensions: x = 8; variables: short v(x);
+        v:_ChunkSizes = 4; v:_Shuffle = "true"; v:_DeflateLevel = 5; v:_Fletcher32 = 1; v:_Endianness = "big";
+        v:_NoFill = "false"; v:_QuantizeBitRoundNumberOfSignificantDigits = 3; :_Format = "nc4"; }"""
+    )
+    variable = dataset.variables[0]
+    assert isinstance(variable.storage, Storage)
+    assert variable.storage.layout == "chunked"
+    assert variable.storage.chunk_shape == (4,)
+    assert [f.id for f in variable.storage.filters] == [2, 1, 3]
+    assert variable.storage.filters[1].parameters == (5,)
+    assert variable.storage.endian == "big"
+    assert not variable.storage.no_fill
+    assert dataset.format == "netCDF-4"
+    assert [a.name for a in variable.attributes] == ["_QuantizeBitRoundNumberOfSignificantBits"]
+
+
+def test_importing_does_not_import_lark() -> None:
+    code = (
+        "import sys, nczarr.cdl; print('lark' in sys.modules); nczarr.cdl.loads; print('lark' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "True"]
