@@ -41,12 +41,16 @@ def load(path: str | PathLike[str]) -> Dataset:
     (Dimension(name='x', size=3, unlimited=False),)
     """
     name = fspath(path)
+    return _load(_contents(name), name)
+
+
+def _contents(name: str) -> str:
+    """The bytes of a file, one character each."""
     try:
         with open(name, "rb") as file:
-            raw = file.read()
+            return file.read().decode("latin-1")
     except OSError as error:
         raise CDLError(f"cannot be read: {error.strerror}", path=name) from None
-    return _load(raw, name)
 
 
 def loads(text: str, *, path: str | None = None) -> Dataset:
@@ -80,17 +84,17 @@ def loads(text: str, *, path: str | None = None) -> Dataset:
                                                        ^
     """
     try:
-        raw = text.encode("utf-8", "surrogateescape")
+        raw = text.encode("utf-8", "surrogateescape").decode("latin-1")
     except UnicodeEncodeError as error:
-        raise SourceText(text, path).error("the text has half a surrogate pair", error.start) from None
+        line = text.count("\n", 0, error.start) + 1
+        column = error.start - text.rfind("\n", 0, error.start)
+        raise CDLError("half a surrogate pair is no text", path=path, line=line, column=column) from None
     return _load(raw, path)
 
 
-def _load(raw: bytes, path: str | None) -> Dataset:
-    if raw[:1] in (b"\xfe", b"\xff", b"\0"):
+def _load(text: str, path: str | None) -> Dataset:
+    if text[:1] in ("\xfe", "\xff", "\0"):
         raise CDLError("the text is not UTF-8", path=path, hint="is it UTF-16 or UTF-32?")
-    text = raw.decode("latin-1")
-    del raw
     source = SourceText(text.removeprefix("\xef\xbb\xbf"), path)
     file = parse(source)
     problems = Problems(source)

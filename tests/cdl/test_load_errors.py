@@ -129,6 +129,11 @@ def test_encodings(tmp_path: Path) -> None:
     assert load(path).attribute["t"].values.tobytes() == b"\xe9"
 
 
+def test_half_a_surrogate_pair() -> None:
+    error = error_of('netcdf a {\n :t = "\ud800"; }')
+    assert (error.line, error.column) == (2, 8)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CDLError, match="cannot be read"):
         load(tmp_path / "none.cdl")

@@ -80,7 +80,7 @@ def test_constants_among_integers(text: str, expected: list[int]) -> None:
 
 
 def test_too_many_numbers_are_cut_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="<cdl>:1:62: 3 values for the 2 elements of 'v'"):
+    with pytest.warns(UserWarning, match="<cdl>:1:65: 3 values for the 2 elements of 'v'"):
         found = values("dimensions: x = 2; variables: int v(x); data:     v = 1, 2, 3;")
     assert found.tolist() == [1, 2]
 
