@@ -14,6 +14,7 @@ from typing import Any
 from nczarr.errors import ReadOnlyError
 from nczarr.mapping.encodings import encoding_for_reading
 from nczarr.mapping.layout import Binding, Known, Layout, Plan
+from nczarr.mapping.nczarr_v3 import CONVENTION, CONVENTION_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.variables import VariableData
@@ -54,6 +55,8 @@ def apply_update(
     plan = layout.plan(resolved, options, names, known)
     resolved = plan.dataset or resolved
     plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
+
+    plan = _keep_foreign(plan, hierarchy, groups, data, sources)
 
     removed = _removed(plan, hierarchy, data, sources)
     moves = _moves(plan, data, sources)
@@ -200,6 +203,35 @@ def _keep_storage(
         )
         variables[fqn] = Binding(plan.variables[fqn].path, binding.encoding)
     return replace(plan, nodes=nodes, variables=variables)
+
+
+def _keep_foreign(
+    plan: Plan,
+    hierarchy: Hierarchy,
+    groups: Mapping[str, str],
+    data: Mapping[str, VariableData],
+    sources: Mapping[str, str],
+) -> Plan:
+    """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys."""
+    before = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
+    before.update({plan.variables[fqn].path: data[source].path for fqn, source in sources.items()})
+    nodes = dict(plan.nodes)
+    for path, old in before.items():
+        existing, planned = hierarchy.nodes[old], nodes[path]
+        if planned is existing:
+            continue
+        if isinstance(planned, GroupMetadata) and existing.extra != planned.extra:
+            planned = replace(planned, extra=existing.extra)
+        declared = existing.attributes.get(CONVENTION_KEY)
+        if isinstance(declared, list):
+            own = planned.attributes.get(CONVENTION_KEY, [])
+            foreign = [c for c in declared if c not in own and c != CONVENTION]
+            if foreign:
+                planned = replace(
+                    planned, attributes={**planned.attributes, CONVENTION_KEY: [*own, *foreign]}
+                )
+        nodes[path] = planned
+    return replace(plan, nodes=nodes)
 
 
 def _removed(

@@ -469,6 +469,28 @@ def test_a_store_that_cannot_list_is_read_by_what_is_declared() -> None:
     assert len([n for n in calls if n]) <= 6
 
 
+def test_what_belongs_to_others_stays() -> None:
+    store = MemoryStore()
+    tools.copy(simple(5), store, WriteOptions(consolidated=False))
+    foreign = {"uuid": "77c308c7-4db2-4774-8b2d-aa37e9997db6", "name": "CF"}
+    ours = {"name": "x", "must_understand": False, "configuration": {}}
+    for key in ("zarr.json", "g/zarr.json", "v/zarr.json"):
+        document = json.loads(store.get(key))
+        document["attributes"].setdefault("zarr_conventions", []).append(foreign)
+        document["other"] = ours
+        store.set(key, json.dumps(document).encode())
+    with open_dataset(store, "r+") as stored:
+        v = replace(stored.dataset.variable_at("/v"), attributes=(Attribute.of("units", "K"),))
+        g = replace(stored.dataset.groups[0], attributes=(Attribute.of("a", 1),))
+        attributes = (Attribute.of("title", "x"),)
+        stored.update(replace(stored.dataset, attributes=attributes, variables=(v,), groups=(g,)))
+    for key in ("zarr.json", "g/zarr.json", "v/zarr.json"):
+        document = json.loads(store.get(key))
+        assert foreign in document["attributes"]["zarr_conventions"]
+        assert document["other"] == ours
+    assert len(json.loads(store.get("zarr.json"))["attributes"]["zarr_conventions"]) == 2
+
+
 def test_what_xarray_cuts_and_writes_again_is_plain_zarr(tmp_path: Path) -> None:
     xr = pytest.importorskip("xarray")
     tools.copy(simple(5), tmp_path / "a.zarr")
