@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,9 @@ def test_readers_see_what_was_synced(tmp_path: Any) -> None:
         with ours.Dataset(path) as reader:
             assert reader["v"][:].tolist() == [1, 2]
         v[2] = 3
+        with ours.Dataset(path) as reader:  # values are there before a size claims them
+            assert reader["v"].shape == (2,)
+            assert reader["v"][:].tolist() == [1, 2]
         ds.sync()
         with ours.Dataset(path) as reader:
             assert reader["v"][:].tolist() == [1, 2, 3]
@@ -143,6 +147,25 @@ def test_many_variables_are_made_and_filled_in_turn() -> None:
     assert len(calls) <= 2
     with ours.Dataset(target) as ds:
         assert [int(v[0]) for v in ds.variables.values()] == list(range(200))
+
+
+def test_many_threads_write_and_append() -> None:
+    target: dict[str, bytes] = {}
+    with ours.Dataset(target, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 3)
+        variables = [ds.createVariable(f"v{i}", "i4", ("t", "x")) for i in range(4)]
+        ds.sync()
+
+        def work(step: int) -> None:
+            for i, v in enumerate(variables):
+                v[step] = 10 * step + i
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(40)))
+    with ours.Dataset(target) as ds:
+        for i in range(4):
+            assert ds[f"v{i}"][:, 1].tolist() == [10 * step + i for step in range(40)]
 
 
 def test_held_back_values_do_not_follow_the_program(tmp_path: Any) -> None:
