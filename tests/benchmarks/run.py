@@ -1,10 +1,11 @@
 """Measure nczarr's engine against its peers, and print the ratios as a Markdown table.
 
-    python tests/benchmarks/run.py [W1 W2 …] [--quick] [--rounds 5] [--dir PATH] [--peers NAME,NAME]
+    python tests/benchmarks/run.py [W1 W2 …] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH] [--peers A,B]
 
 All libraries are measured in one run, one after another within each round, and the medians are compared. A ratio
 is nczarr's time divided by that of the fastest peer: below 1.0 nczarr is faster. ``--quick`` makes everything
-small: it shows that the workloads run, its figures mean nothing.
+small: it shows that the workloads run, its figures mean nothing. ``--cpu`` counts processor time (of all threads,
+user and system) instead of time on the clock, for a machine that others use too; ``--shrink`` divides the sides.
 
 W1  1 GiB float32 in chunks of 4 MiB: write and read, uncompressed, zstd, blosc (lz4, shuffle), gzip
 W2  256 MiB in chunks of 64 KiB: write and read, uncompressed and zstd
@@ -53,10 +54,20 @@ def field(shape: tuple[int, ...]) -> np.ndarray:
 class Bench:
     """Runs rows of a table and keeps their medians."""
 
-    def __init__(self, folder: Path, rounds: int, quick: bool, names: list[str] | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rounds: int,
+        quick: bool,
+        shrink: int,
+        clock: Callable[[], float],
+        names: list[str] | None,
+    ) -> None:
         self.folder = folder
         self.rounds = rounds
         self.quick = quick
+        self.shrink = shrink
+        self.clock = clock
         self.peers = peers.available(names)
         self.rows: list[tuple[str, dict[str, float]]] = []
 
@@ -65,9 +76,9 @@ class Bench:
         times: dict[str, list[float]] = {name: [] for name in row}
         for number in range(self.rounds + 1):
             for name, (work, after) in row.items():
-                start = time.perf_counter()
+                start = self.clock()
                 work()
-                elapsed = time.perf_counter() - start
+                elapsed = self.clock() - start
                 if after is not None:
                     after()
                 if number:  # the first round warms up
@@ -137,7 +148,7 @@ class Bench:
         self.measure(title, row)
 
     def _large(self, codec: str) -> tuple[Any, Any, np.ndarray, dict[str, Path]]:
-        side = 2048 if self.quick else 16384
+        side = 16384 // self.shrink
         shape, chunks = (side, side), (1024, 1024)
         values = field(shape)
         return shape, chunks, values, self._written(shape, chunks, codec, None, values, "large")
@@ -151,7 +162,7 @@ class Bench:
             self._writing(f"W1 write {codec}", shape, chunks, codec, values)
 
     def w2(self) -> None:
-        side = 1024 if self.quick else 8192
+        side = 8192 // self.shrink
         shape, chunks = (side, side), (128, 128)
         values = field(shape)
         for codec in ("none", "zstd"):
@@ -174,7 +185,7 @@ class Bench:
                 peers.clear(path)
 
     def w4(self) -> None:
-        side = 4096 if self.quick else 16384
+        side = max(4096, 16384 // self.shrink)
         shape, shard, inner = (side, side), (2048, 2048), (128, 128)
         values = field(shape)
         places = np.random.default_rng(2).integers(0, side // 128, (100 if self.quick else 1000, 2)) * 128
@@ -239,13 +250,18 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", help="W1 … W6; all if none is named")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of time on the clock")
+    parser.add_argument("--shrink", type=int, default=1, help="divide the sides of the arrays")
     parser.add_argument("--dir", help="where the files go; a temporary directory if not given")
     parser.add_argument("--peers", help="names, separated by commas")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         names = options.peers.split(",") if options.peers else None
-        bench = Bench(Path(folder), 1 if options.quick else options.rounds, options.quick, names)
-        print(f"{os.cpu_count()} processors, medians of {bench.rounds}, in {Path(folder).parent}\n")
+        rounds, shrink = (1, 8) if options.quick else (options.rounds, options.shrink)
+        clock = time.process_time if options.cpu else time.perf_counter
+        bench = Bench(Path(folder), rounds, options.quick, shrink, clock, names)
+        what = "processor time" if options.cpu else "time"
+        print(f"{os.cpu_count()} processors, medians of {bench.rounds}, {what}, in {Path(folder).parent}\n")
         print(bench.header(), flush=True)
         for name in options.workloads or ["W1", "W2", "W3", "W4", "W5", "W6"]:
             getattr(bench, name.lower())()
