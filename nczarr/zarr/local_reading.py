@@ -11,7 +11,7 @@ import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
-from nczarr.zarr.local_files import Directory, read_box, read_exactly, read_file
+from nczarr.zarr.local_files import PIECE, Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, put_fill
@@ -148,8 +148,14 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
     order = chain.order or ()
     shape = chain.stored_spec.shape
     if all(type(part.out) is slice and type(part.inner) is slice for part in item):
-        view = target[take(item, "out")]
-        read_box(descriptor, view.transpose(order), [item[i].inner for i in order], shape, stored, base)
+        view = target[take(item, "out")].transpose(order)
+        size = chain.decoded_size or 0
+        if size <= PIECE and all(part.full for part in item) and not view.flags.c_contiguous:
+            buffer = scratch("box", size)[:size]
+            read_exactly(descriptor, buffer, base)
+            np.copyto(view, buffer.view(stored).reshape(shape))
+        else:
+            read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return
     # Places in any order: the box around them, and of it the places.
     limits = [bounds(part) for part in item]
@@ -205,6 +211,11 @@ def _index(
     return known
 
 
+def _alone(item: Sequence[Part], target: np.ndarray) -> bool:
+    """True if an uncompressed inner chunk is better read for itself: of only a part, or in one piece."""
+    return not all(part.full for part in item) or target[take(item, "out")].flags.c_contiguous
+
+
 def _read_shard(
     codec: ShardingCodec,
     where: ShardIndex,
@@ -216,10 +227,10 @@ def _read_shard(
     chain = codec.inner
     jobs, missing = runs(where, inner_items(codec, item))
     place_missing(codec, missing, target)
-    direct = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
+    large = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
 
     def work(job: Run) -> None:
-        if direct:
+        if large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
                 try:
                     _check_size(chain, piece.stop - piece.start)
