@@ -17,20 +17,70 @@ from nczarr.errors import NCZarrError
 
 if TYPE_CHECKING:
     from nczarr.convert import copy, diff
-    from nczarr.netcdf4 import Dataset, Dimension, Group, Variable
+    from nczarr.netcdf4 import (
+        CompoundType,
+        Dataset,
+        Dimension,
+        EnumType,
+        Group,
+        MFDataset,
+        MFTime,
+        Variable,
+        VLType,
+        chartostring,
+        date2index,
+        date2num,
+        default_fillvals,
+        num2date,
+        stringtoarr,
+        stringtochar,
+    )
 
 __version__ = "0.1.0"
 
-__all__ = ["Dataset", "Dimension", "Group", "NCZarrError", "Variable", "__version__", "copy", "diff"]
+_NETCDF4 = (
+    "CompoundType",
+    "Dataset",
+    "Dimension",
+    "EnumType",
+    "Group",
+    "MFDataset",
+    "MFTime",
+    "VLType",
+    "Variable",
+    "chartostring",
+    "date2index",
+    "date2num",
+    "default_fillvals",
+    "num2date",
+    "stringtoarr",
+    "stringtochar",
+)
 
-_HOMES = {
-    "Dataset": "nczarr.netcdf4",
-    "Dimension": "nczarr.netcdf4",
-    "Group": "nczarr.netcdf4",
-    "Variable": "nczarr.netcdf4",
-    "copy": "nczarr.convert",
-    "diff": "nczarr.convert",
-}
+__all__ = [
+    "CompoundType",
+    "Dataset",
+    "Dimension",
+    "EnumType",
+    "Group",
+    "MFDataset",
+    "MFTime",
+    "NCZarrError",
+    "VLType",
+    "Variable",
+    "__version__",
+    "chartostring",
+    "copy",
+    "date2index",
+    "date2num",
+    "default_fillvals",
+    "diff",
+    "num2date",
+    "stringtoarr",
+    "stringtochar",
+]
+
+_HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {"copy": "nczarr.convert", "diff": "nczarr.convert"}
 
 
 def __getattr__(name: str) -> Any:
