@@ -183,7 +183,7 @@ def _read(variable: Variable, region: tuple[slice, ...], type_: Type) -> np.ndar
     if variable.data is None:  # never assigned: all fill
         out = np.empty([s.stop - s.start for s in region], type_.dtype)
         fill = variable.attribute.get("_FillValue")
-        value = default_fill(type_) if fill is None else fill.values[0]
+        value = fill.values[0] if fill is not None and len(fill.values) else default_fill(type_)
         if type_.dtype == object:
             out.fill(value)
         else:
