@@ -45,7 +45,7 @@ from nczarr.model import (
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 
-__all__ = ["chunks_of", "fill_value_of", "plan_nczarr_v3"]
+__all__ = ["chunks_of", "fill_value_of", "own_fill_value", "plan_nczarr_v3"]
 
 #: Bytes that a value of variable size is taken for when chunks are chosen.
 _VARIABLE_SIZE = 64
@@ -69,6 +69,18 @@ def fill_value_of(variable: Variable) -> Any:
     >>> int(fill_value_of(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", -1, SHORT),))))
     -1
     """
+    own = own_fill_value(variable)
+    return default_fill(variable.type) if own is None else own
+
+
+def own_fill_value(variable: Variable) -> Any:
+    """Return the value of ``_FillValue`` as one of the variable's type; None if there is none that fits.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT
+    >>> own_fill_value(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", 0.5),)))
+    """
     fill = variable.attribute.get("_FillValue")
     if fill is not None and len(fill.values):
         if fill.type == variable.type:
@@ -81,7 +93,7 @@ def fill_value_of(variable: Variable) -> Any:
                     back = cast.astype(fill.type.dtype)
                 if back.tobytes() == fill.values[:1].tobytes():
                     return cast[0]
-    return default_fill(variable.type)
+    return None
 
 
 def chunks_of(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.mapping.layout import Known, Plan
-from nczarr.mapping.nczarr_v3_write import plan_nczarr_v3
+from nczarr.mapping.nczarr_v3_write import own_fill_value, plan_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain_arrays import DIMENSIONS_KEY
@@ -43,14 +43,20 @@ def plan_plain_v2(
     As xarray has it on v2: dimension names in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is ``_FillValue``.
     """
     plan = plan_plain_v3(dataset, options, names, known)
-    masked = {
-        plan.variables[fqn].path for fqn, v in dataset.all_variables.items() if "_FillValue" in v.attribute
-    }
+    masked: set[str] = set()
+    losses = list(plan.losses)
+    for fqn, variable in dataset.all_variables.items():
+        dropped = f"{fqn}: the attribute '_FillValue' is dropped"
+        if own_fill_value(variable) is not None:
+            masked.add(plan.variables[fqn].path)
+            losses = [loss for loss in losses if loss != dropped]
+        elif "_FillValue" in variable.attribute and dropped not in losses:
+            losses.append(dropped)
     turned = {
         path: _conventional(node, path in masked) if isinstance(node, ArrayMetadata) else node
         for path, node in plan.nodes.items()
     }
-    return replace(plan, nodes=turned)
+    return replace(plan, nodes=turned, losses=tuple(losses))
 
 
 def _turned(nodes: Nodes, turn: Any) -> dict[str, ArrayMetadata | GroupMetadata]:

@@ -6,8 +6,10 @@ another tool added to an NCZarr dataset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.mapping.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
@@ -214,8 +216,9 @@ class PlainArrays:
         """
         encoding, extra = self._encoding(group, name, metadata)
         attributes = plain_attributes(metadata.attributes, encoding.type, self._reserved(metadata))
-        present = {a.name for a in attributes}
-        attributes = (*attributes, *(a for a in extra if a.name not in present))
+        for attribute in (*extra, *self._mask(encoding, metadata)):
+            if attribute.name not in {a.name for a in attributes}:
+                attributes = (*attributes, attribute)
         endian = next((c.configuration.get("endian") for c in metadata.codecs if c.name == "bytes"), None)
         storage = Storage(
             "chunked" if metadata.shape else None,
@@ -226,6 +229,14 @@ class PlainArrays:
         references = self.references(group, name, metadata, metadata.shape)
         variable = Variable(name, encoding.type, references, attributes=attributes, storage=storage)
         return variable, Binding(path, encoding)
+
+    def _mask(self, encoding: Encoding, metadata: ArrayMetadata) -> Iterator[Attribute]:
+        """In xarray's convention on v2 the fill value, where there is one, is ``_FillValue``."""
+        on_v2 = self._hierarchy is not None and self._hierarchy.layout == "v2"
+        if on_v2 and metadata.fill_value is not None and DIMENSIONS_KEY in metadata.attributes:
+            fill = np.empty(1, metadata.data_type.dtype)
+            fill[0] = metadata.fill_value
+            yield Attribute("_FillValue", encoding.type, encoding.decode(fill))
 
     @staticmethod
     def _reserved(metadata: ArrayMetadata) -> frozenset[str]:

@@ -8,6 +8,7 @@ import os
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -16,6 +17,7 @@ from nczarr import mapping
 from nczarr.cli import main
 from nczarr.mapping import WriteOptions
 from nczarr.model import Dataset, compare
+from nczarr.netcdf import open_dataset as open_netcdf
 from nczarr.stores import MemoryStore
 
 TESTS = Path(__file__).parents[1]
@@ -102,6 +104,72 @@ def test_xarray_sees_the_same_dataset_on_plain_v2(nc: Path, tmp_path: Path) -> N
             )
         ]
     assert different == []
+
+
+def test_the_mask_of_xarray_on_v2_comes_back(tmp_path: Path) -> None:
+    nc, out = TESTS / "data" / "primitives.nc", tmp_path / "out.zarr"
+    losses = nczarr.copy(nc, out, layout="zarr-v2")
+    assert not [loss for loss in losses if "_FillValue" in loss]
+    for fill, array in (("never_written_fill", -5.0), ("scalar_d", None)):
+        assert json.loads((out / fill / ".zarray").read_text())["fill_value"] == array
+    with mapping.open_dataset(out) as stored:
+        copied = stored.dataset.all_variables
+        with open_netcdf(nc) as original:
+            for fqn, variable in original.dataset.all_variables.items():
+                assert copied[fqn].attribute.get("_FillValue") == variable.attribute.get("_FillValue"), fqn
+
+
+def test_xarray_and_nczarr_mask_the_same_on_v2(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    x = np.arange(4)
+    dataset = xr.Dataset(
+        {
+            "by_default": ("x", np.array([1.0, np.nan, 3.0, 4.0])),
+            "float": ("x", np.array([1.5, np.nan, 3, 4], "f4"), {}, {"_FillValue": np.float32(1e20)}),
+            "integer": ("x", np.array([1, 2, 3, 4], "i2"), {}, {"_FillValue": 3}),
+            "packed": (
+                "x",
+                [0.5, np.nan, 1.5, 2],
+                {},
+                {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1},
+            ),
+            "unmasked": ("x", np.array([0, 1, 2, 3]), {}, {"_FillValue": None}),
+            "real": ("x", np.array([0.0, 1, 2, 3]), {}, {"_FillValue": None}),
+            "flag": ("x", np.array([True, False, True, True])),
+            "text": ("x", np.array(["a", "", "é", "d"], object)),
+        },
+        coords={"x": x},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dataset.to_zarr(tmp_path / "x.zarr", zarr_format=2)
+        nczarr.copy(tmp_path / "x.zarr", tmp_path / "copy.zarr", layout="zarr-v2")
+        for path in (tmp_path / "x.zarr", tmp_path / "copy.zarr"):
+            with xr.open_dataset(path, engine="zarr") as seen, nczarr.Dataset(path) as ours:
+                for name in dataset.data_vars:
+                    values = ours[name][...]
+                    expected = seen[name].values
+                    if expected.dtype == object or expected.dtype.kind == "T":
+                        assert values.tolist() == expected.tolist()
+                        continue
+                    missing = np.ma.getmaskarray(values)
+                    assert missing.tolist() == np.isnan(expected.astype("f8")).tolist(), (path.name, name)
+                    assert values.data[~missing].tolist() == expected[~missing].tolist(), (path.name, name)
+                hidden = {n for n in dataset.data_vars if "_FillValue" not in ours[n].ncattrs()}
+                assert hidden >= {"unmasked", "real"}
+
+
+def test_a_fill_value_without_the_convention_is_no_mask(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    for name, attributes in (("plain", {}), ("own", {"_ARRAY_DIMENSIONS": ["x"], "_FillValue": 7})):
+        zarr.create_array(
+            str(tmp_path / name), shape=(2,), dtype="i4", fill_value=0, zarr_format=2, attributes=attributes
+        )
+    with mapping.open_dataset(tmp_path / "plain") as stored:
+        assert "_FillValue" not in stored.dataset.variables[0].attribute
+    with mapping.open_dataset(tmp_path / "own") as stored:
+        assert stored.dataset.variables[0].attribute["_FillValue"].values.tolist() == [7]
 
 
 def test_a_plain_copy_says_what_it_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
