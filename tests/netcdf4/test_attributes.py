@@ -75,7 +75,7 @@ VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: repr(v)[:30])
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: "object" if type(v) is object else repr(v)[:30])
 @pytest.mark.parametrize("how", ["attribute", "setncattr", "setncattr_string", "setncatts"])
 def test_values_keep_their_type(same: Same, value: Any, how: str) -> None:
     def script(nc: Any, path: str, log: Any) -> None:
