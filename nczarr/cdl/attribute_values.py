@@ -82,8 +82,14 @@ class AttributeReader:
         message = f"the attribute {name!r} has no type, so {what} cannot be its value"
         self._problems.add(message, position_of(item), hint=hint)
 
-    def fill_value(self, type_: Type, token: Token, items: Sequence[Value]) -> Attribute | None:
-        """``_FillValue``: one value of the variable's type, whatever type was declared."""
+    def fill_value(
+        self, type_: Type, token: Token, items: Sequence[Value], declared: Type | None = None
+    ) -> Attribute | None:
+        """``_FillValue``: one value of the variable's type, whatever type was declared.
+
+        Except that a real number that no integer is, such as NaN, stays what it was declared: files with one
+        exist, and ncgen turns it into an arbitrary integer.
+        """
         if count_values(items) != 1:
             self._problems.add("_FillValue takes one value", token.start_pos)
             return None
@@ -97,6 +103,14 @@ class AttributeReader:
                 self._problems.add("_FillValue of a char variable is one character", position_of(item))
                 return None
             return Attribute("_FillValue", CHAR, np.frombuffer(raw or b"\0", "S1"))
+        if declared is not None and declared.dtype.kind == "f" and type_.dtype.kind in "iu":
+            real = np.zeros(1, declared.dtype)
+            self._elements.read(real, (0,), declared, item)
+            limits = np.iinfo(type_.dtype)
+            if not (
+                np.isfinite(real[0]) and real[0] == np.trunc(real[0]) and limits.min <= real[0] <= limits.max
+            ):
+                return Attribute("_FillValue", declared, real)
         values = np.zeros(1, type_.dtype)
         self._elements.read(values, (0,), type_, item)
         return Attribute("_FillValue", type_, values)

@@ -41,7 +41,21 @@ from nczarr.model import (
 __all__ = ["dump", "dumps"]
 
 _SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
-_TYPE_WORDS = frozenset((*PRIMITIVES, "real", "long", "integer", "ulong", "uinteger"))
+_TYPE_WORDS = frozenset(
+    (
+        *PRIMITIVES,
+        "real",
+        "long",
+        "integer",
+        "ulong",
+        "uinteger",
+        "enum",
+        "opaque",
+        "compound",
+        "struct",
+        "structure",
+    )
+)
 _LONG = 1 << 32
 _DEFAULT = DumpOptions()
 
@@ -261,6 +275,9 @@ class _Dump:
         # A value prints with its type where the text alone does not tell it.
         typed = type_.is_user_defined or type_ == STRING
         typed |= not len(attribute.values) and not options.ncdump
+        # A fill value is read back as a value of its variable's type, if nothing else is said.
+        other = variable is not None and attribute.name == "_FillValue" and type_ != variable.type
+        typed |= other and not options.ncdump
         head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
         if variable is not None:
             # An attribute of a variable that is called like a type needs the path: "int:a" is one of the group.

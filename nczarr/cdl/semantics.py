@@ -359,7 +359,7 @@ class Analyzer:
                 return None
             if variable.type is None:
                 return None
-            return self._attributes.fill_value(variable.type, attribute.name, items)
+            return self._attributes.fill_value(variable.type, attribute.name, items, declared=type_)
         if variable is not None and name in _RESERVED:
             self._problems.add(f"the attribute name {name!r} is reserved by netCDF", attribute.name.start_pos)
             return None

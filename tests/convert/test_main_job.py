@@ -79,8 +79,16 @@ def test_our_own_reading_of_the_dump_is_the_same_file(nc: Path, zarr: Path, tmp_
     text, again = tmp_path / "dump.cdl", tmp_path / "again.zarr"
     assert command(["dump", str(zarr), "-o", str(text)]) == 0
     nczarr.copy(text, again)
-    # CDL has one NaN, and no empty vector of a type other than char
-    assert main_job.differences(nc, again, nan_payloads=False) == main_job.SAME
+    # CDL has one NaN only
+    seen = main_job.differences(nc, again, nan_payloads=False)
+    if (
+        nc.name == "eraint_uvz.nc"
+    ):  # as ncgen, we give a _FillValue the type of its variable where that can hold it
+        assert seen == "; ".join(
+            f"/{name}: attribute _FillValue: double [nan] | float [nan]" for name in ("longitude", "latitude")
+        )
+        return
+    assert seen == main_job.SAME
 
 
 @every_file
