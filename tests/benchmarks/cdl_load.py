@@ -21,11 +21,11 @@ def texts(megabytes: int) -> dict[str, tuple[str, str]]:
     """The type and the data of each case, as text of about the given size."""
     random = np.random.default_rng(0)
     doubles = ", ".join(map(repr, (random.normal(size=megabytes * 50_000) * 100).tolist()))
-    floats = ", ".join("%.7g" % x for x in random.normal(size=megabytes * 100_000).tolist())
+    floats = ", ".join(f"{x:.7g}" for x in random.normal(size=megabytes * 100_000).tolist())
     integers = ", ".join(map(str, random.integers(-(10**6), 10**6, megabytes * 110_000).tolist()))
     long = ", ".join(map(str, random.integers(-(2**62), 2**62, megabytes * 45_000).tolist()))
     filled = random.normal(size=megabytes * 120_000)
-    gaps = ", ".join("%.3f" % x if x > 0 else "_" for x in filled.tolist())
+    gaps = ", ".join(f"{x:.3f}" if x > 0 else "_" for x in filled.tolist())
     return {
         "double": ("double", doubles),
         "float": ("float", floats),
@@ -78,7 +78,10 @@ def main(megabytes: int = 100, repeats: int = 3) -> None:
             ours, theirs, memory, values = [], [], 0.0, 0.0
             for _ in range(repeats):
                 out = subprocess.run(
-                    [sys.executable, __file__, "--child", str(path)], capture_output=True, text=True, check=True
+                    [sys.executable, __file__, "--child", str(path)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
                 )
                 seconds, memory, values = map(float, out.stdout.split())
                 ours.append(seconds)
