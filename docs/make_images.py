@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,8 +33,12 @@ def draw(commands: list[str], name: str, lines: int) -> None:
                 console.print(Text("…", "dim"))
     path = HERE / "images" / name
     path.parent.mkdir(exist_ok=True)
-    path.write_text(console.export_svg(title="nczarr", theme=MONOKAI), encoding="utf-8")
+    svg = console.export_svg(title="nczarr", theme=MONOKAI)
+    # No fonts from elsewhere: the reader's own will do. Blanks at the start of a line are kept as they are.
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace("<text ", '<text xml:space="preserve" ')
+    path.write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    draw(["nczarr copy example.nc example.zarr", "nczarr dump -h example.zarr"], "dump.svg", 60)
+    draw(["nczarr copy example.nc example.zarr", "nczarr dump -h example.zarr"], "dump.svg", 44)
