@@ -99,11 +99,15 @@ def render() -> str:
             elif kind == "rule":
                 page += [render_rule(lines, known), ""]
             elif kind == "ignore":
-                page += [f"Skipped: <code>{escape(lines[0])}</code>", ""]
+                page += [f"<p>Skipped: <code>{escape(lines[0])}</code></p>", ""]
     return "\n".join(page).rstrip() + "\n"
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the page; Sphinx does it at every build."""
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(render(), "utf-8")
-    print(OUTPUT)
+
+
+if __name__ == "__main__":
+    main()
