@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -20,7 +21,16 @@ from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
 from nczarr.mapping.attributes import decode_attributes, encode_attributes  # noqa: E402
 from nczarr.mapping.node_names import escape_name  # noqa: E402
 from nczarr.mapping.type_json import types_from_json, types_to_json  # noqa: E402
-from nczarr.model import DOUBLE, FLOAT, Dataset, Variable  # noqa: E402
+from nczarr.model import (  # noqa: E402
+    DOUBLE,
+    FLOAT,
+    Attribute,
+    CompoundType,
+    Dataset,
+    Dimension,
+    Field,
+    Variable,
+)
 from nczarr.stores import MemoryStore  # noqa: E402
 from nczarr.zarr.documents_v3 import array_document, parse_array  # noqa: E402
 
@@ -132,7 +142,7 @@ def test_the_convention_is_declared_as_on_the_page() -> None:
 @given(tools.strategies.datasets(names=tools.strategies.wild_names(), anonymous=True, zero_sizes=True))
 def test_what_is_written_fits_the_schema(dataset: Dataset) -> None:
     validator = schema()
-    for options in (WriteOptions(), WriteOptions(char="uint8", nzug=True)):
+    for options in (WriteOptions(), WriteOptions(char="uint8", compound="bytes", nzug=True)):
         store = MemoryStore()
         tools.copy(dataset, store, options)
         for key in store.list():
@@ -156,6 +166,35 @@ def test_the_schema_refuses_what_is_wrong() -> None:
         {"zarr_conventions": [{"name": "x"}]},
     ):
         assert not validator.is_valid(wrong), wrong
+
+
+@pytest.mark.parametrize("compound", ["struct", "bytes"])
+def test_compounds_are_stored_as_the_page_says(compound: str) -> None:
+    """Both rows of the table, and the fill value that the form on request cannot say."""
+    rows = re.findall(r"^\| compound of fixed size(.*?) \| (.+?) \| FQN \| `(.+?)` \|$", TEXT, re.M)
+    assert [(r[0], r[2]) for r in rows] == [("", "bytes"), (", on request", "bytes")]
+    pair = CompoundType("/pair", (Field("a", FLOAT), Field("b", DOUBLE)))
+    fill = Attribute("_FillValue", pair, np.array([(1.0, 2.0)], pair.dtype))
+    dataset = Dataset(
+        "d",
+        types=(pair,),
+        dimensions=(Dimension("x", 2),),
+        variables=(Variable("v", pair, ("/x",)), Variable("w", pair, ("/x",), attributes=(fill,))),
+    )
+    store = MemoryStore()
+    tools.copy(dataset, store, WriteOptions(compound=compound))
+    document = json.loads(store.get("v/zarr.json"))
+    said = {"struct": rows[0], "bytes": rows[1]}[compound]
+    name = document["data_type"] if isinstance(document["data_type"], str) else document["data_type"]["name"]
+    assert f"`{name}`" in said[1]
+    assert document["codecs"][0]["name"] == said[2]
+    assert document["attributes"]["_nczarr_array"]["type"] == "/pair"
+    assert ("one more dimension" in said[1]) == (document["shape"] == [2, 12])
+    assert document["dimension_names"] == (["x"] if compound == "struct" else ["x", "bytes_12"])
+    assert not [e.message for e in schema().iter_errors(document["attributes"])]
+    packed = json.loads(store.get("w/zarr.json"))["data_type"]
+    assert packed == "bytes" if compound == "bytes" else packed["name"] == "struct"
+    assert tools.differences(dataset, store) == []
 
 
 def test_scalars_say_nothing_that_need_not_be_said() -> None:
