@@ -20,6 +20,7 @@ from nczarr.netcdf.hdf5_library import hdf5
 __all__ = [
     "insert_member",
     "member_value",
+    "plugin_loading",
     "read_attribute",
     "read_dataset",
     "reclaim",
@@ -36,6 +37,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "H5Dread": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
     "H5Dvlen_reclaim": (_ID, _ID, _ID, _BUFFER),
     "H5Dwrite": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5PLget_loading_state": (_BUFFER,),
+    "H5PLset_loading_state": (ctypes.c_uint,),
     "H5Pset_fill_value": (_ID, _ID, _BUFFER),
     "H5Tenum_insert": (_ID, ctypes.c_char_p, _BUFFER),
     "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
@@ -112,3 +115,12 @@ def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
 def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
     """Add a member to an enum whose base is `dtype`."""
     _call("H5Tenum_insert", type_id.id, name, np.array(value, dtype).ctypes.data)
+
+
+def plugin_loading(state: int | None = None) -> int:
+    """The kinds of plugins that HDF5 loads, as bits; changed first if `state` is given."""
+    if state is not None:
+        _call("H5PLset_loading_state", state)
+    found = ctypes.c_uint()
+    _call("H5PLget_loading_state", ctypes.byref(found))
+    return found.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,12 +12,22 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
-from nczarr.model import Region, Type
+from nczarr.model import Filter, Region, Type
 from nczarr.netcdf.hdf5_direct import read_dataset, reclaim
+from nczarr.netcdf.hdf5_filters import decode_chunk, filter_name, is_ours
 from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5_memory import Layout, decode, has_pointers
 
-__all__ = ["HDF5File", "HDF5Source", "fill_with", "hyperslab", "lacks_chunks"]
+__all__ = [
+    "HDF5File",
+    "HDF5Source",
+    "chunks_of",
+    "decoded_chunk",
+    "fill_with",
+    "filters_of",
+    "hyperslab",
+    "lacks_chunks",
+]
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -32,6 +43,7 @@ class HDF5File:
     path: str
     id: Any
     _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
+    _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
 
     @classmethod
     def open(cls, path: str) -> HDF5File:
@@ -60,9 +72,13 @@ class HDF5File:
         api = hdf5()
         found = api.h5d.open(self.id, link)
         plist = found.get_create_plist()
-        if plist.get_layout() == api.h5d.CHUNKED:
-            for i in range(plist.get_nfilters()):
-                available_filter(plist.get_filter(i)[0])
+        if plist.get_layout() == api.h5d.CHUNKED and not is_ours(filters_of(plist)):
+            for filter_ in filters_of(plist):
+                if not available_filter(filter_.id):
+                    raise NetCDFFileError(
+                        f"HDF5 here has no filter {filter_name(filter_.id)}",
+                        hint="the package hdf5plugin has many filters",
+                    )
             chunk = int(np.prod(plist.get_chunk(), dtype=np.int64)) * found.get_type().get_size()
             if (
                 chunk > 1 << 20
@@ -72,10 +88,21 @@ class HDF5File:
                 found = api.h5d.open(self.id, link, access)
         return found
 
+    def chunk(self, link: bytes, dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """A chunk that HDF5 cannot decode, as an array; call it with the lock held."""
+        found = self._decoded.get((link, origin))
+        if found is None:
+            found = self._decoded[link, origin] = decoded_chunk(dataset, origin, dtype)
+        self._decoded.move_to_end((link, origin))
+        while len(self._decoded) > 1 and sum(a.nbytes for a in self._decoded.values()) > _CACHE_LIMIT:
+            self._decoded.popitem(last=False)
+        return found
+
     def close(self) -> None:
         """Close the file; the sources cannot be read any more."""
         with hdf5().phil:
             self._datasets.clear()
+            self._decoded.clear()
             if self.id is not None:
                 self.id.close()
                 self.id = None
@@ -129,19 +156,39 @@ class HDF5Source:
             return np.empty(shape, self.dtype)
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             dataset = self.file.dataset(self.link)
-            if not has_pointers(self.layout):
+            plist = dataset.get_create_plist()
+            if is_ours(filters_of(plist)):
+                raw = self._decoded_here(dataset, axes, shape)
+            elif not has_pointers(self.layout):
                 raw = np.empty(shape, self.layout.dtype)
-                dataset.read(*hyperslab(dataset, axes), raw, dataset.get_type())
+                # Nothing may be freed inside the call: an interrupt that came meanwhile would be raised in the
+                # callback that h5py has for freed objects, and be lost there.
+                memory, chosen = hyperslab(dataset, axes)
+                type_id = dataset.get_type()
+                dataset.read(memory, chosen, raw, type_id)
             elif lacks_chunks(dataset):
                 return self._by_chunk(dataset, axes, shape)
             else:
                 return self._with_pointers(dataset, axes, shape)
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
 
+    def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        """Read chunk by chunk what has filters that HDF5 itself lacks."""
+        if has_pointers(self.layout):
+            raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
+        raw = np.empty(shape, self.layout.dtype)
+        for origin, place, inside in chunks_of(dataset, axes):
+            chunk = self.file.chunk(self.link, dataset, origin, raw.dtype)
+            raw[place] = chunk[
+                tuple(slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True))
+            ]
+        return raw
+
     def _with_pointers(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
         raw = np.empty(shape, self.layout.dtype)
         type_id = dataset.get_type()
-        read_dataset(dataset, type_id, *hyperslab(dataset, axes), raw)
+        memory, chosen = hyperslab(dataset, axes)
+        read_dataset(dataset, type_id, memory, chosen, raw)
         try:
             return decode(self.layout, raw, self.type)
         finally:
@@ -151,16 +198,41 @@ class HDF5Source:
         """Read chunk by chunk: HDF5 cannot read strings or sequences from a chunk that was never written."""
         out = np.empty(shape, self.dtype)
         fill_with(out, self.fill)
-        parts = [
-            _cut(axis, size) for axis, size in zip(axes, dataset.get_create_plist().get_chunk(), strict=True)
-        ]
-        for pieces in product(*parts):
-            if dataset.get_chunk_info_by_coord(tuple(p[0] for p in pieces)).byte_offset is None:
-                continue
-            inside = tuple(p[2] for p in pieces)
-            count = tuple(len(axis) for axis in inside)
-            out[tuple(p[1] for p in pieces)] = self._with_pointers(dataset, inside, count)
+        for origin, place, inside in chunks_of(dataset, axes):
+            if dataset.get_chunk_info_by_coord(origin).byte_offset is not None:
+                count = tuple(len(axis) for axis in inside)
+                out[place] = self._with_pointers(dataset, inside, count)
         return out
+
+
+def filters_of(plist: Any) -> tuple[Filter, ...]:
+    """The filters of a dataset's creation list, in the order in which they are applied on writing."""
+    return tuple(Filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters()))
+
+
+def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A chunk with filters that HDF5 itself lacks, in the file's own type; the fill value if it was never written."""
+    plist = dataset.get_create_plist()
+    shape = plist.get_chunk()
+    if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
+        inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
+        found = np.zeros(shape, dtype)
+        part = np.empty([len(axis) for axis in inside], dtype)
+        dataset.read(*hyperslab(dataset, inside), part, dataset.get_type())  # no chunk, so no filter either
+        found[tuple(slice(n) for n in part.shape)] = part
+        return found
+    mask, data = dataset.read_direct_chunk(origin)
+    size = math.prod(shape) * dtype.itemsize
+    return decode_chunk(data, filters_of(plist), mask, dtype.itemsize, size).view(dtype).reshape(shape)
+
+
+def chunks_of(
+    dataset: Any, axes: tuple[range, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
+    """The chunks that a selection touches: start of the chunk, place in the selection, what is inside."""
+    sizes = dataset.get_create_plist().get_chunk()
+    for pieces in product(*(_cut(axis, size) for axis, size in zip(axes, sizes, strict=True))):
+        yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
 
 
 def fill_with(out: np.ndarray, value: Any) -> None:

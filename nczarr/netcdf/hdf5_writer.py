@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -31,9 +32,17 @@ from nczarr.model import (
     walk_types,
 )
 from nczarr.netcdf.hdf5_direct import set_fill_value, write_attribute, write_dataset
-from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5_filters import complete, encode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors, without_plugins
 from nczarr.netcdf.hdf5_memory import Layout, encode, has_pointers
-from nczarr.netcdf.hdf5_source import fill_with, hyperslab, lacks_chunks
+from nczarr.netcdf.hdf5_source import (
+    chunks_of,
+    decoded_chunk,
+    fill_with,
+    filters_of,
+    hyperslab,
+    lacks_chunks,
+)
 from nczarr.netcdf.hdf5_tree import NO_VARIABLE, NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5_types import TypeWriter, record_bases
 from nczarr.netcdf.sink import FileSink
@@ -41,6 +50,8 @@ from nczarr.netcdf.sink import FileSink
 __all__ = ["HDF5Sink"]
 
 _CHUNK_BYTES = 4 << 20
+#: Filters with greater numbers are plugins.
+_LAST_OWN = 255
 _CHUNK_LIMIT = (1 << 32) - 1
 
 
@@ -54,6 +65,7 @@ class HDF5Sink(FileSink):
         self._types = TypeWriter()
         self._groups: dict[str, Any] = {}
         self._datasets: dict[str, tuple[Any, Any, Layout]] = {}
+        self._encoded: set[str] = set()  # variables whose chunks are encoded here, not by HDF5
         self._numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
         self._scales: dict[str, Any] = {}
         self._file: Any = None
@@ -180,13 +192,17 @@ class HDF5Sink(FileSink):
         if not coordinate and fqn in self._numbers:
             name = NON_COORDINATE + name
         layout = self._types.layout(variable.type, type_id)
-        creation = self._creation(fqn, variable, chunk, type_id, layout)
-        made = api.h5d.create(self._groups[group], name, type_id, space, creation)
+        ours = is_ours(variable.storage.filters) and chunk is not None and not has_pointers(layout)
+        with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
+            creation = self._creation(fqn, variable, chunk, type_id, layout)
+            made = api.h5d.create(self._groups[group], name, type_id, space, creation)
         if coordinate:
             api.h5ds.set_scale(made, _bytes(variable.name))
             self._put_books(made, b"_Netcdf4Dimid", (self._numbers[fqn],), scalar=True)
             self._scales[fqn] = made
         self._datasets[fqn] = (made, type_id, layout)
+        if ours:
+            self._encoded.add(fqn)
 
     def _creation(
         self, fqn: str, variable: Variable, chunk: tuple[int, ...] | None, type_id: Any, layout: Layout
@@ -197,8 +213,13 @@ class HDF5Sink(FileSink):
         _track(creation)
         if chunk is not None:
             creation.set_chunk(chunk)
-            for number, filter_ in enumerate(storage.filters):
-                self._put_filter(creation, filter_, fqn, storage.filters[:number])
+            size = math.prod(chunk) * type_id.get_size()
+            for filter_ in storage.filters:
+                if is_ours(storage.filters) and filter_.id > _LAST_OWN:
+                    filter_ = complete(filter_, type_id.get_size(), size)
+                    creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
+                else:
+                    self._put_filter(creation, filter_, fqn)
         elif storage.layout == "compact" and self._bytes_of(variable, type_id) < 1 << 16:
             creation.set_layout(api.h5d.COMPACT)
         if storage.no_fill:
@@ -227,10 +248,10 @@ class HDF5Sink(FileSink):
             chunk[axis] = -(-chunk[axis] // 2)
         return tuple(chunk)
 
-    def _put_filter(self, creation: Any, filter_: Filter, fqn: str, before: tuple[Filter, ...]) -> None:
+    def _put_filter(self, creation: Any, filter_: Filter, fqn: str) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
-                f"HDF5 here has no filter with the number {filter_.id}",
+                f"HDF5 here has no filter {filter_name(filter_.id)}",
                 path=self.path,
                 fqn=fqn,
                 hint="install hdf5plugin, or take the filter off the variable",
@@ -294,8 +315,30 @@ class HDF5Sink(FileSink):
         keep: list[Any] = []
         raw = encode(layout, values, variable.type, keep)
         with hdf5_errors(self.path, fqn, "the values cannot be written"):
+            if fqn in self._encoded:
+                self._write_chunks(dataset, region, raw)
+                return
             memory, chosen = hyperslab(dataset, tuple(range(s.start, s.stop) for s in region))
             write_dataset(dataset, type_id, memory, chosen, raw)
+
+    def _write_chunks(self, dataset: Any, region: Region, values: np.ndarray) -> None:
+        """Write chunk by chunk what has filters that HDF5 itself lacks."""
+        plist = dataset.get_create_plist()
+        shape, filters = plist.get_chunk(), filters_of(plist)
+        axes = tuple(range(s.start, s.stop) for s in region)
+        for origin, place, inside in chunks_of(dataset, axes):
+            whole = all(
+                a.start == o and a.stop == min(o + c, n)
+                for a, o, c, n in zip(inside, origin, shape, dataset.shape, strict=True)
+            )
+            if whole:
+                chunk = np.zeros(shape, values.dtype)
+            else:
+                chunk = decoded_chunk(dataset, origin, values.dtype).copy()
+            chunk[tuple(slice(a.start - o, a.stop - o) for a, o in zip(inside, origin, strict=True))] = (
+                values[place]
+            )
+            dataset.write_direct_chunk(origin, encode_chunk(chunk, filters, values.dtype.itemsize), 0)
 
     def _finish(self) -> None:
         with hdf5_errors(self.path, doing="the file cannot be written"):
