@@ -11,8 +11,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
+
+# On a build machine the examples are always the same, so that a build says something about the change; at every
+# other place they are new each time.
+settings.register_profile("ci", derandomize=True, print_blob=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 def load(path: str) -> ModuleType:

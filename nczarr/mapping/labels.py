@@ -52,21 +52,12 @@ class Labels:
         key = (group, reference)
         if key not in self._visible:
             name = split_fqn(reference)[1]
-            if self._dataset.find_dimension(name, group) != reference:
-                # Hidden dimensions of one name get labels by their order in the dataset.
-                hidden = [
-                    fqn
-                    for fqn in self._dataset.all_dimensions
-                    if split_fqn(fqn)[1] == name and fqn != self._dataset.find_dimension(name, group)
-                ]
-                label = name
-                for fqn in hidden:
-                    label = self._unique(name, [label])
-                    if fqn == reference:
-                        break
-                self._visible[key] = label
-            else:
-                self._visible[key] = name
+            nearest = self._dataset.find_dimension(name, group)
+            if nearest != reference:
+                # Hidden dimensions of one name are numbered by their order in the dataset.
+                others = [d for d in self._dataset.all_dimensions if split_fqn(d)[1] == name and d != nearest]
+                name = self._unique(f"{name}_hidden{others.index(reference) + 1}", ())
+            self._visible[key] = name
         return self._visible[key]
 
     def _unique(self, label: str, taken: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
 
 from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
+from nczarr.mapping.labels import Labels  # noqa: E402
 from nczarr.model import (  # noqa: E402
     CHAR,
     DOUBLE,
@@ -350,3 +351,14 @@ def test_chunks_are_of_a_sensible_size() -> None:
             assert size <= 2 * TARGET or chunks[0] == 1
             assert size >= min(whole, TARGET // 2)
             assert all(1 <= c <= n for c, n in zip(chunks, shape, strict=True))
+
+
+def test_a_hidden_dimension_and_one_used_twice_have_labels_of_their_own() -> None:
+    inner = Group(
+        "g",
+        dimensions=(Dimension("x", 1),),
+        variables=(Variable("outer", INT, ("/x",)), Variable("twice", INT, ("/g/x", "/g/x"))),
+    )
+    labels = Labels(Dataset("d", dimensions=(Dimension("x", 2),), groups=(inner,)))
+    assert labels.of("/g", ("/x",)) == ("x_hidden1",)
+    assert labels.of("/g", ("/g/x", "/g/x")) == ("x", "x_2")
