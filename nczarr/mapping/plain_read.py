@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nczarr.errors import NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping.layout import Binding, Reading
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain_arrays import PlainArrays, plain_attributes
@@ -18,7 +18,18 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
 
     Arrays that netCDF has no type for are left out, and named in ``losses``. A single array at the root becomes
     a dataset with one variable, named after the dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If it cannot be found out which nodes there are.
     """
+    if not hierarchy.complete:
+        raise DatasetNotFoundError(
+            "the store cannot list its keys, and there are no consolidated metadata that say what it holds",
+            path=hierarchy.store.url,
+            hint="consolidate the metadata (nczarr consolidate), or have the server list them",
+        )
     reader = _Reader(hierarchy)
     if hierarchy.is_array(""):
         body = reader.group("/", "", name, single=name)

@@ -124,12 +124,16 @@ class Store(ABC):
         The store's place, for messages.
     readable, writable, listable : bool
         What the store can do.
+    lists_by_folder : bool
+        Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
+        hold nothing but chunks. Such listings may leave out names that begin with a period.
     """
 
     url: str = ""
     readable: bool = True
     writable: bool = True
     listable: bool = True
+    lists_by_folder: bool = False
 
     # --- reading
 
@@ -298,6 +302,10 @@ class SubStore(Store):
     @property
     def listable(self) -> bool:  # type: ignore[override]
         return self._store.listable
+
+    @property
+    def lists_by_folder(self) -> bool:  # type: ignore[override]
+        return self._store.lists_by_folder
 
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)

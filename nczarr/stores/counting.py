@@ -45,6 +45,10 @@ class CountingStore(Store):
         return self.store.listable
 
     @property
+    def lists_by_folder(self) -> bool:  # type: ignore[override]
+        return self.store.lists_by_folder
+
+    @property
     def requests(self) -> int:
         """The number of keys and listings asked for: what a server would see."""
         return sum(count for _, count in self.calls)

@@ -13,6 +13,7 @@ from nczarr.stores.concurrent import ConcurrentStore
 __all__ = ["HTTPStore"]
 
 _TRIES = 4
+_NO_INDEX = frozenset({401, 403, 405, 501})
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
@@ -35,6 +36,7 @@ class HTTPStore(ConcurrentStore):
     """
 
     writable = False
+    lists_by_folder = True
 
     def __init__(self, url: str, fs: Any) -> None:
         self.fs = fs
@@ -47,8 +49,14 @@ class HTTPStore(ConcurrentStore):
     @property
     def listable(self) -> bool:  # type: ignore[override]
         if self._listable is None:
-            names, prefixes = self._index("")
-            self._listable = bool(names or prefixes)
+            try:
+                names, prefixes = self._index("")
+                self._listable = bool(names or prefixes)
+            except StoreError as error:
+                # nginx and others answer 403 where there is no index page; the keys may be readable all the same.
+                if getattr(error.__cause__, "status", None) not in _NO_INDEX:
+                    raise
+                self._listable = False
         return self._listable
 
     def _loop(self) -> Any:

@@ -82,6 +82,8 @@ class LocalStore(Store):
     >>> folder.cleanup()
     """
 
+    lists_by_folder = True
+
     def __init__(
         self, root: str | os.PathLike[str], mode: str = "r", *, case_sensitive: bool | None = None
     ) -> None:

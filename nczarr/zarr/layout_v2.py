@@ -9,7 +9,7 @@ from nczarr.errors import DatasetNotFoundError, MetadataError
 from nczarr.stores import Store
 from nczarr.zarr import consolidated, documents_v2
 from nczarr.zarr.json_io import parse_object
-from nczarr.zarr.layouts import Found, Layout, RawNode, join_key, walks_cheaply, with_parents
+from nczarr.zarr.layouts import Found, Layout, RawNode, join_key, walk, with_parents
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 
@@ -46,13 +46,8 @@ class V2Layout(Layout):
         stored = use_consolidated is False and store.exists(".zmetadata")
         if not store.listable:
             return Found(nodes, stored, complete=False)
-        if walks_cheaply(store):
-            level = [""]
-            while level:
-                below = [join_key(p, name) for p in level for name in store.list_dir(p)[1] if _legal(name)]
-                found = self.fetch(store, below)
-                nodes.update(found)
-                level = [path for path, node in found.items() if not node.is_array]
+        if store.lists_by_folder:
+            nodes.update(walk(self, store, _legal))
             return Found(nodes, stored)
         keys = [
             key for key in store.list() if key.rpartition("/")[2] in _NAMES and _legal(key.rpartition("/")[0])

@@ -1,26 +1,25 @@
 """Layouts: which documents a hierarchy has, under which keys, and how all of them are found.
 
 A layout knows one version of Zarr. Finding all nodes costs one document where metadata are consolidated; else one
-listing and one concurrent batch of reads. In a local directory, where listing a directory is cheap and listing
-a million chunks is not, arrays are not listed.
+listing and one concurrent batch of reads. Where folders are listed one by one (local files, index pages of web
+servers) arrays, which may hold a million chunks, are not listed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError
-from nczarr.stores import LocalStore, Store
-from nczarr.stores.base import SubStore
+from nczarr.stores import Store
 from nczarr.zarr import consolidated, documents_v3
 from nczarr.zarr.json_io import dump_json, parse_object
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 
-__all__ = ["Found", "Layout", "RawNode", "V3Layout", "join_key", "walks_cheaply"]
+__all__ = ["Found", "Layout", "RawNode", "V3Layout", "join_key", "walk", "with_parents"]
 
 Metadata = ArrayMetadata | GroupMetadata
 Items = list[tuple[str, bytes]]
@@ -62,13 +61,6 @@ def join_key(*parts: str) -> str:
     ('zarr.json', 'g/v/zarr.json')
     """
     return "/".join(part for part in parts if part)
-
-
-def walks_cheaply(store: Store) -> bool:
-    """True if listing single directories is cheap: local files."""
-    while isinstance(store, SubStore):
-        store = store._store
-    return isinstance(store, LocalStore)
 
 
 def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
@@ -164,6 +156,18 @@ class Layout(ABC):
         return dump_json(document, key)
 
 
+def walk(layout: Layout, store: Store, legal: Callable[[str], bool]) -> dict[str, RawNode]:
+    """Find the nodes below the root folder by folder: one batch of reads for each level, no arrays listed."""
+    nodes: dict[str, RawNode] = {}
+    level = [""]
+    while level:
+        below = [join_key(path, n) for path in level for n in store.list_dir(path)[1] if legal(n)]
+        found = layout.fetch(store, below)
+        nodes.update(found)
+        level = [path for path, node in found.items() if not node.is_array]
+    return nodes
+
+
 class V3Layout(Layout):
     """Zarr v3: one ``zarr.json`` for each node, chunks beside it."""
 
@@ -194,18 +198,8 @@ class V3Layout(Layout):
         if not store.listable:
             return Found({"": root_node}, stored, complete=False)
         nodes = {"": root_node}
-        if walks_cheaply(store):
-            level = [""]
-            while level:
-                below = [
-                    join_key(path, name)
-                    for path in level
-                    for name in store.list_dir(path)[1]
-                    if check_name(name, writing=False) is None
-                ]
-                found = self.fetch(store, below)
-                nodes.update(found)
-                level = [path for path, node in found.items() if not node.is_array]
+        if store.lists_by_folder:
+            nodes.update(walk(self, store, lambda name: check_name(name, writing=False) is None))
             return Found(nodes, stored)
         paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
         legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]

@@ -1,10 +1,15 @@
-"""How much is asked of the store: opening costs a request or two, whatever the size of the dataset."""
+"""How much is asked of the store: opening costs a request or two, whatever the size of the dataset.
+
+Over HTTP the requests are counted by the server; on S3, where a request is a key or a listing, by the store.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +18,10 @@ _spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).p
 tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
 
+from nczarr.errors import DatasetNotFoundError  # noqa: E402
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
 from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, Group, Variable  # noqa: E402
-from nczarr.stores import MemoryStore  # noqa: E402
+from nczarr.stores import LocalStore, MemoryStore, open_store  # noqa: E402
 from nczarr.stores.counting import CountingStore  # noqa: E402
 
 
@@ -79,3 +85,109 @@ def test_reading_one_chunk_asks_for_one_chunk() -> None:
         before = counting.requests
         assert stored.data("/v").read_orthogonal(2) == 2.0
         assert counting.requests == before + 1
+
+
+# -- real servers
+
+
+LAYOUTS = ("nczarr-v3", "zarr-v3", "nczarr-v2", "zarr-v2")
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of a thousand variables in each layout, with and without consolidated metadata."""
+    folder = tmp_path_factory.mktemp("thousand")
+    for layout in LAYOUTS:
+        for consolidated in (True, False):
+            options = WriteOptions(layout=layout, consolidated=consolidated, lossy=True)
+            with create_dataset(folder / f"{layout}-{consolidated}.zarr", large(), options) as sink:
+                # Some chunks, which a listing has to pass over.
+                sink.update(replace(sink.dataset, dimensions=(Dimension("t", 1, True), Dimension("x", 4))))
+                for number in range(3):
+                    sink.write(f"/v{number}", (slice(0, 1), slice(0, 4)), np.ones((1, 4)))
+    return folder
+
+
+def expect_thousand(target: Any) -> None:
+    with open_dataset(target) as stored:
+        assert len(stored.dataset.all_variables) == 1010
+        for variable in stored.dataset.all_variables.values():
+            assert variable.attribute["units"].text == "K"
+        assert [d.name for d in stored.dataset.dimensions] == ["t", "x"]
+
+
+@pytest.fixture(scope="module")
+def served(thousand: Path, web_server: Any) -> Iterator[Any]:
+    (web_server.folder / "thousand").symlink_to(thousand)
+    yield web_server
+    (web_server.folder / "thousand").unlink()
+
+
+@pytest.mark.http
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_over_http_consolidated(layout: str, served: Any) -> None:
+    before = len(served.requests())
+    expect_thousand(f"{served.url}silent/thousand/{layout}-True.zarr")
+    assert len(served.requests()) - before <= 2, served.requests()[before:]
+
+
+@pytest.mark.http
+def test_over_http_it_is_open_by_the_public_class(served: Any) -> None:
+    import nczarr
+
+    before = len(served.requests())
+    with nczarr.Dataset(f"{served.url}silent/thousand/nczarr-v3-True.zarr") as dataset:
+        assert len(dataset.variables) == 1000
+        assert dataset["v7"].units == "K"
+        assert len(served.requests()) - before <= 2, served.requests()[before:]
+
+
+@pytest.mark.http
+def test_over_http_without_listing_nczarr_finds_its_nodes(served: Any) -> None:
+    """A server without index pages: the keys name the children, a batch for each level."""
+    before = len(served.requests())
+    expect_thousand(f"{served.url}silent/thousand/nczarr-v3-False.zarr")
+    # One document for each node, the root, and the question whether there is an index page.
+    assert len(served.requests()) - before <= 1011 + 3
+
+
+@pytest.mark.http
+def test_over_http_without_listing_plain_zarr_is_not_taken_for_empty(served: Any) -> None:
+    for layout in ("zarr-v3", "zarr-v2"):
+        with pytest.raises(DatasetNotFoundError, match="cannot list its keys"):
+            open_dataset(f"{served.url}silent/thousand/{layout}-False.zarr")
+
+
+@pytest.mark.http
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_over_http_with_index_pages(layout: str, served: Any) -> None:
+    """An index page lists one folder: those of groups are asked for, those of arrays are not.
+
+    Such pages leave out names that begin with a period, which the documents of v2 have.
+    """
+    before = len(served.requests())
+    expect_thousand(f"{served.url}data/thousand/{layout}-False.zarr")
+    documents = 1012 * (1 if "v3" in layout else 3)
+    assert len(served.requests()) - before <= documents + 8
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_on_s3(layout: str, thousand: Path, s3_server: dict[str, str]) -> None:
+    for consolidated in (True, False):
+        name = f"{layout}-{consolidated}.zarr"
+        source = LocalStore(thousand / name)
+        url = f"s3://test/thousand/{name}"
+        with open_store(url, "w") as target:
+            target.set_many((key, source.get(key) or b"") for key in source.list())
+        counting = CountingStore(open_store(url))
+        expect_thousand(counting)
+        names = [call for call, _ in counting.calls]
+        if consolidated:
+            assert counting.requests <= 2, counting.calls
+        else:
+            # To find out what it is, one listing, and one concurrent batch.
+            assert names.count("list") == 1, counting.calls
+            assert [n for n in names[names.index("list") + 1 :] if n != "get"] == ["get_many"], counting.calls
+            assert sum(count for _, count in counting.calls[: names.index("list")]) <= 5, counting.calls
+            assert len(names) <= 6, counting.calls

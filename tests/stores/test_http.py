@@ -85,8 +85,9 @@ def test_listing_from_index_pages(server: Any) -> None:
 def test_without_index_pages_there_is_no_listing(server: Any) -> None:
     store = open_store(f"{server.url}silent/http.zarr")
     assert store.get("zarr.json") == b"{}"
+    assert not store.listable
     with pytest.raises(StoreError, match="403"):
-        _ = store.listable
+        store.list_dir()
 
 
 def test_forbidden_broken_and_unreachable_are_not_missing(server: Any) -> None:
