@@ -47,8 +47,9 @@ def parse_inline(document: Mapping[str, Any], place: str) -> dict[str, dict[str,
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
         raise MetadataError(f"consolidated_metadata.metadata: {show(metadata)} is not an object", path=place)
+    inside = f"{place}: consolidated_metadata.metadata"
     for path, item in metadata.items():
-        check_path(path, writing=False, document=f"{place}: consolidated_metadata.metadata")
+        check_path(path, writing=False, document=inside)
         if not path or not isinstance(item, dict):
             raise MetadataError(
                 f"consolidated_metadata.metadata[{path!r}]: not the document of a node below", path=place

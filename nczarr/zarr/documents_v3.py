@@ -7,7 +7,9 @@ length 0 along a dimension of length 0 is read as 1, and the names of data types
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from nczarr.errors import MetadataError, NCZarrError
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
@@ -30,6 +32,7 @@ __all__ = [
     "node_document",
     "node_type",
     "parse_array",
+    "parse_found",
     "parse_group",
     "parse_node",
 ]
@@ -49,8 +52,10 @@ _ARRAY_KEYS = frozenset(
     )
 )
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
+_ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs")
 Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
-_shared_parts = ParseCache[tuple[tuple[int, ...], ChunkGrid, Encoding]]()
+Parsed = TypeVar("Parsed", ArrayMetadata, GroupMetadata)
+_arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 
 
@@ -92,51 +97,70 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
     >>> parse_node({"zarr_format": 3, "node_type": "group"}, "a.zarr/zarr.json")
     GroupMetadata(attributes={}, extensions=(), extra={})
     """
-    if node_type(document, place) == "array":
-        return parse_array(document, place)
-    return parse_group(document, place)
+    return parse_found(document, place, node_type(document, place) == "array")
+
+
+def parse_found(document: dict[str, Any], place: str, is_array: bool) -> ArrayMetadata | GroupMetadata:
+    """Return the metadata in a v3 document whose `node_type` was looked at already; see `parse_node`."""
+    return _placed(_array, document, place) if is_array else _placed(_group, document, place)
 
 
 def parse_group(document: dict[str, Any], place: str) -> GroupMetadata:
     """Return the metadata in a v3 document of a group; see `parse_node`."""
-    try:
-        if node_type(document, place) != "group":
-            raise bad('node_type: "array" in place of "group"')
-        extra: dict[str, Any] = {}
-        metadata = GroupMetadata(
-            attributes=_attributes(document),
-            extensions=_extensions(document, extra),
-            extra=_extra(document, _GROUP_KEYS, extra),
-        )
-        return apply_on_metadata(metadata) if metadata.extensions else metadata
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
+    if node_type(document, place) != "group":
+        raise MetadataError('node_type: "array" in place of "group"', path=place)
+    return _placed(_group, document, place)
 
 
 def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
     """Return the metadata in a v3 document of an array; see `parse_node`."""
+    if node_type(document, place) != "array":
+        raise MetadataError('node_type: "group" in place of "array"', path=place)
+    return _placed(_array, document, place)
+
+
+def _placed(parse: Callable[[dict[str, Any]], Parsed], document: dict[str, Any], place: str) -> Parsed:
     try:
-        if node_type(document, place) != "array":
-            raise bad('node_type: "group" in place of "array"')
-        return _array(document)
+        return parse(document)
     except NCZarrError as error:
         error.path = error.path or place
         raise
 
 
+def _group(document: dict[str, Any]) -> GroupMetadata:
+    extra: dict[str, Any] = {}
+    metadata = GroupMetadata(
+        attributes=_attributes(document),
+        extensions=_extensions(document, extra),
+        extra=_extra(document, _GROUP_KEYS, extra),
+    )
+    return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
 def _array(document: dict[str, Any]) -> ArrayMetadata:
+    # Many arrays of a hierarchy differ in their attributes alone.
+    others = {**document, "attributes": {}}
+    metadata = _arrays.get((others,), lambda: _whole_array(others))
+    if metadata.extensions or metadata.extra or "attributes" not in document:
+        return _whole_array(document)
+    return metadata.with_attributes(_attributes(document))
+
+
+def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
     if not document.keys() >= _ARRAY_REQUIRED:
         raise bad(f"{', '.join(sorted(_ARRAY_REQUIRED - document.keys()))}: missing")
-    shape, grid, (data_type, fill_value, key_encoding, codecs) = _shared(document)
+    shape = parse_shape(document["shape"])
+    grid = _grid(document["chunk_grid"], shape)
+    encoded = _ENCODING(document)
+    data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
     extra: dict[str, Any] = {}
-    metadata = ArrayMetadata._make(
-        shape=shape,
-        data_type=data_type,
-        chunk_grid=grid,
-        chunk_key_encoding=key_encoding,
-        fill_value=fill_value,
-        codecs=codecs,
+    metadata = ArrayMetadata(
+        shape,
+        data_type,
+        grid,
+        key_encoding,
+        fill_value,
+        codecs,
         attributes=_attributes(document),
         dimension_names=_dimension_names(document.get("dimension_names"), shape),
         storage_transformers=_transformers(document["storage_transformers"])
@@ -144,21 +168,8 @@ def _array(document: dict[str, Any]) -> ArrayMetadata:
         else (),
         extensions=_extensions(document, extra),
         extra=_extra(document, _ARRAY_KEYS, extra),
-        origin=None,
     )
     return apply_on_metadata(metadata) if metadata.extensions else metadata
-
-
-def _shared(document: dict[str, Any]) -> tuple[tuple[int, ...], ChunkGrid, Encoding]:
-    """Return what many arrays of a hierarchy have in common: shape, grid and encoding."""
-    encoded = tuple([document[key] for key in ("data_type", "fill_value", "chunk_key_encoding", "codecs")])
-
-    def make() -> tuple[tuple[int, ...], ChunkGrid, Encoding]:
-        shape = parse_shape(document["shape"])
-        grid = _grid(document["chunk_grid"], shape)
-        return shape, grid, _encodings.get(encoded, lambda: _encoding(*encoded))
-
-    return _shared_parts.get((document["shape"], document["chunk_grid"], encoded), make)
 
 
 def _encoding(data_type_json: Any, fill: Any, key_encoding: Any, codecs: Any) -> Encoding:

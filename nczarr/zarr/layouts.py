@@ -65,9 +65,10 @@ def join_key(*parts: str) -> str:
 
 def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
-    result: dict[str, RawNode] = {}
+    root = nodes.get("") or RawNode(False)
+    result: dict[str, RawNode] = {"": root}
     for path, node in nodes.items():
-        if "/" not in path and "" in result and not result[""].is_array:
+        if "/" not in path and not root.is_array:
             result.setdefault(path, node)
             continue
         names = split_path(path)
@@ -222,7 +223,7 @@ class V3Layout(Layout):
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
         for key, document in raw.documents.items():
             try:
-                return documents_v3.parse_node(document, "")
+                return documents_v3.parse_found(document, "", raw.is_array)
             except NCZarrError as error:
                 inside = f"{store.place('zarr.json')}: consolidated_metadata.metadata[{path!r}]"
                 error.path = error.path or (inside if raw.consolidated else store.place(key))

@@ -113,6 +113,14 @@ class ArrayMetadata:
         result.__dict__.update(fields)
         return result
 
+    def with_attributes(self, attributes: dict[str, Any]) -> ArrayMetadata:
+        """Return the same metadata with other attributes; much cheaper than `dataclasses.replace`."""
+        result = object.__new__(type(self))
+        fields = result.__dict__
+        fields.update(self.__dict__)
+        fields["attributes"] = attributes
+        return result
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
