@@ -38,6 +38,7 @@ from nczarr.model import (
     Storage,
     Variable,
     default_fill,
+    format_fqn,
     join_fqn,
     primitive_for_dtype,
 )
@@ -277,6 +278,9 @@ class _Reader:
             )
         found: list[DimensionRef] = []
         for reference, length in zip(info.references, shape, strict=True):
+            # netcdf-c writes names as they are; nczarr once escaped blanks in them.
+            plain = format_fqn(reference.strip("/").split("/"))
+            reference = plain if plain in self.dimensions else reference
             dimension = self.dimensions.get(reference)
             if dimension is None:
                 raise MetadataError(

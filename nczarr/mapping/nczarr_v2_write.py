@@ -7,6 +7,8 @@ option ``lossy`` left out and listed.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +20,7 @@ from nczarr.mapping.json_values import float_to_json
 from nczarr.mapping.layout import Binding, Known, Plan
 from nczarr.mapping.nczarr_v2 import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
 from nczarr.mapping.nczarr_v3_write import chunks_of, fill_value_of
-from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.reduction import without_user_types
 from nczarr.mapping.v2_encodings import FixedTextEncoding, ScalarEncoding
@@ -28,13 +30,14 @@ from nczarr.model import (
     Attribute,
     Dataset,
     Dimension,
+    DimensionRef,
     Filter,
     Group,
     PrimitiveType,
     Variable,
     join_fqn,
+    parse_fqn,
     regions,
-    split_fqn,
 )
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.data_types import data_type_for
@@ -67,6 +70,29 @@ def plan_nczarr_v2(
         writer.lose(what, fqn)
     writer.group("/", held, "")
     return Plan(writer.nodes, writer.variables, writer.groups, tuple(writer.losses), held)
+
+
+#: What netcdf-c takes for a name.
+_NAME = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
+
+_NAME_BYTES = 256
+
+
+def _is_netcdf_name(name: str) -> bool:
+    if _NAME.fullmatch(name) is None or not unicodedata.is_normalized("NFC", name):
+        return False
+    return len(name.encode("utf-8", "surrogatepass")) <= _NAME_BYTES
+
+
+def _held(name: str) -> str:
+    return name if _is_netcdf_name(name) else spell_out(name)
+
+
+def _dimension_names(reference: DimensionRef) -> list[str]:
+    """The names of the groups and of the dimension, as they stand in the documents."""
+    if isinstance(reference, int):
+        return [f"{ANONYMOUS}{reference}"]
+    return [_held(name) for name in parse_fqn(reference)]
 
 
 class _Lost(Exception):
@@ -108,15 +134,21 @@ class _Writer:
     def group(self, fqn: str, group: Group, path: str) -> None:
         self.groups[fqn] = path
         children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
-        nodes = self.names.assign(children)
+        nodes = {
+            child: node if _is_netcdf_name(node) else spell_out(node)
+            for child, node in self.names.assign(children).items()
+        }
         renamed = [(kind, name) for (kind, name), node in nodes.items() if node != name]
         for kind, name in renamed:
             what = "variable" if kind == "array" else "group"
             self.lose(f"the name {name!r} of a {what}", join_fqn(fqn, name))
+        for d in group.dimensions:
+            if not _is_netcdf_name(d.name):
+                self.lose(f"the name {d.name!r} of a dimension", join_fqn(fqn, d.name))
         dimensions = [*group.dimensions, *(self.stand_ins() if fqn == "/" else ())]
         info = {
             "dimensions": {
-                d.name: {"size": d.size, "unlimited": 1} if d.unlimited else d.size for d in dimensions
+                _held(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size for d in dimensions
             },
             "arrays": [nodes["array", v.name] for v in group.variables],
             "groups": [nodes["group", g.name] for g in group.groups],
@@ -150,6 +182,8 @@ class _Writer:
             try:
                 if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
                     raise _Lost("an attribute of this name, which NCZarr has for itself")
+                if not _is_netcdf_name(name):
+                    raise _Lost("an attribute of this name, which netcdf-c does not take for a name")
                 plain[name], types[name] = _attribute(attribute)
             except _Lost as lost:
                 self.lose(f"{lost} (attribute {name!r})", fqn)
@@ -173,12 +207,14 @@ class _Writer:
         if not shape:
             encoding = ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
         plain, types = self.attributes(variable.attributes, fqn)
-        info: dict[str, Any] = {"dimension_references": [self.reference(r) for r in variable.dimensions]}
+        # netcdf-c writes and reads these without escapes; no name has a slash.
+        names = [_dimension_names(r) for r in variable.dimensions]
+        info: dict[str, Any] = {"dimension_references": ["/" + "/".join(n) for n in names]}
         if not shape:
             info["scalar"] = 1
         info["storage"] = "chunked"
         keys: dict[str, Any] = {
-            "_ARRAY_DIMENSIONS": [split_fqn(r)[1] for r in info["dimension_references"]] or [SCALAR],
+            "_ARRAY_DIMENSIONS": [n[-1] for n in names] or [SCALAR],
             "_nczarr_array": info,
         }
         self.nodes[path] = ArrayMetadata(
@@ -193,9 +229,6 @@ class _Writer:
             origin={"dtype": ">S1"} if variable.type == CHAR else None,
         )
         self.variables[fqn] = Binding(path, encoding)
-
-    def reference(self, ref: Any) -> str:
-        return f"/{ANONYMOUS}{ref}" if isinstance(ref, int) else str(ref)
 
     def encoding(self, fqn: str, variable: Variable, shape: tuple[int, ...]) -> Encoding:
         if variable.type == CHAR:

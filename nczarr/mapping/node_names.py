@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 from nczarr.errors import ZarrNameError
 
-__all__ = ["NodeNames", "escape_name", "unescape_name"]
+__all__ = ["NodeNames", "escape_name", "spell_out", "unescape_name"]
 
 PREFIX = "_nc-"
 #: Longest name of a file or directory, in bytes, on nearly every file system.
 MAX_BYTES = 255
+#: In the draft of 2019 the name of a document is the node name with a suffix, ``.array`` or ``.group``.
+_DRAFT_BYTES = MAX_BYTES - 6
 
 _DOCUMENTS = frozenset(
     {
@@ -57,13 +59,13 @@ def _encode(name: str, safe: re.Pattern[str]) -> str:
     )
 
 
-def _fit(node: str, name: str) -> str:
+def _fit(node: str, name: str, limit: int = MAX_BYTES) -> str:
     raw = node.encode("utf-8")
-    if len(raw) <= MAX_BYTES:
+    if len(raw) <= limit:
         return node
     # Too long to be spelt out: the beginning, for people, and a digest of the whole.
     digest = hashlib.sha256(f"{node}\0{name}".encode()).hexdigest()
-    stem = re.sub(r"\.[0-9A-F]?\Z", "", raw[: MAX_BYTES - 66 - 8].decode("utf-8", "ignore"))
+    stem = re.sub(r"\.[0-9A-F]?\Z", "", raw[: limit - 66 - 8].decode("utf-8", "ignore"))
     return f"{stem}..{digest}"
 
 
@@ -74,7 +76,7 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
     ----------
     name : str
     ascii_only : bool
-        Allow only ``A-Z a-z 0-9 - _ .``, as the draft of 2019 does.
+        Allow only ``A-Z a-z 0-9 - _ .``, and leave room for a suffix, as the draft of 2019 wants it.
     windows : bool
         Also escape what Windows cannot keep as a file name (``CON``, ``a:b``, a trailing period).
 
@@ -94,16 +96,27 @@ def escape_name(name: str, *, ascii_only: bool = False, windows: bool = False) -
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
         raise ZarrNameError(f"the name {name!r} is not Unicode text; Zarr cannot hold it") from None
+    limit = _DRAFT_BYTES if ascii_only else MAX_BYTES
     if (
         name in _DOCUMENTS
         or _FORBIDDEN.search(name)
         or (windows and _WINDOWS.search(name))
         or (ascii_only and not _DRAFT.fullmatch(name))
+        or size > limit
     ):
-        return _fit(_encode(name, _SAFE_ASCII if ascii_only else _SAFE), name)
-    if size > MAX_BYTES:
-        return _fit(_encode(name, _SAFE_ASCII if ascii_only else _SAFE), name)
+        return _fit(_encode(name, _SAFE_ASCII if ascii_only else _SAFE), name, limit)
     return name
+
+
+def spell_out(name: str) -> str:
+    """Return the escaped form of any name, in ASCII letters, digits, ``-``, ``_`` and ``.``.
+
+    Examples
+    --------
+    >>> spell_out("~x")
+    '_nc-.7Ex'
+    """
+    return _fit(_encode(name, _SAFE_ASCII), name)
 
 
 def unescape_name(node: str) -> str | None:
@@ -168,6 +181,7 @@ class NodeNames:
         known = known or {}
         taken = {self._key(known[child]) for child in children if child in known}
         names: dict[tuple[str, str], str] = {}
+        limit = _DRAFT_BYTES if self.ascii_only else MAX_BYTES
         for child in children:
             if child in known:
                 names[child] = known[child]
@@ -177,10 +191,10 @@ class NodeNames:
             for safe in (_SAFE_LOWER, _SAFE_NONE):
                 if self._key(node) not in taken:
                     break
-                node = _fit(_encode(name, safe), name)
+                node = _fit(_encode(name, safe), name, limit)
             number = 2
             while self._key(node) in taken:
-                node = _fit(_encode(f"{name}.{number}", _SAFE_NONE), name)
+                node = _fit(_encode(f"{name}.{number}", _SAFE_NONE), name, limit)
                 number += 1
             taken.add(self._key(node))
             names[child] = node

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ _spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).p
 tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
 
-from nczarr.errors import ModelError, NCZarrError  # noqa: E402
+from nczarr.errors import LossError, ModelError, NCZarrError  # noqa: E402
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
 from nczarr.mapping.node_names import NodeNames, escape_name, unescape_name  # noqa: E402
 from nczarr.model import (  # noqa: E402
@@ -28,6 +31,7 @@ from nczarr.model import (  # noqa: E402
     OpaqueType,
     Variable,
     check_name,
+    join_fqn,
 )
 from nczarr.stores import MemoryStore  # noqa: E402
 
@@ -150,6 +154,103 @@ def test_hostile_names_come_back_on_every_store(kind: str, insensitive: bool, tm
     dataset = hostile_dataset()
     tools.copy(dataset, target, WriteOptions(case_insensitive=insensitive))
     assert tools.differences(dataset, target) == []
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v3", "draft-2019"])
+@pytest.mark.parametrize("kind", ["memory", "local", "zip", "fsspec"])
+def test_hostile_names_come_back_in_every_layout_that_holds_them(
+    kind: str, layout: str, tmp_path: Path
+) -> None:
+    target = {
+        "memory": MemoryStore(),
+        "local": tmp_path / "d.zarr",
+        "zip": tmp_path / "d.zip",
+        "fsspec": f"memory://hostile/{tmp_path.name}.zarr",
+    }[kind]
+    dataset = hostile_dataset()
+    tools.copy(dataset, target, WriteOptions(layout=layout))
+    assert tools.differences(dataset, target) == []
+
+
+@pytest.mark.s3
+def test_hostile_names_come_back_on_s3(s3_server: dict[str, str]) -> None:
+    dataset = hostile_dataset()
+    for layout in ("nczarr-v3", "draft-2019"):
+        tools.copy(dataset, f"s3://test/hostile/{layout}.zarr", WriteOptions(layout=layout))
+        assert tools.differences(dataset, f"s3://test/hostile/{layout}.zarr") == []
+
+
+@pytest.mark.parametrize("layout", ["zarr-v3", "zarr-v2"])
+def test_plain_zarr_keeps_hostile_names_but_those_that_are_too_long(layout: str, tmp_path: Path) -> None:
+    dataset = hostile_dataset()
+    tools.copy(dataset, tmp_path / "d.zarr", WriteOptions(layout=layout))
+    with open_dataset(tmp_path / "d.zarr") as stored:
+        found = {v.name: v for v in stored.dataset.variables}
+        for variable in dataset.variables:
+            if len(variable.name.encode()) <= 255:
+                data = stored.data(join_fqn("/", variable.name)).read_orthogonal(...)
+                assert data.tolist() == variable.data.array.tolist()
+                assert found[variable.name].attribute[variable.name].values.tolist() == [
+                    variable.attributes[0].values[0]
+                ]
+
+
+#: Names that netcdf-c's Zarr takes; all others of the table are refused.
+IN_NETCDF_C = {
+    "x" * 255, "a b", "c", "0", "a:b", "a*?[b]", "a#b&c=d", "a%20b", "CON", "x.", "海面水温", "🌊", "T", "t"
+}  # fmt: skip
+
+NETCDF_C = """
+import sys, netCDF4
+with netCDF4.Dataset(f"file://{sys.argv[1]}#mode=nczarr,file") as dataset:
+    group = dataset.groups[sys.argv[2]]
+    assert list(group.variables) == [sys.argv[2]], list(group.variables)
+    variable = group.variables[sys.argv[2]]
+    assert variable.dimensions == (sys.argv[2],), variable.dimensions
+    assert variable[...].tolist() == [1, 2]
+    assert variable.getncattr(sys.argv[2]) == 7
+"""
+
+
+@pytest.mark.parametrize("name", [n for n, _ in HOSTILE if check_name(n) is None], ids=lambda n: n[:12])
+def test_nczarr_v2_holds_a_name_as_netcdf_c_does_or_refuses_it(name: str, tmp_path: Path) -> None:
+    attributes = (Attribute.of(name, 7, INT),)
+    values = MemorySource(np.array([1, 2], "i4"))
+
+    def body(fqn: str) -> dict[str, Any]:
+        variable = Variable(name, INT, (join_fqn(fqn, name),), attributes=attributes, data=values)
+        return {"dimensions": (Dimension(name, 2),), "variables": (variable,)}
+
+    only_group = Dataset("d", groups=(Group(name, **body(join_fqn("/", name))),))
+    only_variable = Dataset("d", **body("/"))
+    out = tmp_path / "d.zarr"
+    options = WriteOptions(layout="nczarr-v2")
+    for dataset in (only_group, only_variable):
+        if name not in IN_NETCDF_C:
+            with pytest.raises(LossError, match=r"the name .* of a (group|variable|dimension)") as caught:
+                tools.copy(dataset, out, options)
+            assert name in str(caught.value) or repr(name) in str(caught.value)
+            assert not out.exists()
+            continue
+        tools.copy(dataset, out, options, overwrite=True)
+        assert tools.differences(dataset, out, storage=False) == []
+    if name not in IN_NETCDF_C:
+        # A lossy copy says what it changed, and is read by netcdf-c too.
+        with create_dataset(out, only_variable, WriteOptions(layout="nczarr-v2", lossy=True)) as sink:
+            assert sink.losses
+            sink.write(join_fqn("/", name), (slice(0, 2),), np.array([1, 2], "i4"))
+        reading = "import sys, netCDF4; d = netCDF4.Dataset('file://' + sys.argv[1] + '#mode=nczarr,file'); "
+        reading += "assert [v[...].tolist() for v in d.variables.values()] == [[1, 2]]"
+    else:
+        out = tmp_path / "group.zarr"
+        tools.copy(only_group, out, options)
+        reading = NETCDF_C
+    pytest.importorskip("netCDF4")
+    # In a process of its own: on some names netcdf-c crashes.
+    done = subprocess.run(
+        [sys.executable, "-c", reading, str(out), name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_names_on_a_store_that_ignores_case_differ_in_more_than_case(tmp_path: Path) -> None:
