@@ -1,0 +1,61 @@
+"""What a path or URL holds is found out; what is not a dataset is named, with what was looked for."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import nczarr
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+
+ORIGINAL = Path(__file__).parents[1] / "data" / "classic.nc"
+LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "form", ["{}.zarr", "{}.zip", "file://{}.zarr#mode=nczarr,file", "file://{}.zip#mode=nczarr,zip"]
+)
+def test_every_form_opens_by_itself(form: str, layout: str, consolidated: bool, tmp_path: Path) -> None:
+    target = form.format(tmp_path / "d")
+    stored = tmp_path / ("d.zip" if ".zip" in form else "d.zarr")
+    nczarr.copy(ORIGINAL, stored, layout=layout, consolidated=consolidated, lossy=True)
+    with nczarr.Dataset(target) as dataset, nczarr.Dataset(ORIGINAL) as original:
+        # Only a listing knows the order of plain Zarr that is not consolidated.
+        ordered = consolidated or not layout.startswith("zarr")
+        names = [list(d.variables) if ordered else sorted(d.variables) for d in (dataset, original)]
+        assert names[0] == names[1]
+        for name, variable in original.variables.items():
+            assert dataset[name].dtype == variable.dtype
+            assert dataset[name][...].tolist() == variable[...].tolist()
+
+
+def test_what_is_something_else_is_named(tmp_path: Path) -> None:
+    looked_for = r"looked for zarr\.json, \.zmetadata, \.zgroup and \.zarray"
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello")
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    (tmp_path / "folder" / "notes.md").write_text("hello")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("a.txt", "x")
+    nczarr.copy(ORIGINAL, tmp_path / "d.zarr")
+    wrong: list[tuple[str, type[NCZarrError], str]] = [
+        ("empty", DatasetNotFoundError, f"{looked_for}; nothing is there"),
+        ("folder", DatasetNotFoundError, f"{looked_for}; there are inside/, notes.md"),
+        ("other.zip", DatasetNotFoundError, f"{looked_for}; there are a.txt"),
+        ("text.txt", DatasetNotFoundError, "this is a file, not a Zarr directory or zip file"),
+        ("nothing.zarr", DatasetNotFoundError, "no such directory"),
+        ("d.zarr#mode=nczarr,zip", StoreError, "a directory, not a zip file"),
+    ]
+    for name, error, said in wrong:
+        with pytest.raises(error, match=said) as caught:
+            nczarr.Dataset(str(tmp_path / name))
+        assert name.partition("#")[0] in str(caught.value)
+    for target, said in (("nosuch://x", "nosuch"), ("", "not a path"), (3, "not a path")):
+        with pytest.raises(StoreError, match=said):
+            nczarr.Dataset(target)
+    with pytest.raises(DatasetNotFoundError, match=f"{looked_for}; nothing is there"):
+        nczarr.Dataset("memory://nothing-here/d.zarr")
