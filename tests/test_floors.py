@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "nczarr"
 FLOORS = {
     "errors": 0,
     "grammar": 0,
+    "partial": 0,
     "model": 1,
     "stores": 2,
     "zarr": 3,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TextIO
 
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
 from nczarr.errors import NCZarrError
+from nczarr.partial import partial_path
 
 __all__ = ["add_dump_options", "run_dump"]
 
@@ -65,7 +65,7 @@ def _output(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    partial = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.partial")
+    partial = partial_path(path)
     try:
         with partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             yield file

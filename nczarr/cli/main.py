@@ -1,13 +1,17 @@
 """Entry point of the command line: parse, run, and turn errors into one line and an exit status.
 
-Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wrong usage; 130 interrupted.
+Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wrong usage; 130 interrupted;
+143 terminated.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from nczarr.cli.arguments import build_parser
 from nczarr.errors import NCZarrError
@@ -35,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        return int(options.run(options) or 0)
+        with _terminable():
+            return int(options.run(options) or 0)
     except NCZarrError as error:
         print(f"nczarr: {error}", file=sys.stderr)
         return 1
@@ -49,3 +54,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("nczarr: interrupted; nothing is left of the output", file=sys.stderr)
         return 130
+    except _Terminated:
+        print("nczarr: terminated; nothing is left of the output", file=sys.stderr)
+        return 143
+
+
+class _Terminated(BaseException):
+    """The process was asked to end."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: what is unfinished is removed."""
+    if threading.current_thread() is not threading.main_thread():  # only there signals can be caught
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Event
 from typing import Any
 
 from nczarr.convert.formats import create_sink, open_source, same_place
@@ -81,7 +84,9 @@ def copy(
     'an example'
     """
     if same_place(source, target):
-        raise UnsupportedError("the source and the target are the same", path=str(target))
+        raise UnsupportedError(
+            "the source and the target are the same, or one is inside the other", path=str(target)
+        )
     told = progress or NoProgress()
     with open_source(source, storage_options=source_options) as dataset:
         sink = create_sink(target, dataset, overwrite=overwrite, storage_options=target_options, **options)
@@ -115,26 +120,54 @@ def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int) -> 
     told.start(sum(_size(data) for _, _, data in work))
     if getattr(sink, "pulls", False):
         return
-    if not sink.concurrent or workers < 2:
-        for fqn, region, data in _blocks(work, sink):
-            values = data.read(region)
-            sink.write(fqn, region, values)
-            told.advance(_weight(data, values.size), fqn)
-        return
+    # An interrupt reaches the main thread, wherever that is. It only waits here, so that no lock of the HDF5
+    # library is held by somebody who was thrown out of it.
+    stop = Event()
+    reports: Queue[tuple[int, str] | None] = Queue()
+    with ThreadPoolExecutor(1, thread_name_prefix="nczarr-read") as pool:
+        moving = pool.submit(_transfer, work, sink, workers, stop, lambda *report: reports.put(report))
+        moving.add_done_callback(lambda _: reports.put(None))
+        try:
+            while (report := _next(reports)) is not None:
+                told.advance(*report)
+        except BaseException:
+            stop.set()
+            raise
+        moving.result()
+
+
+def _next(reports: Queue[tuple[int, str] | None]) -> tuple[int, str] | None:
+    while True:
+        # Without a time limit a wait cannot be interrupted on Windows.
+        with suppress(Empty):
+            return reports.get(timeout=0.5)
+
+
+def _transfer(
+    work: list[tuple[str, Variable, ArraySource]],
+    sink: DatasetSink,
+    workers: int,
+    stop: Event,
+    report: Callable[[int, str], None],
+) -> None:
+    """Read block after block here and write them in other threads, until all is done or `stop` is set."""
     under_way: deque[tuple[Future[None], str, int]] = deque()
 
     def settle() -> None:
         future, fqn, weight = under_way.popleft()
         future.result()
-        told.advance(weight, fqn)
+        report(weight, fqn)
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
+    writers = workers if sink.concurrent else 1
+    with ThreadPoolExecutor(writers, thread_name_prefix="nczarr-copy") as pool:
         try:
             for fqn, region, data in _blocks(work, sink):
+                if stop.is_set():
+                    break
                 values = data.read(region)
                 weight = _weight(data, values.size)
                 under_way.append((pool.submit(sink.write, fqn, region, values), fqn, weight))
-                if len(under_way) > workers:
+                if len(under_way) > writers:
                     settle()
             while under_way:
                 settle()

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.model import Dataset, DatasetSink
+from nczarr.stores.target import parse_target
 
 __all__ = ["Kind", "create_sink", "kind_of_target", "open_source"]
 
@@ -24,8 +25,11 @@ def _local_path(target: Any) -> Path | None:
     """The local path that `target` names; None for a URL with another scheme and for objects."""
     if isinstance(target, os.PathLike):
         return Path(target)
-    if isinstance(target, str) and "://" not in target and "::" not in target and "#" not in target:
-        return Path(target)
+    if isinstance(target, str) and "::" not in target and "#" not in target:
+        if "://" not in target:
+            return Path(os.path.expanduser(target))
+        if target.lower().startswith("file://"):
+            return Path(parse_target(target).location)
     return None
 
 
@@ -95,11 +99,11 @@ def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None
     if kind == "cdl":
         from nczarr import cdl
 
-        yield cdl.load(source)
+        yield cdl.load(_local_path(source) or source)
     elif kind == "netcdf":
         from nczarr import netcdf
 
-        with netcdf.open_dataset(source) as opened:
+        with netcdf.open_dataset(_local_path(source) or source) as opened:
             yield opened.dataset
     else:
         from nczarr import mapping
@@ -137,18 +141,25 @@ def create_sink(
         If something is there and `overwrite` is false, or if what is there is of another kind.
     """
     kind = kind_of_target(target)
+    path = _local_path(target)
+    if path is not None:
+        _check_path(path, target)
     if kind == "netcdf":
         from nczarr import netcdf
 
         chosen = options.pop("format", None)
         _refuse_options(options, "a netCDF file")
-        return netcdf.create_dataset(target, dataset, overwrite=overwrite, format=chosen)
+        return netcdf.create_dataset(path or target, dataset, overwrite=overwrite, format=chosen)
     if kind == "cdl":
         from nczarr.convert.text import CDLSink
 
         _refuse_options(options, "CDL text")
-        path = Path(target)
-        if path.exists() and not overwrite:
+        path = path or Path(target)
+        if path.is_dir():
+            raise DatasetExistsError("this is a directory; a file cannot take its place", path=str(path))
+        if not path.parent.is_dir():
+            raise StoreError("the folder for the file does not exist", path=str(path))
+        if os.path.lexists(path) and not overwrite:
             raise DatasetExistsError("the file exists already", path=str(path), hint="ask to overwrite it")
         return CDLSink(path, dataset)
     from nczarr import mapping
@@ -166,6 +177,19 @@ def create_sink(
     )
 
 
+def _check_path(path: Path, target: Any) -> None:
+    if str(target) in ("", "-"):
+        raise UnsupportedError(
+            "the target needs a name",
+            path=str(target) or None,
+            hint="nczarr dump writes CDL to standard output",
+        )
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise DatasetExistsError(
+            "this is a device or a pipe; a dataset needs a file or a directory", path=str(path)
+        )
+
+
 def _refuse_options(options: Mapping[str, Any], what: str) -> None:
     if options:
         raise UnsupportedError(f"{what} has no option {', '.join(sorted(options))}")
@@ -176,11 +200,15 @@ def _plain(storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def same_place(source: Any, target: Any) -> bool:
-    """True if a copy would write onto what it reads."""
+    """True if a copy would write onto what it reads, into it, or over a directory that it is in."""
     paths = _local_path(source), _local_path(target)
     if paths[0] is not None and paths[1] is not None:
         try:
-            return paths[0].resolve() == paths[1].resolve()
-        except OSError as error:
+            first, second = paths[0].resolve(), paths[1].resolve()
+            if second in first.parents:
+                # Into a directory that does not become the dataset there is no way; one that does would go.
+                return second.is_dir() and kind_of_target(target) == "zarr"
+            return first == second or first in second.parents
+        except (OSError, ValueError, RuntimeError) as error:
             raise NCZarrError(str(error), path=str(source)) from None
     return source is target or (isinstance(source, str) and source == target)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
 from nczarr.model import Dataset, Region
+from nczarr.partial import partial_path
 
 __all__ = ["CDLSink"]
 
@@ -25,7 +25,7 @@ class CDLSink:
     def __init__(self, path: Path, dataset: Dataset) -> None:
         self._path = path
         self._dataset = dataset
-        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        self._partial = partial_path(path)
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
         """The whole variable."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
+from nczarr.partial import exchange, partial_path
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.zip import ZipStore
 
@@ -132,7 +133,7 @@ class Destination:
             return store
         self._refuse(store, overwrite)
         self._final = root
-        self._temporary = root.parent / f".{root.name[:200]}.nczarr-{uuid.uuid4().hex[:12]}"
+        self._temporary = partial_path(root)
         beside = LocalStore(self._temporary, "w")
         beside.url = store.url
         return beside
@@ -202,10 +203,13 @@ class Destination:
         self.store.close()
         final, temporary, old = self._final, self._temporary, None
         try:
-            if isinstance(self.store, LocalStore):
+            if isinstance(self.store, LocalStore) and exchange(temporary, final):
+                old = temporary
+            elif isinstance(self.store, LocalStore):
                 old = final.parent / f"{temporary.name}.old"
                 os.rename(final, old)
-            os.replace(temporary, final)
+            if old != temporary:
+                os.replace(temporary, final)
         except OSError as error:
             if old is not None and not final.exists() and old.exists():
                 os.rename(old, final)

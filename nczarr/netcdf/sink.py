@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -13,6 +12,7 @@ import numpy as np
 
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
+from nczarr.partial import partial_path
 
 __all__ = ["FileSink", "block_shape"]
 
@@ -43,8 +43,7 @@ class FileSink(ABC):
         self._lock = threading.RLock()
         self._open = True
         self._check_target()
-        folder, name = os.path.split(path)
-        self.temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.part")
+        self.temporary = str(partial_path(path))
 
     def _check_target(self) -> None:
         if os.path.isdir(self.path):

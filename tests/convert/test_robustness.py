@@ -1,0 +1,119 @@
+"""Interrupts, killed writers, and targets that would harm the source."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.errors import NCZarrError
+from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable, compare
+from nczarr.partial import exchange, partial_path
+
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
+
+
+class Interrupted:
+    """A source during whose second read somebody presses Ctrl-C; it counts the reads that came to their end."""
+
+    def __init__(self) -> None:
+        self.inner = MemorySource(np.zeros((64, 1 << 20)))
+        self.shape, self.dtype = self.inner.shape, self.inner.dtype
+        self.begun = self.ended = 0
+
+    def read(self, region: Any, out: np.ndarray | None = None) -> np.ndarray:
+        self.begun += 1
+        if self.begun == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        values = self.inner.read(region, out)
+        self.ended += 1
+        return values
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+def test_an_interrupt_does_not_cut_a_read_in_two(tmp_path: Path, name: str) -> None:
+    """A read that is thrown out of the HDF5 library would leave its lock locked, and the copy would hang."""
+    source = Interrupted()
+    storage = Storage("chunked", (1, 1 << 20))
+    dimensions = (Dimension("t", 64), Dimension("x", 1 << 20))
+    v = Variable("v", DOUBLE, ("/t", "/x"), storage=storage, data=source)
+    with pytest.raises(KeyboardInterrupt):
+        nczarr.copy(Dataset("d", dimensions=dimensions, variables=(v,)), tmp_path / name)
+    assert source.begun == source.ended < 16
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no way to ask for a process")
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc", "out.cdl"])
+def test_what_a_killed_writer_left_is_cleared(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    nczarr.copy(EXAMPLE, target)
+    code = (
+        "import sys; from nczarr.partial import partial_path as p; f = p(sys.argv[1]);"
+        "f.mkdir() if f.name.startswith('.out.zarr') else f.write_text('half')"
+    )
+    subprocess.run([sys.executable, "-c", code, target], check=True)  # it ends without clearing up
+    living = partial_path(target)
+    living.write_text("this process still writes it")
+    assert len(list(tmp_path.iterdir())) == 2, "the new name cleared the old one"
+    subprocess.run([sys.executable, "-c", code, target], check=True)
+    nczarr.copy(EXAMPLE, target, overwrite=True)
+    assert sorted(tmp_path.iterdir()) == sorted([living, target])
+    if name != "out.cdl":
+        assert list(nczarr.convert.diff(EXAMPLE, target)) == []
+
+
+def test_exchange(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"was_{name}").touch()
+    if not exchange(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("this system cannot exchange names")
+    assert (tmp_path / "a" / "was_b").exists()
+    assert (tmp_path / "b" / "was_a").exists()
+
+
+def test_source_and_target_inside_each_other(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.zarr"
+    nczarr.copy(EXAMPLE, whole)
+    (tmp_path / "link").symlink_to(whole)
+    nczarr.copy(EXAMPLE, whole / "part.zarr")
+    for source, target in [
+        (whole, tmp_path / "link"),
+        (whole, whole / "inner.zarr"),
+        (whole, tmp_path / "link" / "inner.nc"),
+        (whole, whole / "ocean"),
+        (whole / "part.zarr", whole),
+        (whole, whole.as_uri()),
+    ]:
+        with pytest.raises(NCZarrError, match="the same, or one is inside the other"):
+            nczarr.copy(source, target, overwrite=True)
+    with nczarr.convert.open_source(EXAMPLE) as a, nczarr.convert.open_source(whole / "part.zarr") as b:
+        assert list(compare(a, b)) == []
+
+
+@pytest.mark.parametrize("target", ["", "-", os.devnull, "missing/out.nc", "missing/out.cdl", "folder.cdl"])
+def test_targets_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.cdl").mkdir()
+    with pytest.raises(NCZarrError):
+        nczarr.copy(EXAMPLE, target, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["folder.cdl"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the home directory has another variable")
+def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("a.zarr", "a.nc"):
+        nczarr.copy(EXAMPLE, f"~/{name}")
+        assert (tmp_path / name).exists()
+        assert list(nczarr.convert.diff(EXAMPLE, f"~/{name}")) == []
