@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nczarr.errors import StoreError
 from nczarr.model import Dataset, Region
 from nczarr.partial import partial_path
 
@@ -38,9 +39,12 @@ class CDLSink:
         """Write the text to a temporary file and give it its name."""
         from nczarr import cdl
 
-        with self._partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
-        self._partial.replace(self._path)
+        try:
+            with self._partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+                cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
+            self._partial.replace(self._path)
+        except OSError as error:
+            raise StoreError(f"cannot write: {error.strerror}", path=str(self._path)) from error
 
     def abort(self) -> None:
         """Remove the temporary file."""

@@ -33,7 +33,12 @@ from nczarr.model import (
 )
 from nczarr.netcdf.hdf5_direct import set_fill_value, write_attribute, write_dataset
 from nczarr.netcdf.hdf5_filters import complete, encode_chunk, filter_name, is_ours
-from nczarr.netcdf.hdf5_library import available_filter, hdf5, hdf5_errors, without_plugins
+from nczarr.netcdf.hdf5_library import (
+    available_filter,
+    hdf5,
+    hdf5_errors,
+    without_plugins,
+)
 from nczarr.netcdf.hdf5_memory import Layout, encode, has_pointers
 from nczarr.netcdf.hdf5_source import (
     chunks_of,
@@ -345,6 +350,8 @@ class HDF5Sink(FileSink):
             for fqn, (dataset, _, layout) in self._datasets.items():
                 if has_pointers(layout) and lacks_chunks(dataset):
                     self._fill_chunks(fqn, dataset)
+            # What fails while objects are closed is not told to anybody: all must be in the file before.
+            hdf5().h5f.flush(self._file, hdf5().h5f.SCOPE_GLOBAL)
             self._close()
 
     def _fill_chunks(self, fqn: str, dataset: Any) -> None:

@@ -131,7 +131,7 @@ class FileSink(ABC):
             if not self._open:
                 return
             self._open = False
-            with suppress(NCZarrError):
+            with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self._close()
             with suppress(OSError):
                 os.remove(self.temporary)

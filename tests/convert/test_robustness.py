@@ -117,3 +117,28 @@ def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nczarr.copy(EXAMPLE, f"~/{name}")
         assert (tmp_path / name).exists()
         assert list(nczarr.convert.diff(EXAMPLE, f"~/{name}")) == []
+
+
+FULL = """
+import os, resource, signal, sys
+import nczarr
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
+try:
+    nczarr.copy(sys.argv[1], sys.argv[2])
+except nczarr.errors.NCZarrError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no limit to set")
+@pytest.mark.parametrize("room", [1000, 12000, 20000, 30000, 36000])
+@pytest.mark.parametrize("name", ["out.nc", "out.cdl"])
+def test_full_disk(tmp_path: Path, name: str, room: int) -> None:
+    """One clear error, and nothing that looks complete; what HDF5 cannot write at closing counts too."""
+    run = [sys.executable, "-c", FULL, EXAMPLE, tmp_path / name, str(room)]
+    done = subprocess.run(run, capture_output=True, text=True)
+    # HDF5 itself complains once more, or crashes, when the process ends: the file is gone by then.
+    assert "out." in done.stdout
+    assert "cannot" in done.stdout
+    assert list(tmp_path.iterdir()) == []
