@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +15,11 @@ from nczarr.stores import LocalStore
 from nczarr.zarr.local_files import PIECE, Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
-from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, put_fill
+from nczarr.zarr.reading import Item, chunk_error, put_fill, put_whole
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
-from nczarr.zarr.threads import run, scratch
+from nczarr.zarr.threads import reading_workers, run, scratch
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
@@ -40,7 +41,8 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
     store = array.store
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
-    workers = 1 if target.nbytes <= ALONE_BYTES and len(items) < 64 else None
+    chunk_bytes = prod(array.inner_chunk_shape) * array.dtype.itemsize
+    workers = reading_workers(target.nbytes, chunk_bytes, len(items))
     folder = f"{store.root}/{array.prefix}"
     with Directory(folder, array.place, few=len(items) < FEW_FILES) as directory:
         if array.sharding is not None:
@@ -85,11 +87,7 @@ def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
         if all(part.full and type(part.out) is slice for part in item):
-            data, view = read_file(descriptor, status.st_size), target[out]
-            if chain.stored_dtype is None or _straight(view, chain):
-                chain.decode_into(data, view)
-            else:
-                np.copyto(view, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
+            put_whole(chain, read_file(descriptor, status.st_size), target[out])
             return
         if chain.stored_dtype is None or not remember:
             data = read_file(descriptor, status.st_size)
@@ -116,12 +114,6 @@ def _remembered(
         chunk = chain.decode_raw(read_file(descriptor, status.st_size), np.empty(size, np.uint8))
         CHUNKS.put(name, mark, chunk, size)
     return chunk
-
-
-def _straight(out: np.ndarray, chain: Chain) -> bool:
-    """True if a chunk can be decoded into `out` without a copy between."""
-    stored = out if chain.order is None else out.transpose(chain.order)
-    return stored.flags.c_contiguous and stored.dtype.names is None
 
 
 def _raw_reader(target: np.ndarray) -> Reader:

@@ -9,6 +9,7 @@ import itertools
 import os
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.local_files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
-from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error
-from nczarr.zarr.threads import run, scratch
+from nczarr.zarr.reading import Item, chunk_error
+from nczarr.zarr.threads import run, scratch, writing_workers
 from nczarr.zarr.writing import encode_chunk, is_covered, lock_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) ->
                     f"cannot write: {error.strerror}", path=array.place(key), fqn="/" + array.path
                 ) from error
 
-        run(work, items, 1 if source.nbytes <= ALONE_BYTES else None)
+        chunk_bytes = prod(array.chunk_shape) * source.itemsize
+        run(work, items, writing_workers(source.nbytes, chunk_bytes, array.chain().is_raw))
 
 
 def _write_chunk(

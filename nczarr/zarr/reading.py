@@ -11,14 +11,12 @@ from nczarr.errors import ChunkError, CodecError
 from nczarr.zarr.codec_base import Buffer
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
+from nczarr.zarr.threads import scratch
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
-__all__ = ["ALONE_BYTES", "Item", "chunk_error", "place", "put_fill"]
-
-#: Below this it costs more to wake another thread than to do the work.
-ALONE_BYTES = 256 << 10
+__all__ = ["Item", "chunk_error", "place", "put_fill", "put_whole"]
 
 Item = tuple[Part, ...]
 
@@ -44,6 +42,16 @@ def put_fill(target: np.ndarray, index: Any, fill: Any) -> None:
         target[index] = fill
 
 
+def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
+    """Decode a chunk into its place: at once if the place is contiguous, else by way of the thread's own buffer."""
+    if chain.stored_dtype is not None:
+        stored = view if chain.order is None else view.transpose(chain.order)
+        if not stored.flags.c_contiguous or stored.dtype.names is not None:
+            np.copyto(view, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
+            return
+    chain.decode_into(data, view)
+
+
 def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
     """Put what is selected of one chunk into the result.
 
@@ -60,6 +68,6 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
     if data is None:
         put_fill(target, out, chain.spec.fill)
     elif all(part.full and type(part.out) is slice for part in item):
-        chain.decode_into(data, target[out])
+        put_whole(chain, data, target[out])
     else:
         target[out] = chain.decode(data)[take(item, "inner")]

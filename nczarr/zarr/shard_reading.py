@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codec_base import Buffer
+from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.plan import Part, plan_axis, take
 from nczarr.zarr.reading import place, put_fill
 from nczarr.zarr.selection import Axis
@@ -125,11 +126,58 @@ def place_run(codec: ShardingCodec, run: Run, data: Buffer, target: np.ndarray) 
     CodecError
         An inner chunk is damaged; the message has its number.
     """
-    for piece in run.pieces:
+    pieces = _place_rows(codec, run.pieces, data, target) if codec.inner.is_raw else run.pieces
+    for piece in pieces:
         try:
             place(codec.inner, piece.item, data[piece.start : piece.stop], target)
         except CodecError as error:
             raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
+
+
+def _place_rows(codec: ShardingCodec, pieces: list[Piece], data: Buffer, target: np.ndarray) -> list[Piece]:
+    """Copy whole uncompressed inner chunks that lie side by side, in the shard and in the result, all at once.
+
+    Returns the pieces that are not among these.
+    """
+    chain = codec.inner
+    shape = chain.spec.shape
+    size = chain.decoded_size or 0
+    if len(pieces) < 2 or chain.order != tuple(range(len(shape))) or chain.stored_dtype is None:
+        return pieces
+    raw = as_bytes_array(data)
+    rest = []
+    first = 0
+    while first < len(pieces):
+        end = first + 1
+        head = pieces[first]
+        if head.stop - head.start == size and all(p.full and type(p.out) is slice for p in head.item):
+            while end < len(pieces) and _is_next(pieces[end - 1], pieces[end], size):
+                end += 1
+        if end == first + 1:
+            rest.append(head)
+        else:
+            count = end - first
+            last = slice(head.item[-1].out.start, pieces[end - 1].item[-1].out.stop)
+            out = target[(*(part.out for part in head.item[:-1]), last)]
+            row = raw[head.start : head.start + count * size].view(chain.stored_dtype)
+            np.copyto(
+                np.moveaxis(out.reshape(*shape[:-1], count, shape[-1]), -2, 0), row.reshape(count, *shape)
+            )
+        first = end
+    return rest
+
+
+def _is_next(before: Piece, piece: Piece, size: int) -> bool:
+    """True if a piece follows another one along the last dimension, and in the shard."""
+    old, new = before.item[-1], piece.item[-1]
+    return (
+        piece.start == before.stop
+        and piece.stop - piece.start == size
+        and new.full
+        and type(new.out) is slice
+        and new.out.start == old.out.stop
+        and all(map(is_, before.item[:-1], piece.item[:-1]))
+    )
 
 
 def place_missing(codec: ShardingCodec, items: Sequence[InnerItem], target: np.ndarray) -> None:

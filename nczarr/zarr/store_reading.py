@@ -15,11 +15,11 @@ from nczarr.stores.base import Request
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
-from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error, place, put_fill
+from nczarr.zarr.reading import Item, chunk_error, place, put_fill
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
-from nczarr.zarr.threads import run
+from nczarr.zarr.threads import ALONE_BYTES, run
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array

@@ -18,10 +18,15 @@ import numpy as np
 
 from nczarr.errors import CodecError
 
-__all__ = ["run", "scratch", "worker_count"]
+__all__ = ["ALONE_BYTES", "reading_workers", "run", "scratch", "worker_count", "writing_workers"]
 
 T = TypeVar("T")
 
+#: Below this it costs more to wake another thread than to do the work.
+ALONE_BYTES = 256 << 10
+#: Smaller chunks are little more than calls of the system: more threads than processors would mostly wait for the
+#: interpreter lock, and hand it to and fro.
+SMALL_CHUNK = 256 << 10
 #: A buffer that a thread keeps for the next chunk is never larger than this.
 _KEPT_SCRATCH = 64 << 20
 
@@ -37,12 +42,37 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-_WORKERS = max(1, min(32, int(os.environ.get("NCZARR_THREADS", "0") or 0) or 2 * _processors()))
+_CHOSEN = int(os.environ.get("NCZARR_THREADS", "0") or 0)
+_PROCESSORS = _processors()
+_WORKERS = max(1, min(32, _CHOSEN or 2 * _PROCESSORS))
 
 
 def worker_count() -> int:
     """Return how many threads work on one request: twice the processors, or ``NCZARR_THREADS``."""
     return _WORKERS
+
+
+def reading_workers(total: int, chunk: int, count: int) -> int | None:
+    """Return how many threads read `count` local chunks of `chunk` bytes, for a result of `total` bytes.
+
+    None stands for :func:`worker_count`. ``NCZARR_THREADS``, where it is set, overrules what suits small chunks.
+    """
+    if total <= ALONE_BYTES and count < 64:
+        return 1
+    return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
+
+
+def writing_workers(total: int, chunk: int, is_raw: bool) -> int | None:
+    """Return how many threads write local chunks of `chunk` bytes, `total` bytes in all.
+
+    Making small files is the file system's work, which it does for one thread at a time: a second one only helps
+    where there is something to compress (`is_raw` is false).
+    """
+    if total <= ALONE_BYTES:
+        return 1
+    if chunk >= SMALL_CHUNK or _CHOSEN:
+        return None
+    return 1 if is_raw else min(_PROCESSORS, _WORKERS)
 
 
 def _get_pool() -> ThreadPoolExecutor:

@@ -16,9 +16,9 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.codec_base import Buffer
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
-from nczarr.zarr.reading import ALONE_BYTES, Item, chunk_error
+from nczarr.zarr.reading import Item, chunk_error
 from nczarr.zarr.shard_reading import inner_items
-from nczarr.zarr.threads import run
+from nczarr.zarr.threads import ALONE_BYTES, run
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
