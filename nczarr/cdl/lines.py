@@ -82,7 +82,7 @@ class Folder:
         more = _fitting(limit - indent - _CONTINUED)
         # A row starts with its mark; then what fits, or nothing. An item that never fits is alone.
         alone = rb"[^ \x01]+, [^ \x01]{1,2},(?=\x01)|[^ \x01]+,(?: |(?=\x01))"
-        self._lines = re.compile(rb"\x01(?:%b)?|%b|%b" % (_fitting(self._row), more, alone))
+        self._lines = re.compile(rb"%b|\x01(?:%b)?|%b" % (more, _fitting(self._row), alone))
         self._first = None if position is None else re.compile(_fitting(limit - position))
         self._carry = _MARK if position is None else b""
         self._started = False
@@ -133,11 +133,14 @@ class Folder:
     def _write(self, lines: list[bytes]) -> None:
         if self._started:
             lines.insert(0, b"")
-        text = self._newline.join(lines).replace(self._newline + _MARK, b"\n  ")
-        if not self._started:
-            text = text.replace(_MARK, b"  ", 1) if text.startswith(_MARK) else text
+        rows = self._newline.join(lines).split(_MARK)
+        if len(rows) > 1:  # a row starts a line of its own, less indented
+            end = self._newline
+            rows[:-1] = [row.removesuffix(end) for row in rows[:-1]]
+            if not self._started and not rows[0]:
+                rows[:2] = [b"  " + rows[1]]
         self._started = self._started or bool(lines)
-        self._file.write(text.replace(_MARK, b"\n  ").decode("ascii"))
+        self._file.write(b"\n  ".join(rows).decode("ascii"))
 
 
 def _fitting(width: int) -> bytes:
@@ -150,6 +153,6 @@ def _fitting(width: int) -> bytes:
     most = width - 2
     # First what most lines are: full, and not near the end of a row.
     return (
-        rb"(?>[^\x01]{1,%d}, )(?![^ \x01]+,\x01)|(?:[^\x01]{1,%d}, )?[^ \x01]{1,2},(?=\x01)"
+        rb"(?>[^\x01]{1,%d}, )(?=[^,]+, )|(?:[^\x01]{1,%d}, )?[^ \x01]{1,2},(?=\x01)"
         rb"|[^\x01]{1,%d},(?=\x01)|[^\x01]{1,%d}, "
     ) % (most, most, width, most)
