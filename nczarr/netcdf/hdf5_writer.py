@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -197,7 +198,11 @@ class HDF5Sink(FileSink):
         if not coordinate and fqn in self._numbers:
             name = NON_COORDINATE + name
         layout = self._types.layout(variable.type, type_id)
-        ours = is_ours(variable.storage.filters) and chunk is not None and not has_pointers(layout)
+        if has_pointers(layout) and is_ours(variable.storage.filters):
+            # A chunk holds references only: a plugin has nothing to compress, and netCDF refuses it there.
+            own = tuple(f for f in variable.storage.filters if f.id <= _LAST_OWN)
+            variable = replace(variable, storage=replace(variable.storage, filters=own))
+        ours = is_ours(variable.storage.filters) and chunk is not None
         with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
             creation = self._creation(fqn, variable, chunk, type_id, layout)
             made = api.h5d.create(self._groups[group], name, type_id, space, creation)

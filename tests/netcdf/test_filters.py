@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 
 from nczarr.errors import NetCDFFileError, UnsupportedError
-from nczarr.model import INT, Dataset, Dimension, Filter, MemorySource, Storage, Variable, compare
+from nczarr.model import (
+    BYTE,
+    INT,
+    STRING,
+    Dataset,
+    Dimension,
+    Filter,
+    MemorySource,
+    Storage,
+    Variable,
+    compare,
+)
 from nczarr.netcdf import create_dataset, open_dataset
 
 CHAINS = {
@@ -174,3 +185,29 @@ def test_unknown_filter_is_named(tmp_path: Path, write: Callable[..., None]) -> 
         assert source is not None
         with pytest.raises(NetCDFFileError, match=r"b\.nc: /v: .*32999"):
             source.read((slice(0, 4),))
+
+
+def test_plugin_filters_are_left_off_strings(tmp_path: Path) -> None:
+    """A chunk of strings holds references, and a second plugin in a file of netCDF4-python's made it unreadable."""
+    texts = np.empty(2, object)
+    texts[:] = ["a", "é"]
+    zstd = Storage("chunked", (2,), (Filter(Filter.ZSTD, (3,)),))
+    dataset = Dataset(
+        "d",
+        dimensions=(Dimension("x", 2),),
+        variables=(
+            Variable("b", BYTE, ("/x",), storage=zstd, data=MemorySource(np.array([1, 0], "i1"))),
+            Variable("s", STRING, ("/x",), storage=zstd, data=MemorySource(texts)),
+        ),
+    )
+    out = tmp_path / "out.nc"
+    sink = create_dataset(out, dataset)
+    for variable in dataset.variables:
+        sink.write(f"/{variable.name}", (slice(0, 2, 1),), variable.data.read((slice(0, 2, 1),)))
+    sink.commit()
+    with open_dataset(out) as opened:
+        assert list(compare(dataset, opened.dataset)) == []
+        assert opened.dataset.variable_at("/b").storage.filters == zstd.filters
+        assert opened.dataset.variable_at("/s").storage.filters == ()
+    with netCDF4.Dataset(out) as seen:
+        assert seen["s"][:].tolist() == ["a", "é"]
