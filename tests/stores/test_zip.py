@@ -7,6 +7,8 @@ import gc
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -226,3 +228,22 @@ def test_in_another_store_costs_few_requests(tmp_path: Path) -> None:
     assert ZipStore((memory, "x.zip")).get_range("v/c/7", -1, None) == b"\x07"
     with pytest.raises(DatasetNotFoundError):
         ZipStore((memory, "y.zip"))
+
+
+def test_a_full_disk_is_a_store_error_and_leaves_nothing(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    script = f"""
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, {resource.RLIM_INFINITY}))
+from nczarr.errors import StoreError
+from nczarr.stores import open_store
+try:
+    with open_store({str(tmp_path / "full.zip")!r}, "w") as store:
+        store.set("a", bytes(range(256)) * 4000)
+except StoreError as error:
+    print("refused:", error)
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.stdout.startswith("refused:"), result.stderr
+    assert list(tmp_path.iterdir()) == []
