@@ -13,6 +13,7 @@ from typing import TextIO
 
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
+from nczarr.convert.formats import provenance
 from nczarr.errors import NCZarrError
 from nczarr.partial import partial_path
 
@@ -95,6 +96,7 @@ def run_dump(options: argparse.Namespace) -> None:
         kind=options.kind,
         special=options.special,
         filters=options.filters,
+        hidden=provenance(options.source) if options.special else (),
         ncml=options.ncml,
         location=options.source,
         ncdump=options.ncdump,

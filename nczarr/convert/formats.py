@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
-from nczarr.model import Dataset, DatasetSink
+from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores.target import parse_target
 
-__all__ = ["Kind", "create_sink", "kind_of_target", "open_source"]
+__all__ = ["Kind", "create_sink", "kind_of_target", "open_source", "provenance"]
 
 #: What a dataset is kept in.
 Kind = Literal["zarr", "netcdf", "cdl"]
@@ -110,6 +110,19 @@ def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None
 
         with mapping.open_dataset(source, storage_options=_plain(storage_options)) as stored:
             yield stored.dataset
+
+
+def provenance(source: Any) -> tuple[Attribute, ...]:
+    """Return what a netCDF file says of itself beside the dataset; nothing for other sources.
+
+    See :func:`nczarr.netcdf.provenance`.
+    """
+    path = None if isinstance(source, Dataset) else _local_path(source)
+    if path is None or kind_of_source(source) != "netcdf":
+        return ()
+    from nczarr import netcdf
+
+    return netcdf.provenance(path)
 
 
 def create_sink(

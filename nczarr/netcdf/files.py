@@ -13,7 +13,7 @@ from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
 from nczarr.netcdf.sink import FileSink
 
-__all__ = ["OpenFile", "create_dataset", "is_netcdf", "open_dataset"]
+__all__ = ["OpenFile", "create_dataset", "is_netcdf", "open_dataset", "stored_as_hdf5"]
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
@@ -183,6 +183,11 @@ def is_netcdf(path: str | os.PathLike[str]) -> bool:
     except (DatasetNotFoundError, NetCDFFileError):
         return False
     return True
+
+
+def stored_as_hdf5(path: str) -> bool:
+    """True for a netCDF-4 (or any HDF5) file, false for a classic one; raises as :func:`open_dataset` does."""
+    return _sniff(path) == "hdf5"
 
 
 def _sniff(path: str) -> str:

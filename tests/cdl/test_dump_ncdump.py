@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nczarr.cdl import DumpOptions, dump
+from nczarr.cli import main
 from nczarr.model import Attribute, Dataset
 from nczarr.netcdf import open_dataset
 
@@ -251,3 +252,14 @@ def test_dates(tmp_path: Path) -> None:
     with open_dataset(path) as source:
         for flags in ("-t", "-i"):
             _same(source.dataset, path, flags)
+
+
+@pytest.mark.parametrize("name", _FILES)
+def test_the_command_line_knows_what_the_library_says_of_a_file(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    path = shared / "data" / "netcdf" / f"{name}.nc"
+    out = tmp_path / "out.cdl"
+    flags = ["-s"] if path.stat().st_size <= _LARGE else ["-h", "-s"]
+    assert main(["dump", *flags, "--ncdump", str(path), "-o", str(out)]) == 0
+    assert out.read_bytes().decode("utf-8", "surrogateescape") == _ncdump(path, *flags)
