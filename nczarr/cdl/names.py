@@ -13,6 +13,9 @@ from nczarr.model import parse_fqn
 __all__ = ["escape_name", "escape_path", "plain_path"]
 
 _SPECIAL = re.compile(r"""[ !"#$%&'()*,:;<=>?\[\\\]^`{|}~]""")
+_DIGITS = "0123456789"
+#: No name of netCDF begins with the last four, so ncdump has no form for such a name.
+_NOT_FIRST = _DIGITS + ".+-@"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -23,7 +26,7 @@ def escape_name(name: str, *, percent: bool = True) -> str:
     ----------
     name : str
     percent : bool
-        Escape ``%`` too. ncgen needs that; ncdump does not do it.
+        Escape ``%``, and a leading ``.``, ``+``, ``-`` or ``@``, too: CDL needs that; ncdump does not do it.
 
     Examples
     --------
@@ -37,7 +40,7 @@ def escape_name(name: str, *, percent: bool = True) -> str:
         text = text.replace("\\%", "%")
     if _CONTROL.search(text):
         text = _CONTROL.sub(lambda c: f"\\%{ord(c[0]):02x}", text)
-    return "\\" + text if text[:1].isdigit() and text[0].isascii() else text
+    return "\\" + text if text.startswith(tuple(_NOT_FIRST if percent else _DIGITS)) else text
 
 
 def escape_path(components: Sequence[str], *, percent: bool = True) -> str:

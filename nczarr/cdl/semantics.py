@@ -217,6 +217,7 @@ class Analyzer:
             limits = np.iinfo(base.dtype)
             if not limits.min <= value <= limits.max:
                 self._problems.add(f"{value} is no value of the type {base.name}", member.value.start_pos)
+                value = 0  # so that its uses are no problems of their own
             members[name] = value
         return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
 

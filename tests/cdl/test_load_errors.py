@@ -175,3 +175,10 @@ def test_sizes_beyond_any_memory() -> None:
     assert data.read((slice(0, 4),)).tolist() == [1, 2, -2147483647, -2147483647]
     error_of(body("types: compound c {double d(1000000000000);};"))
     error_of(body('dimensions: x = 100000; variables: char c(x, x); data: c = "a";'))
+
+
+def test_a_member_out_of_range_is_one_problem_however_often_it_is_used() -> None:
+    text = "netcdf d { types: byte enum t {a = 1127} ; variables: t v ; v:_FillValue = a ; t :b = a ; data: v = a ; }"
+    with pytest.raises(CDLError, match="1127 is no value of the type byte") as error:
+        loads(text)
+    assert "more" not in str(error.value)
