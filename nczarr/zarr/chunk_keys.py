@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,11 @@ __all__ = ["ChunkKeyEncoding", "parse_chunk_key_encoding"]
 KeyKind = Literal["default", "v2", "experimental"]
 _DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
 _NUMBER = r"(?:0|[1-9][0-9]*)"
+
+
+@functools.cache
+def _pattern(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
+    return re.compile(re.escape(prefix) + re.escape(separator).join([f"({_NUMBER})"] * ndim))
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,7 @@ class ChunkKeyEncoding:
         """Return the place of the grid that a key stands for; None if it is not a chunk key."""
         if ndim == 0:
             return () if key == self.key(()) else None
-        pattern = re.escape(self.prefix) + re.escape(self.separator).join([f"({_NUMBER})"] * ndim)
-        match = re.fullmatch(pattern, key)
+        match = _pattern(self.prefix, self.separator, ndim).fullmatch(key)
         return tuple(map(int, match.groups())) if match else None
 
     def to_json(self) -> dict[str, Any]:

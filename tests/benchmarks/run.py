@@ -1,6 +1,7 @@
 """Measure nczarr's engine against its peers, and print the ratios as a Markdown table.
 
-    python tests/benchmarks/run.py [W1 W2 …] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH] [--peers A,B]
+    python tests/benchmarks/run.py [W1 … W6 MEMORY] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH]
+                                   [--peers A,B] [--codecs none,zstd]
 
 All libraries are measured in one run, one after another within each round, and the medians are compared. A ratio
 is nczarr's time divided by that of the fastest peer: below 1.0 nczarr is faster. ``--quick`` makes everything
@@ -13,14 +14,17 @@ W3  parts: one point of every chunk, a box across chunks, every seventh element
 W4  shards of 16 MiB with inner chunks of 64 KiB: the whole, and 1,000 inner chunks at random
 W5  1,000 arrays of 10 attributes: create; open and look at all of them
 W6  100,000 chunks in one array: open and read one, count what is stored
+MEMORY  what reading and writing W1 needs beyond the array itself (Linux only): MiB, each in its own process
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -62,12 +66,14 @@ class Bench:
         shrink: int,
         clock: Callable[[], float],
         names: list[str] | None,
+        codecs: list[str] | None,
     ) -> None:
         self.folder = folder
         self.rounds = rounds
         self.quick = quick
         self.shrink = shrink
         self.clock = clock
+        self.codecs = codecs
         self.peers = peers.available(names)
         self.rows: list[tuple[str, dict[str, float]]] = []
 
@@ -154,7 +160,7 @@ class Bench:
         return shape, chunks, values, self._written(shape, chunks, codec, None, values, "large")
 
     def w1(self) -> None:
-        for codec in ("none", "zstd", "blosc", "gzip"):
+        for codec in self.codecs or ("none", "zstd", "blosc", "gzip"):
             shape, chunks, values, paths = self._large(codec)
             self._reading(f"W1 read {codec}", paths, [(slice(None), slice(None))])
             for path in paths.values():
@@ -209,11 +215,9 @@ class Bench:
             except NotImplementedError:
                 continue
             reading[peer.name] = ((lambda p=peer, q=path: p.list_many(q)), None)
-            other = path.with_name("new-" + path.name)
-            row[peer.name] = (
-                (lambda p=peer, q=other: p.create_many(q, count)),
-                lambda q=other: peers.clear(q),
-            )
+            # Always a new place: some file systems are slow for seconds after many files were removed.
+            places = (path.with_name(f"new-{i}-{path.name}") for i in itertools.count())
+            row[peer.name] = ((lambda p=peer, q=places: p.create_many(next(q), count)), None)
         self.measure(f"W5 create {count} arrays", row)
         self.measure(f"W5 open and look at {count} arrays", reading)
 
@@ -242,8 +246,51 @@ class Bench:
         self.measure(f"W6 count {count} chunks", counting)
         peers.clear(path)
 
+    def memory(self) -> None:
+        for codec in self.codecs or ("none", "zstd"):
+            _, _, values, paths = self._large(codec)
+            for what in ("read", "write"):
+                row = {}
+                for name, path in paths.items():
+                    side = str(values.shape[0])
+                    command = [sys.executable, __file__, "--extra-memory", name, str(path), what, codec, side]
+                    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                    row[name] = float(answer.split()[-1])
+                cells = [f"{row[p.name]:.0f} MiB" if p.name in row else "–" for p in self.peers]
+                ratio = f"{row['nczarr'] / min(v for name, v in row.items() if name != 'nczarr'):.2f}"
+                print(f"| memory, W1 {what} {codec} | {ratio} | {' | '.join(cells)} |", flush=True)
+            for path in paths.values():
+                peers.clear(path)
+
+
+def resident(name: str) -> float:
+    """Return a figure of this process's memory, in MiB: ``VmRSS`` is now, ``VmHWM`` the peak."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name)) / 1024
+
+
+def extra_memory(name: str, path: Path, what: str, codec: str, side: int) -> float:
+    """Read or write the array of W1 once; return the peak of memory beyond the array, in MiB."""
+    (peer,) = [peer for peer in peers.available([name]) if peer.name == name]
+    if what == "read":
+        array = peer.open(path)
+        before = resident("VmRSS")
+        result = peer.read(array, (slice(None), slice(None)))
+        return resident("VmHWM") - before - result.nbytes / 2**20
+    values = np.ones((side, side), np.float32)
+    values += np.arange(side, dtype=np.float32)
+    peers.clear(path)
+    array = peer.create(path, values.shape, (1024, 1024), codec)
+    before = resident("VmRSS")
+    peer.write(array, values)
+    return resident("VmHWM") - before
+
 
 def main() -> None:
+    if sys.argv[1:2] == ["--extra-memory"]:
+        name, path, what, codec, side = sys.argv[2:]
+        print(extra_memory(name, Path(path), what, codec, int(side)))
+        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -254,12 +301,14 @@ def main() -> None:
     parser.add_argument("--shrink", type=int, default=1, help="divide the sides of the arrays")
     parser.add_argument("--dir", help="where the files go; a temporary directory if not given")
     parser.add_argument("--peers", help="names, separated by commas")
+    parser.add_argument("--codecs", help="of W1 and MEMORY; names, separated by commas")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         names = options.peers.split(",") if options.peers else None
+        codecs = options.codecs.split(",") if options.codecs else None
         rounds, shrink = (1, 8) if options.quick else (options.rounds, options.shrink)
         clock = time.process_time if options.cpu else time.perf_counter
-        bench = Bench(Path(folder), rounds, options.quick, shrink, clock, names)
+        bench = Bench(Path(folder), rounds, options.quick, shrink, clock, names, codecs)
         what = "processor time" if options.cpu else "time"
         print(f"{os.cpu_count()} processors, medians of {bench.rounds}, {what}, in {Path(folder).parent}\n")
         print(bench.header(), flush=True)
