@@ -258,6 +258,11 @@ class ElementReader:
         if number is None or not isinstance(type_, PrimitiveType) or type_.dtype.kind not in "iuf":
             self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name.start_pos)
             return
+        if not type_.is_float and not np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
+            self._problems.add(
+                f"{int(number)} hours are no value of the type {type_.name}", call.name.start_pos
+            )
+            return
         put(out, index, number if type_.is_float else int(number))
 
     # Braces.

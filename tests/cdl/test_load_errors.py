@@ -182,3 +182,8 @@ def test_a_member_out_of_range_is_one_problem_however_often_it_is_used() -> None
     with pytest.raises(CDLError, match="1127 is no value of the type byte") as error:
         loads(text)
     assert "more" not in str(error.value)
+
+
+def test_a_date_out_of_range() -> None:
+    with pytest.raises(CDLError, match="262968 hours are no value of the type ubyte"):
+        loads('netcdf d { variables: ubyte v ; data: v = time("2000-01-01") ; }')
