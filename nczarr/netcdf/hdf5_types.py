@@ -21,9 +21,7 @@ from nczarr.model import (
     Type,
     UserType,
     VlenType,
-    format_fqn,
     join_fqn,
-    parse_fqn,
     primitive_for_dtype,
 )
 from nczarr.netcdf.hdf5_direct import insert_member, member_value, read_attribute, write_attribute
@@ -45,8 +43,8 @@ def address_of(object_id: Any) -> tuple[int, int]:
 class KnownTypes:
     """The named types of a file, and the way from any HDF5 type to the model's.
 
-    netCDF does not say in the file by which name a variable's type goes: it is the named type that is equal,
-    looked for in the variable's group, then upwards, then everywhere. A type that no name fits (other programs
+    netCDF does not say in the file by which name a variable's type goes. It is the first named type that is
+    equal, parents before children: the netCDF library looks for it so. A type that no name fits (other programs
     write such) gets one: ``unnamed_enum_1`` and so on, in the group where it is used.
 
     Attributes
@@ -138,10 +136,8 @@ class KnownTypes:
     def _named(self, type_id: Any, group: str) -> UserType | None:
         if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
             return known
-        names = parse_fqn(group)
-        groups = [format_fqn(names[:depth]) for depth in range(len(names), -1, -1)]
-        for name in [*groups, *(g for g in self.by_group if g not in groups)]:
-            for other, made in self.by_group.get(name, ()):
+        for named in self.by_group.values():
+            for other, made in named:
                 if type_id.equal(other):
                     return made
         return None

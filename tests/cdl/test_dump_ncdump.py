@@ -193,6 +193,16 @@ def test_everything_that_a_netcdf4_file_holds(tmp_path: Path, flags: str) -> Non
         _same(source.dataset, path, flags)
 
 
+def test_types_of_one_form_go_by_the_first_name_as_in_the_netcdf_library(tmp_path: Path) -> None:
+    text = """netcdf x {
+      group: g { types: opaque(4) first ;
+        group: h { types: opaque(4) second ; variables: first v ; second w ; } } }"""
+    path = _generate(tmp_path, text)
+    with open_dataset(path) as source:
+        assert source.dataset.variable_at("/g/h/w").type.fqn == "/g/first"
+        _same(source.dataset, path, "")
+
+
 _CLASSIC = r"""netcdf x {
 dimensions: t = UNLIMITED ; n = 3 ;
 variables: float f(t, n) ; f:note = "one\ntwo\n" ; int i ; char c(t, n) ; short empty(n) ; double none(t) ;

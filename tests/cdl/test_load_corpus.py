@@ -34,7 +34,7 @@ PLUGINS = {
     "nc_test4/noop.cdl",
     "nc_test4/ref_multi.cdl",
 }
-#: The file edge picks among types of one form; the text says which it is.
+#: Types of one form: a file does not say which it is (netCDF takes the first), the text does.
 TYPES = {"ncdump/expected/ref_typescope.dmp"}
 
 #: Files that ncgen rejects, and that are read here: what ncgen trips over.
