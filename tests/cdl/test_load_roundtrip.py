@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nczarr.cdl import dumps, loads
-from nczarr.model import Dataset, compare
+from nczarr.model import INT, Attribute, Dataset, Dimension, Variable, compare
 
 
 def _strategies() -> ModuleType:
@@ -40,3 +41,13 @@ def test_print_parse_is_identity(dataset: Dataset) -> None:
 def test_print_parse_print(data: st.DataObject) -> None:
     text = dumps(data.draw(strategies.datasets(types="fixed")))
     assert dumps(loads(text)) == text
+
+
+@pytest.mark.parametrize("name", [".a", "+1e5", "-Infinity", "@", "..", "-", "1", "NaN", "a%"])
+def test_names_that_look_like_something_else(name: str) -> None:
+    variable = Variable(name, INT, ("/" + name,), attributes=(Attribute.of(name, 1),))
+    dataset = Dataset("d", dimensions=(Dimension(name, 2),), variables=(variable,))
+    found = loads(dumps(dataset))
+    assert [v.name for v in found.variables] == [name]
+    assert found.variables[0].dimensions == ("/" + name,)
+    assert name in found.variables[0].attribute
