@@ -42,7 +42,7 @@ def run_console(example: Example) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of its own for each page, with the example file in it."""
     folder = tmp_path_factory.mktemp("docs")
     shutil.copy(ROOT / "tests" / "data" / "example.nc", folder)
@@ -56,5 +56,5 @@ pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=FLAGS), CodeBlockParser("console", run_console)],
     patterns=["*.md", "**/*.md"],
     excludes=["spec/*.md", "reference/*.md", "reference/generated/*.md", "_build/**", "changelog.md"],
-    fixtures=["workplace"],
+    fixtures=["working_folder"],
 ).pytest()
