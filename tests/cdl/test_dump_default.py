@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -48,18 +48,6 @@ from nczarr.model import (
 from nczarr.netcdf import open_dataset
 
 needs_ncgen = pytest.mark.skipif(not shutil.which("ncgen"), reason="needs ncgen")
-
-
-def _strategies() -> Any:
-    spec = importlib.util.spec_from_file_location("cdl_strategies", Path(__file__).with_name("strategies.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_STRATEGIES = _strategies()
 
 
 def _ncgen(text: str, folder: Path) -> Path | None:
@@ -225,8 +213,8 @@ def test_inner_unlimited_dimensions(tmp_path: Path, shape: tuple[int, ...]) -> N
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 def test_any_dataset_that_ncgen_takes(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     dataset = data.draw(
-        _STRATEGIES.datasets(
-            names=_STRATEGIES.plain_names(), types="none", empty_attributes=False, storage=False
+        strategies.datasets(
+            names=strategies.plain_names(), types="none", empty_attributes=False, storage=False
         )
     )
     assert _differences(dataset, tmp_path_factory.mktemp("any")) == []
@@ -235,7 +223,7 @@ def test_any_dataset_that_ncgen_takes(tmp_path_factory: pytest.TempPathFactory, 
 @given(st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_dataset_prints_in_every_way(data: st.DataObject) -> None:
-    dataset = data.draw(_STRATEGIES.datasets(anonymous=True, zero_sizes=True))
+    dataset = data.draw(strategies.datasets(anonymous=True, zero_sizes=True))
     for ncdump in (False, True):
         for options in ({"full": "f"}, {"brief": "c", "line_length": 10}, {"special": True, "times": True}):
             text = dumps(dataset, DumpOptions(ncdump=ncdump, **options))  # type: ignore[arg-type]

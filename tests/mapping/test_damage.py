@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+import mapping_tools as tools
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.errors import (  # noqa: E402
+from nczarr.errors import (
     ChunkError,
     DatasetNotFoundError,
     MetadataError,
     NCZarrError,
 )
-from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.model import (
     BYTE,
     INT,
     SHORT,
@@ -45,7 +40,7 @@ from nczarr.model import (  # noqa: E402
     VlenType,
     compare,
 )
-from nczarr.stores import MemoryStore  # noqa: E402
+from nczarr.stores import MemoryStore
 
 ENUM = EnumType("/e", BYTE, (("a", 1),))
 BLOB = OpaqueType("/o", 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import netCDF4
 import netcdf4_view
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, assume, given, settings
 
 import nczarr
@@ -43,11 +43,6 @@ SHARED = Path(os.environ.get("NCZARR_SHARED", TESTS.parents[1] / "shared"))
 SAMPLES = SHARED / "data" / "zarr-samples"
 V2 = WriteOptions(layout="nczarr-v2")
 
-_spec = importlib.util.spec_from_file_location("strategies", TESTS / "cdl" / "strategies.py")
-assert _spec is not None
-assert _spec.loader is not None
-strategies = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(strategies)
 
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples: {SAMPLES}")
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import mapping_tools as tools
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.errors import LossError, ModelError, NCZarrError  # noqa: E402
-from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
-from nczarr.mapping.node_names import NodeNames, escape_name, unescape_name  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.errors import LossError, ModelError, NCZarrError
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.node_names import NodeNames, escape_name, unescape_name
+from nczarr.model import (
     INT,
     Attribute,
     Dataset,
@@ -33,7 +29,7 @@ from nczarr.model import (  # noqa: E402
     check_name,
     join_fqn,
 )
-from nczarr.stores import MemoryStore  # noqa: E402
+from nczarr.stores import MemoryStore
 
 #: Name, and its node name in Zarr v3 (None: only that it is escaped).
 HOSTILE = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import warnings
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 
 import nczarr
@@ -24,12 +24,6 @@ TESTS = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("NCZARR_SHARED", TESTS.parents[1] / "shared"))
 SAMPLES = SHARED / "data" / "zarr-samples"
 REAL = sorted((SHARED / "data" / "netcdf").glob("*.nc")) + sorted((TESTS / "data").glob("*.nc"))
-
-_spec = importlib.util.spec_from_file_location("strategies", TESTS / "cdl" / "strategies.py")
-assert _spec is not None
-assert _spec.loader is not None
-strategies = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(strategies)
 
 
 @pytest.mark.parametrize("nc", REAL, ids=lambda p: p.name)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
+import mapping_tools as tools
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.errors import UnsupportedError  # noqa: E402
-from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.errors import UnsupportedError
+from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.model import (
     BYTE,
     CHAR,
     DOUBLE,
@@ -38,11 +35,11 @@ from nczarr.model import (  # noqa: E402
     compare,
     resolve,
 )
-from nczarr.stores import MemoryStore  # noqa: E402
-from nczarr.zarr.data_types import data_type_for, parse_data_type  # noqa: E402
-from nczarr.zarr.grids import RegularGrid  # noqa: E402
-from nczarr.zarr.hierarchy import create_hierarchy  # noqa: E402
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig  # noqa: E402
+from nczarr.stores import MemoryStore
+from nczarr.zarr.data_types import data_type_for, parse_data_type
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.hierarchy import create_hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 
 PLAIN = WriteOptions(layout="zarr-v3")
 
@@ -252,7 +249,7 @@ def test_what_xarray_writes_is_what_it_reads_back(tmp_path: Path) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(tools.strategies.datasets(names=tools.strategies.plain_names(), anonymous=True, zero_sizes=True))
+@given(strategies.datasets(names=strategies.plain_names(), anonymous=True, zero_sizes=True))
 def test_writing_plainly_keeps_values_and_says_the_rest(dataset: Dataset) -> None:
     store = MemoryStore()
     tools.copy(dataset, store, PLAIN)

@@ -5,7 +5,6 @@ Each array is either read to the bit, or refused for one of the reasons that ``d
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import warnings
 from dataclasses import replace
@@ -13,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import foreign_readers
+import mapping_tools as tools
 import numpy as np
 import pytest
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-import nczarr  # noqa: E402
-from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
-from nczarr.model import (  # noqa: E402
+import nczarr
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.model import (
     CHAR,
     DOUBLE,
     INT,

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import warnings
 from pathlib import Path
 from typing import Any
 
+import mapping_tools as tools
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
-from nczarr.mapping.labels import Labels  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.mapping.labels import Labels
+from nczarr.model import (
     CHAR,
     DOUBLE,
     FLOAT,
@@ -39,7 +36,7 @@ from nczarr.model import (  # noqa: E402
     VlenType,
     same_values,
 )
-from nczarr.stores import MemoryStore  # noqa: E402
+from nczarr.stores import MemoryStore
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 HAS_STRUCT = tuple(int(p) for p in zarr.__version__.split(".")[:2]) >= (3, 2)
@@ -53,11 +50,7 @@ def in_zarr(store: MemoryStore) -> Any:
 
 
 @QUICK
-@given(
-    tools.strategies.datasets(
-        names=tools.strategies.wild_names(), types="all", anonymous=True, zero_sizes=True
-    )
-)
+@given(strategies.datasets(names=strategies.wild_names(), types="all", anonymous=True, zero_sizes=True))
 def test_zarr_python_opens_every_array(dataset: Dataset) -> None:
     store = MemoryStore()
     tools.copy(dataset, store)
@@ -294,7 +287,7 @@ def test_xarray_opens_all_types_but_masks_no_text(tmp_path: Path) -> None:
 
 
 @QUICK
-@given(tools.strategies.datasets(names=tools.strategies.plain_names(), types="none", depth=1))
+@given(strategies.datasets(names=strategies.plain_names(), types="none", depth=1))
 def test_labels_make_sense_by_themselves(dataset: Dataset) -> None:
     """Inside an array labels are unique, and inside a group one label has one length."""
     store = MemoryStore()

@@ -5,7 +5,6 @@ Over HTTP the requests are counted by the server; on S3, where a request is a ke
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.errors import DatasetNotFoundError  # noqa: E402
-from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
-from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, Group, Variable  # noqa: E402
-from nczarr.stores import LocalStore, MemoryStore, open_store  # noqa: E402
-from nczarr.stores.counting import CountingStore  # noqa: E402
+from nczarr.errors import DatasetNotFoundError
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, Group, Variable
+from nczarr.stores import LocalStore, MemoryStore, open_store
+from nczarr.stores.counting import CountingStore
 
 
 def large(count: int = 1000) -> Dataset:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
+import mapping_tools as tools
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.mapping import WriteOptions, create_dataset, open_dataset  # noqa: E402
-from nczarr.mapping.encodings import MAX_STRUCT_FIELDS  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.encodings import MAX_STRUCT_FIELDS
+from nczarr.model import (
     BYTE,
     CHAR,
     DOUBLE,
@@ -43,7 +39,7 @@ from nczarr.model import (  # noqa: E402
     default_fill,
     same_values,
 )
-from nczarr.stores import LocalStore, MemoryStore  # noqa: E402
+from nczarr.stores import LocalStore, MemoryStore
 
 QUICK = settings(
     max_examples=60,
@@ -65,7 +61,7 @@ OPTIONS = st.builds(
 
 @QUICK
 @given(
-    tools.strategies.datasets(names=tools.strategies.wild_names(), anonymous=True, zero_sizes=True),
+    strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True),
     OPTIONS,
 )
 def test_any_model_comes_back(dataset: Dataset, options: WriteOptions) -> None:
@@ -75,7 +71,7 @@ def test_any_model_comes_back(dataset: Dataset, options: WriteOptions) -> None:
 
 
 @QUICK
-@given(tools.strategies.datasets(names=tools.strategies.plain_names(), zero_sizes=True))
+@given(strategies.datasets(names=strategies.plain_names(), zero_sizes=True))
 def test_values_that_were_never_written_are_fill(dataset: Dataset) -> None:
     store = MemoryStore()
     create_dataset(store, dataset).close()

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import mapping_tools as tools
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.mapping import WriteOptions, open_dataset  # noqa: E402
-from nczarr.mapping.attributes import decode_attributes, encode_attributes  # noqa: E402
-from nczarr.mapping.node_names import escape_name  # noqa: E402
-from nczarr.mapping.type_json import types_from_json, types_to_json  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.mapping.attributes import decode_attributes, encode_attributes
+from nczarr.mapping.node_names import escape_name
+from nczarr.mapping.type_json import types_from_json, types_to_json
+from nczarr.model import (
     DOUBLE,
     FLOAT,
     Attribute,
@@ -31,8 +28,8 @@ from nczarr.model import (  # noqa: E402
     Field,
     Variable,
 )
-from nczarr.stores import MemoryStore  # noqa: E402
-from nczarr.zarr.documents_v3 import array_document, parse_array  # noqa: E402
+from nczarr.stores import MemoryStore
+from nczarr.zarr.documents_v3 import array_document, parse_array
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -139,7 +136,7 @@ def test_the_convention_is_declared_as_on_the_page() -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(tools.strategies.datasets(names=tools.strategies.wild_names(), anonymous=True, zero_sizes=True))
+@given(strategies.datasets(names=strategies.wild_names(), anonymous=True, zero_sizes=True))
 def test_what_is_written_fits_the_schema(dataset: Dataset) -> None:
     validator = schema()
     for options in (WriteOptions(), WriteOptions(char="uint8", compound="bytes", nzug=True)):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import mapping_tools as tools
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.errors import (  # noqa: E402
+from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
     ModelError,
@@ -25,8 +22,8 @@ from nczarr.errors import (  # noqa: E402
     SelectionError,
     UnsupportedError,
 )
-from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, open_dataset  # noqa: E402
-from nczarr.model import (  # noqa: E402
+from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, open_dataset
+from nczarr.model import (
     DOUBLE,
     INT,
     SHORT,
@@ -41,7 +38,7 @@ from nczarr.model import (  # noqa: E402
     Variable,
     compare,
 )
-from nczarr.stores import LocalStore, MemoryStore  # noqa: E402
+from nczarr.stores import LocalStore, MemoryStore
 
 
 def simple(value: int = 1, name: str = "v") -> Dataset:
@@ -437,7 +434,7 @@ def test_nothing_changed_writes_nothing() -> None:
 @given(st.data())
 def test_any_model_becomes_any_other(draw: st.DataObject) -> None:
     """Changing is the same as writing anew, for metadata; values of what stays are kept."""
-    made = tools.strategies.datasets(names=tools.strategies.wild_names(), anonymous=True, depth=1)
+    made = strategies.datasets(names=strategies.wild_names(), anonymous=True, depth=1)
     first, second = draw.draw(made), draw.draw(made)
     changed, fresh = MemoryStore(), MemoryStore()
     tools.copy(first, changed)

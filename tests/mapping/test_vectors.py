@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
 
+import mapping_tools as tools
 import pytest
 
-_spec = importlib.util.spec_from_file_location("mapping_tools", Path(__file__).parent / "mapping_tools.py")
-tools = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(tools)
-
-from nczarr.stores import MemoryStore  # noqa: E402
+from nczarr.stores import MemoryStore
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES = sorted(p.stem for p in (DATA / "vectors").glob("*.cdl"))
 
 
 def test_the_vectors_are_those_of_the_script(tmp_path: Path) -> None:
-    tools.load(DATA / "make_vectors.py").main(tmp_path)
+    runpy.run_path(str(DATA / "make_vectors.py"))["main"](tmp_path)
     made = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     kept = {
         p.relative_to(DATA / "vectors"): p.read_bytes() for p in (DATA / "vectors").rglob("*") if p.is_file()

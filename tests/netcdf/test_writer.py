@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import netCDF4
 import numpy as np
 import pytest
+import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -45,17 +43,6 @@ from nczarr.model import (
     compare,
 )
 from nczarr.netcdf import create_dataset, is_netcdf, open_dataset
-
-
-def _strategies() -> ModuleType:
-    path = Path(__file__).parents[1] / "cdl" / "strategies.py"
-    spec = importlib.util.spec_from_file_location("nczarr_netcdf_strategies", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def same(text: str) -> list[str]:
@@ -100,7 +87,7 @@ def test_netcdf4_python_reads_the_same_from_a_copy(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(_strategies().datasets(zero_sizes=True))
+@given(strategies.datasets(zero_sizes=True))
 def test_any_dataset_comes_back(
     tmp_path_factory: pytest.TempPathFactory, write: Any, dataset: Dataset
 ) -> None:
@@ -124,7 +111,7 @@ def test_any_dataset_comes_back(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    _strategies().datasets(types="none", depth=0, storage=False, names=_strategies().plain_names()),
+    strategies.datasets(types="none", depth=0, storage=False, names=strategies.plain_names()),
     st.sampled_from(["classic", "64-bit offset", "cdf5", "netCDF-4 classic model"]),
 )
 def test_classic_formats_hold_it_or_say_what_they_cannot(

@@ -1,9 +1,7 @@
-"""Helpers of the mapping's tests, loaded by path."""
+"""Helpers of the mapping's tests."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +11,6 @@ from nczarr.model import Dataset, compare, regions
 TESTS = Path(__file__).parents[1]
 #: Attributes that a foreign reader sees beside those of the dataset.
 OWN = ("_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "zarr_conventions")
-
-
-def load(path: Path) -> Any:
-    """Load a module by path; tests are no package."""
-    name = f"loaded_{path.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-strategies = load(TESTS / "cdl" / "strategies.py")
 
 
 def fill(sink: StoredDataset, dataset: Dataset) -> None:
