@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -23,6 +23,9 @@ __all__ = [
     "as_bytes_array",
     "check_keys",
     "configured_int",
+    "deliver",
+    "too_large",
+    "wrong_size",
 ]
 
 Buffer = Any
@@ -140,6 +143,21 @@ class BytesBytesCodec(ABC):
             Exactly `size` contiguous bytes that receive the result, and are returned.
         """
 
+    def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
+        """Decode several pieces of `data`, which all give the same number of bytes, to one after another in `out`.
+
+        Parameters
+        ----------
+        data : ndarray of uint8
+        bounds : sequence of (int, int)
+            Where each piece begins and ends.
+        out : ndarray of uint8
+            Contiguous; its length divided by the number of pieces is what each piece must give.
+        """
+        size = out.nbytes // len(bounds)
+        for i, (start, stop) in enumerate(bounds):
+            self.decode(data[start:stop], size, size, out[i * size : (i + 1) * size])
+
 
 def as_bytes_array(data: Buffer) -> np.ndarray:
     """Return a contiguous buffer as an array of bytes, not copied.
@@ -153,6 +171,29 @@ def as_bytes_array(data: Buffer) -> np.ndarray:
         flat = data.reshape(-1)
         return flat if flat.dtype == np.uint8 else flat.view(np.uint8)
     return np.frombuffer(data, np.uint8)
+
+
+def wrong_size(name: str, found: int, size: int) -> CodecError:
+    """Return the error of a codec that gave another number of bytes than is needed."""
+    return CodecError(f"codec {name!r}: {found} bytes came out, {size} are needed")
+
+
+def too_large(name: str, limit: int) -> CodecError:
+    """Return the error of a codec that gives more bytes than a chunk may have."""
+    return CodecError(f"codec {name!r}: more than {limit} bytes come out, which is too much for the chunk")
+
+
+def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarray | None) -> Buffer:
+    """Check the length of a result, and put it where it is wanted."""
+    length = memoryview(data).nbytes
+    if size is not None and length != size:
+        raise wrong_size(name, length, size)
+    if length > limit:
+        raise too_large(name, limit)
+    if out is None:
+        return data
+    out[...] = as_bytes_array(data)
+    return out
 
 
 def check_keys(name: str, configuration: Mapping[str, Any], *known: str) -> None:

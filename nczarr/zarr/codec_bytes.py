@@ -1,6 +1,6 @@
-"""Codecs from bytes to bytes: compressors, checksums and shuffling.
+"""Codecs from bytes to bytes, except zstd: compressors, checksums and shuffling.
 
-gzip, zstd, blosc and crc32c are Zarr's own; the names ``numcodecs.…`` are those of the numcodecs library, as
+gzip, blosc and crc32c are Zarr's own; the names ``numcodecs.…`` are those of the numcodecs library, as
 zarr-python writes them, and as version 2's filters and compressors are named here.
 """
 
@@ -18,8 +18,16 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.checksums import crc32c
-from nczarr.zarr.codec_base import Buffer, BytesBytesCodec, as_bytes_array, check_keys, configured_int
-from nczarr.zarr.zstd_frames import content_size, frame_header
+from nczarr.zarr.codec_base import (
+    Buffer,
+    BytesBytesCodec,
+    as_bytes_array,
+    check_keys,
+    configured_int,
+    deliver,
+    too_large,
+    wrong_size,
+)
 
 __all__ = [
     "BloscCodec",
@@ -30,29 +38,7 @@ __all__ = [
     "LzmaCodec",
     "NumcodecsBytesCodec",
     "ShuffleCodec",
-    "ZstdCodec",
 ]
-
-
-def _wrong_size(name: str, found: int, size: int) -> CodecError:
-    return CodecError(f"codec {name!r}: {found} bytes came out, {size} are needed")
-
-
-def _too_large(name: str, limit: int) -> CodecError:
-    return CodecError(f"codec {name!r}: more than {limit} bytes come out, which is too much for the chunk")
-
-
-def _deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarray | None) -> Buffer:
-    """Check the length of a result, and put it where it is wanted."""
-    length = memoryview(data).nbytes
-    if size is not None and length != size:
-        raise _wrong_size(name, length, size)
-    if length > limit:
-        raise _too_large(name, limit)
-    if out is None:
-        return data
-    out[...] = as_bytes_array(data)
-    return out
 
 
 @functools.cache
@@ -91,10 +77,10 @@ class DeflateCodec(BytesBytesCodec):
             try:
                 result = (fast.gzip_decompress if self.is_gzip else fast.zlib_decompress)(data, size)
                 if len(result) == size:
-                    return _deliver(self.name, result, size, limit, out)
+                    return deliver(self.name, result, size, limit, out)
             except fast.DeflateError:
                 pass  # several members, or damage: zlib tells which
-        return _deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
+        return deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
 
     def _inflate(self, data: Buffer, limit: int) -> Buffer:
         parts = []
@@ -107,43 +93,13 @@ class DeflateCodec(BytesBytesCodec):
             parts.append(part)
             length += len(part)
             if length > limit:
-                raise _too_large(self.name, limit)
+                raise too_large(self.name, limit)
             if not inflater.eof:
                 raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
             rest = inflater.unused_data
             # gzip files may have several members; anything else that follows is ignored, as gzip does.
             if not self.is_gzip or not rest.startswith(b"\x1f\x8b"):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-class ZstdCodec(BytesBytesCodec):
-    """``zstd`` and ``numcodecs.zstd``."""
-
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
-        from numcodecs import zstd
-
-        check_keys(name, configuration, "level", "checksum")
-        self.name = name
-        self.level = configured_int(name, configuration, "level", 0, -131072, 22)
-        self.checksum = bool(configuration.get("checksum", False))
-        self._compress = zstd.compress
-        self._decompress = zstd.decompress
-
-    def encode(self, data: Buffer) -> Buffer:
-        return self._compress(data, self.level, self.checksum)
-
-    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        # The library refuses a target that is smaller than all frames together, and one that is larger than
-        # a frame of unknown size. So where one frame says what is wanted, nothing more needs to be looked at.
-        if size is None or frame_header(data)[1] != size:
-            exact, most = content_size(data)
-            if size is not None and exact is not None and exact != size:
-                raise _wrong_size(self.name, exact, size)
-            if size is None:
-                if most > limit:
-                    raise _too_large(self.name, limit)
-                return _deliver(self.name, self._decompress(data), size, limit, out)
-        return self._decompress(data, np.empty(size, np.uint8) if out is None else out)
 
 
 class BloscCodec(BytesBytesCodec):
@@ -191,9 +147,9 @@ class BloscCodec(BytesBytesCodec):
         if stored > memoryview(data).nbytes or stored < 16:
             raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
         if size is not None and stated != size:
-            raise _wrong_size(self.name, stated, size)
+            raise wrong_size(self.name, stated, size)
         if stated > limit:
-            raise _too_large(self.name, limit)
+            raise too_large(self.name, limit)
         target = np.empty(stated, np.uint8) if out is None else out
         return self._blosc.decompress(data, target) if stated else target
 
@@ -217,9 +173,9 @@ class Lz4Codec(BytesBytesCodec):
             raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
         (stated,) = struct.unpack("<I", bytes(memoryview(data)[:4]))
         if size is not None and stated != size:
-            raise _wrong_size(self.name, stated, size)
+            raise wrong_size(self.name, stated, size)
         if stated > limit:
-            raise _too_large(self.name, limit)
+            raise too_large(self.name, limit)
         return self._lz4.decompress(data, np.empty(stated, np.uint8) if out is None else out)
 
 
@@ -236,7 +192,7 @@ class Bz2Codec(BytesBytesCodec):
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         result = _bounded(self.name, bz2.BZ2Decompressor(), data, limit if size is None else size)
-        return _deliver(self.name, result, size, limit, out)
+        return deliver(self.name, result, size, limit, out)
 
 
 class LzmaCodec(BytesBytesCodec):
@@ -257,13 +213,13 @@ class LzmaCodec(BytesBytesCodec):
         filters = self.options.get("filters") if self.format == lzma.FORMAT_RAW else None
         decoder = lzma.LZMADecompressor(self.format, filters=filters)
         result = _bounded(self.name, decoder, data, limit if size is None else size)
-        return _deliver(self.name, result, size, limit, out)
+        return deliver(self.name, result, size, limit, out)
 
 
 def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     result: bytes = decoder.decompress(data, limit + 1)
     if len(result) > limit:
-        raise _too_large(name, limit)
+        raise too_large(name, limit)
     if not decoder.eof:
         # The end mark may lie behind the last byte that was asked for.
         result += decoder.decompress(b"", limit + 1 - len(result)) if not decoder.needs_input else b""
@@ -314,7 +270,7 @@ class ChecksumCodec(BytesBytesCodec):
                 f"codec {self.name!r}: the checksum is {found:08x}, {stored:08x} is stored",
                 hint="the data are damaged",
             )
-        return _deliver(self.name, payload, size, limit, out)
+        return deliver(self.name, payload, size, limit, out)
 
 
 class ShuffleCodec(BytesBytesCodec):
@@ -351,9 +307,9 @@ class ShuffleCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         found = memoryview(data).nbytes
         if size is not None and found != size:
-            raise _wrong_size(self.name, found, size)
+            raise wrong_size(self.name, found, size)
         if self.elementsize <= 1:
-            return _deliver(self.name, data, size, limit, out)
+            return deliver(self.name, data, size, limit, out)
         return self._move(data, out, False)
 
 
@@ -373,7 +329,7 @@ class NumcodecsBytesCodec(BytesBytesCodec):
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         result = self._codec.decode(as_bytes_array(data))
-        return _deliver(self.name, as_bytes_array(result), size, limit, out)
+        return deliver(self.name, as_bytes_array(result), size, limit, out)
 
 
 def numcodecs_codec(name: str, configuration: Mapping[str, Any]) -> Any:

@@ -86,6 +86,32 @@ class Directory:
             return None
         return descriptor, status
 
+    def read_into(self, name: str, buffer: Any) -> int:
+        """Read a file from its beginning until `buffer` (contiguous bytes) is full.
+
+        Returns
+        -------
+        int
+            How many bytes came, -1 if there is no such file.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        """
+        if self.descriptor is None and not self._start:
+            return -1
+        try:
+            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return -1
+            raise
+        try:
+            return os.preadv(descriptor, [buffer], 0)
+        finally:
+            os.close(descriptor)
+
 
 def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
     """Fill `buffer` (contiguous bytes) from a place of a file.

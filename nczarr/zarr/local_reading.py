@@ -17,9 +17,10 @@ from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.reading import Item, chunk_error, put_fill, put_whole
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
+from nczarr.zarr.rows import fits_rows, place_row, row_length, row_view, rows
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
-from nczarr.zarr.threads import reading_workers, run, scratch
+from nczarr.zarr.threads import reading_workers, run, scratch, worker_count
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
@@ -69,7 +70,44 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
             finally:
                 os.close(descriptor)
 
-        run(work, items, workers)
+        if array.fixed_chain is None or not fits_rows(array.fixed_chain):
+            run(work, items, workers)
+            return
+        chain = array.fixed_chain
+        length = row_length(chain, len(items), workers or worker_count())
+
+        def work_row(row: Sequence[Item]) -> None:
+            if len(row) == 1 or not _read_row(array, chain, directory, row, target):
+                for item in row:
+                    work(item)
+
+        run(work_row, rows(parts, length), workers)
+
+
+def _read_row(
+    array: Array, chain: Chain, directory: Directory, row: Sequence[Item], target: np.ndarray
+) -> bool:
+    """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
+    size = chain.decoded_size or 0
+    # One byte more than is expected shows that a file is longer.
+    buffer = scratch("file", (len(row) + 1) * size + 1)
+    bounds = []
+    start = 0
+    key = array.metadata.chunk_key_encoding.key
+    for item in row:
+        try:
+            count = directory.read_into(key(tuple([part.chunk for part in item])), buffer[start:])
+        except OSError:
+            return False
+        if count <= 0 or start + count == buffer.nbytes or (chain.is_raw and count != size):
+            return False
+        bounds.append((start, start + count))
+        start += count
+    try:
+        place_row(chain, buffer, bounds, row_view(row, target))
+    except CodecError:
+        return False
+    return True
 
 
 def _failed(array: Array, index: tuple[int, ...], error: OSError) -> StoreError:

@@ -34,7 +34,6 @@ from nczarr.zarr.codec_bytes import (
     LzmaCodec,
     NumcodecsBytesCodec,
     ShuffleCodec,
-    ZstdCodec,
 )
 from nczarr.zarr.codec_serial import (
     BytesCodec,
@@ -44,6 +43,7 @@ from nczarr.zarr.codec_serial import (
     VlenBytesCodec,
     VlenUtf8Codec,
 )
+from nczarr.zarr.codec_zstd import ZstdCodec
 from nczarr.zarr.metadata import NamedConfig
 
 __all__ = ["Chain", "known_codecs"]
@@ -304,6 +304,23 @@ class Chain:
         except Exception as error:
             raise CodecError(f"the data are damaged: {error}") from error
         return self.view(raw)
+
+    def decode_row(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
+        """Decode several chunks, pieces of `data`, to one after another in `out`, serialized as they are stored.
+
+        Only where `stored_dtype` is set and `is_raw` is not; `out` has `decoded_size` bytes for each piece.
+        """
+        try:
+            if len(self._bytes) == 1:
+                self._bytes[0].decode_joined(data, bounds, out)
+                return
+            size = out.nbytes // len(bounds)
+            for i, (start, stop) in enumerate(bounds):
+                self._decode_bytes(data[start:stop], out[i * size : (i + 1) * size])
+        except NCZarrError:
+            raise
+        except Exception as error:
+            raise CodecError(f"the data are damaged: {error}") from error
 
     def view(self, raw: Buffer) -> np.ndarray:
         """Return serialized bytes as a chunk, not copied; only where `stored_dtype` is set."""

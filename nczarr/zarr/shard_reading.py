@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from operator import is_
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from nczarr.errors import CodecError
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.plan import Part, plan_axis, take
 from nczarr.zarr.reading import place, put_fill
+from nczarr.zarr.rows import fits_rows, is_whole, place_row, row_length, row_view
 from nczarr.zarr.selection import Axis
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 
@@ -126,57 +127,57 @@ def place_run(codec: ShardingCodec, run: Run, data: Buffer, target: np.ndarray) 
     CodecError
         An inner chunk is damaged; the message has its number.
     """
-    pieces = _place_rows(codec, run.pieces, data, target) if codec.inner.is_raw else run.pieces
-    for piece in pieces:
-        try:
-            place(codec.inner, piece.item, data[piece.start : piece.stop], target)
-        except CodecError as error:
-            raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
+    for row in _rows(codec, run.pieces):
+        if len(row) > 1 and _place_row(codec, row, data, target):
+            continue
+        for piece in row:
+            try:
+                place(codec.inner, piece.item, data[piece.start : piece.stop], target)
+            except CodecError as error:
+                raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
 
-def _place_rows(codec: ShardingCodec, pieces: list[Piece], data: Buffer, target: np.ndarray) -> list[Piece]:
-    """Copy whole uncompressed inner chunks that lie side by side, in the shard and in the result, all at once.
-
-    Returns the pieces that are not among these.
-    """
+def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Yield rows of whole inner chunks that lie side by side, in the shard and in the result; others alone."""
     chain = codec.inner
-    shape = chain.spec.shape
-    size = chain.decoded_size or 0
-    if len(pieces) < 2 or chain.order != tuple(range(len(shape))) or chain.stored_dtype is None:
-        return pieces
-    raw = as_bytes_array(data)
-    rest = []
-    first = 0
-    while first < len(pieces):
-        end = first + 1
-        head = pieces[first]
-        if head.stop - head.start == size and all(p.full and type(p.out) is slice for p in head.item):
-            while end < len(pieces) and _is_next(pieces[end - 1], pieces[end], size):
-                end += 1
-        if end == first + 1:
-            rest.append(head)
-        else:
-            count = end - first
-            last = slice(head.item[-1].out.start, pieces[end - 1].item[-1].out.stop)
-            out = target[(*(part.out for part in head.item[:-1]), last)]
-            row = raw[head.start : head.start + count * size].view(chain.stored_dtype)
-            np.copyto(
-                np.moveaxis(out.reshape(*shape[:-1], count, shape[-1]), -2, 0), row.reshape(count, *shape)
-            )
-        first = end
-    return rest
+    if len(pieces) < 2 or not fits_rows(chain):
+        yield from ([piece] for piece in pieces)
+        return
+    length = row_length(chain)
+    size = chain.decoded_size if chain.is_raw else None
+    row: list[Piece] = []
+    for piece in pieces:
+        if row and (len(row) == length or not _is_next(row[-1], piece, size)):
+            yield row
+            row = []
+        row.append(piece)
+    yield row
 
 
-def _is_next(before: Piece, piece: Piece, size: int) -> bool:
-    """True if a piece follows another one along the last dimension, and in the shard."""
+def _place_row(codec: ShardingCodec, row: list[Piece], data: Buffer, target: np.ndarray) -> bool:
+    """Put a row of inner chunks into the result; False if one of them is damaged."""
+    bounds = [(piece.start, piece.stop) for piece in row]
+    try:
+        place_row(codec.inner, as_bytes_array(data), bounds, row_view([piece.item for piece in row], target))
+    except CodecError:
+        return False
+    return True
+
+
+def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
+    """True if a piece follows another one along the last dimension, and in the shard.
+
+    `size` is the number of stored bytes that both need, None if any number will do.
+    """
     old, new = before.item[-1], piece.item[-1]
     return (
         piece.start == before.stop
-        and piece.stop - piece.start == size
-        and new.full
-        and type(new.out) is slice
+        and (size is None or piece.stop - piece.start == size == before.stop - before.start)
+        and is_whole(old)
+        and is_whole(new)
         and new.out.start == old.out.stop
         and all(map(is_, before.item[:-1], piece.item[:-1]))
+        and all(map(is_whole, piece.item[:-1]))
     )
 
 

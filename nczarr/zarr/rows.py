@@ -1,0 +1,113 @@
+"""Small chunks that lie side by side, decoded and put into the result together.
+
+What a chunk costs beyond its bytes (the interpreter, a context of the compressor, a copy in short lines) is paid
+once for a row of them. A row is whole chunks that follow each other along the last dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from nczarr.zarr.codec_base import as_bytes_array
+from nczarr.zarr.pipeline import Chain
+from nczarr.zarr.plan import Part
+from nczarr.zarr.reading import Item
+from nczarr.zarr.threads import scratch
+
+__all__ = ["ROW_BYTES", "fits_rows", "is_whole", "place_row", "row_length", "row_view", "rows"]
+
+#: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
+ROW_BYTES = 1 << 20
+
+
+def fits_rows(chain: Chain) -> bool:
+    """True if chunks can be put together: their serialized bytes are the elements, and always as many."""
+    return chain.stored_dtype is not None and bool(chain.decoded_size) and len(chain.spec.shape) > 0
+
+
+def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
+    """Return how many chunks a row has at most, where `workers` threads share `count` chunks."""
+    fair = -(-count // (4 * workers))
+    return max(1, min(ROW_BYTES // (chain.decoded_size or ROW_BYTES), fair))
+
+
+def rows(parts: Sequence[Sequence[Part]], length: int) -> Iterator[list[Item]]:
+    """Yield the chunks of a plan: rows of at most `length` chunks, and other chunks one by one.
+
+    Examples
+    --------
+    >>> a, b, c = (Part(i, slice(2 * i, 2 * i + 2), slice(0, 2, 1), i < 2, True, 2) for i in range(3))
+    >>> [[item[1].chunk for item in row] for row in rows([[a], [a, b, c]], 8)]
+    [[0, 1], [2]]
+    """
+    *leading, last = parts
+    groups: list[list[Part]] = []
+    for part in last:
+        group = groups[-1] if groups else []
+        if 0 < len(group) < length and _follows(group[-1], part):
+            group.append(part)
+        else:
+            groups.append([part])
+    for head in product(*leading):
+        if all(map(is_whole, head)):
+            for group in groups:
+                yield [(*head, part) for part in group]
+        else:
+            for part in last:
+                yield [(*head, part)]
+
+
+def is_whole(part: Part) -> bool:
+    """True if all of the chunk along a dimension goes to consecutive places."""
+    return part.full and type(part.out) is slice
+
+
+def _follows(before: Part, part: Part) -> bool:
+    return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
+
+
+def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
+    """Return the part of the result that the chunks of a row fill."""
+    first, last = items[0], items[-1]
+    *head, tail = [part.out for part in first]
+    return target[(*head, slice(tail.start, last[-1].out.stop))]
+
+
+def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], view: np.ndarray) -> None:
+    """Decode the chunks of a row, and put them into their part of the result.
+
+    Parameters
+    ----------
+    chain : Chain
+    data : ndarray of uint8
+    bounds : sequence of (int, int)
+        Where in `data` each stored chunk begins and ends. Chunks that are stored as they are follow each other,
+        and have their proper length.
+    view : ndarray
+        What :func:`row_view` returns.
+
+    Raises
+    ------
+    CodecError
+        Some chunk is damaged; part of `view` may have been changed.
+    """
+    stored = chain.stored_dtype
+    assert stored is not None
+    assert chain.order is not None
+    count, (*shape, length) = len(bounds), chain.spec.shape
+    # The same elements, in the order in which they are stored: chunk by chunk.
+    place = np.moveaxis(view.reshape(*shape, count, length), -2, 0)
+    place = place.transpose(0, *[axis + 1 for axis in chain.order])
+    if chain.is_raw:
+        decoded = data[bounds[0][0] : bounds[-1][1]]
+    elif place.flags.c_contiguous and place.dtype == stored:
+        chain.decode_row(data, bounds, as_bytes_array(place))
+        return
+    else:
+        size = count * (chain.decoded_size or 0)
+        decoded = scratch("row", size)[:size]
+        chain.decode_row(data, bounds, decoded)
+    np.copyto(place, decoded.view(stored).reshape(place.shape))

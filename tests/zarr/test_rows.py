@@ -1,0 +1,167 @@
+"""Rows of small chunks, which are decoded and placed together: the same result as one chunk at a time."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nczarr.errors import ChunkError
+from nczarr.stores import LocalStore
+from nczarr.zarr import local_reading
+from nczarr.zarr.array import Array
+from nczarr.zarr.codec_zstd import ZstdCodec
+from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+
+N = NamedConfig
+LITTLE = N("bytes", {"endian": "little"})
+ZSTD = N("zstd", {"level": 1, "checksum": False})
+CHAINS = {
+    "none": [LITTLE],
+    "big-endian": [N("bytes", {"endian": "big"})],
+    "zstd": [LITTLE, ZSTD],
+    "zstd, checksums": [LITTLE, N("zstd", {"level": 1, "checksum": True}), N("crc32c")],
+    "gzip": [LITTLE, N("gzip", {"level": 1})],
+    "blosc": [LITTLE, N("blosc", {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0})],
+    "transposed": [N("transpose", {"order": [1, 0]}), LITTLE, ZSTD],
+    "big-endian zstd": [N("bytes", {"endian": "big"}), ZSTD],
+}  # fmt: skip
+INDEX = [LITTLE, N("crc32c")]
+
+
+@pytest.fixture(params=[1, 3, 100], autouse=True)
+def row_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows of every length, with few chunks too; with 1 each chunk is read for itself."""
+    length: int = request.param
+    monkeypatch.setattr(local_reading, "row_length", lambda *_: length)
+    return length
+
+
+def make(folder: Path, chain: list[NamedConfig], shape: tuple[int, ...], chunks: tuple[int, ...]) -> Array:
+    store = LocalStore(folder, "w")
+    metadata = ArrayMetadata(
+        shape, data_type_for("int32"), RegularGrid(chunks), fill_value=np.int32(-7), codecs=tuple(chain)
+    )
+    return Array(store, "v", metadata)
+
+
+SELECTIONS = [
+    ...,
+    (slice(None), slice(4, 60)),
+    (slice(3, 9), slice(None)),
+    (2, slice(8, None)),
+    (slice(None), [9, 8]),
+]
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_rows_against_numpy(chain: str, tmp_path: Path) -> None:
+    array = make(tmp_path, CHAINS[chain], (10, 66), (4, 8))
+    values = np.random.default_rng(0).integers(0, 9, (10, 66)).astype("int32")
+    array.write(..., values)
+    for selection in SELECTIONS:
+        np.testing.assert_array_equal(array.read(selection), values[selection])
+    # Into a buffer whose elements do not lie in order.
+    turned = np.zeros((66, 10), "int32")
+    array.read(..., out=turned.T)
+    np.testing.assert_array_equal(turned.T, values)
+
+
+@pytest.mark.parametrize("chain", ["none", "zstd", "gzip"])
+@pytest.mark.parametrize("shape", [(40,), (2, 3, 40), (1, 1, 40)])
+def test_other_numbers_of_dimensions(chain: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    array = make(tmp_path, CHAINS[chain], shape, (*[1] * (len(shape) - 1), 8))
+    values = np.arange(np.prod(shape), dtype="int32").reshape(shape)
+    array.write(..., values)
+    np.testing.assert_array_equal(array.read(), values)
+
+
+@pytest.mark.parametrize("chain", ["none", "zstd", "blosc"])
+def test_shards(chain: str, tmp_path: Path) -> None:
+    shards = N(
+        "sharding_indexed",
+        {"chunk_shape": [2, 4], "codecs": CHAINS[chain], "index_codecs": INDEX, "index_location": "end"},
+    )
+    array = make(tmp_path, [shards], (20, 64), (10, 32))
+    values = np.random.default_rng(0).integers(0, 9, (20, 64)).astype("int32")
+    array.write((slice(0, 7), slice(None)), values[:7])
+    values[7:] = -7
+    for selection in SELECTIONS:
+        np.testing.assert_array_equal(array.read(selection), values[selection])
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_missing_chunks(chain: str, tmp_path: Path) -> None:
+    array = make(tmp_path, CHAINS[chain], (8, 64), (4, 8))
+    values = np.arange(8 * 64, dtype="int32").reshape(8, 64)
+    array.write(..., values)
+    for i, j in [(0, 0), (0, 3), (1, 7)]:
+        array.store.delete(array.chunk_key((i, j)))
+        values[4 * i : 4 * i + 4, 8 * j : 8 * j + 8] = -7
+    # A directory in the place of a chunk is no chunk.
+    (tmp_path / array.chunk_key((0, 0))).mkdir()
+    np.testing.assert_array_equal(array.read(), values)
+
+
+def test_an_array_without_any_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = make(tmp_path / "store", CHAINS["none"], (1, 64), (1, 8))
+    # Files of the same names where the program runs are none of its chunks.
+    (tmp_path / "c" / "0").mkdir(parents=True)
+    for i in range(8):
+        (tmp_path / "c" / "0" / str(i)).write_bytes(bytes(32))
+    monkeypatch.chdir(tmp_path)
+    assert (array.read() == -7).all()
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("where", [(0, 0), (1, 3), (1, 7)])
+def test_damage_is_named(chain: str, where: tuple[int, int], tmp_path: Path) -> None:
+    array = make(tmp_path, CHAINS[chain], (8, 64), (4, 8))
+    array.write(..., np.arange(8 * 64).reshape(8, 64))
+    file = tmp_path / array.chunk_key(where)
+    good = file.read_bytes()
+    for bad in (b"", good[:3], good[:-1], good + b"\0" if chain in ("none", "big-endian") else good[:-9]):
+        file.write_bytes(bad)
+        with pytest.raises(ChunkError, match=array.chunk_key(where)):
+            array.read()
+
+
+def test_a_chunk_much_longer_than_its_elements(tmp_path: Path) -> None:
+    """Frames that hold nothing may follow; such a chunk does not fit the place that is kept for a row."""
+    array = make(tmp_path, CHAINS["zstd"], (4, 64), (4, 8))
+    values = np.arange(4 * 64, dtype="int32").reshape(4, 64)
+    array.write(..., values)
+    file = tmp_path / array.chunk_key((0, 2))
+    skipped = b"\x50\x2a\x4d\x18" + (100_000).to_bytes(4, "little") + bytes(100_000)
+    file.write_bytes(skipped + file.read_bytes())
+    np.testing.assert_array_equal(array.read(), values)
+
+
+def test_frames_of_other_sizes_do_not_make_up_for_each_other(tmp_path: Path) -> None:
+    """Together they hold as many bytes as are needed, but one too many and the other too few."""
+    array = make(tmp_path, CHAINS["zstd"], (1, 64), (1, 8))
+    array.write(..., np.arange(64))
+    codec = ZstdCodec("zstd", {"level": 1})
+    (tmp_path / array.chunk_key((0, 2))).write_bytes(codec.encode(bytes(48)))
+    (tmp_path / array.chunk_key((0, 3))).write_bytes(codec.encode(bytes(16)))
+    with pytest.raises(ChunkError, match=r"c/0/2"):
+        array.read((0, slice(None, 24)))
+    with pytest.raises(ChunkError, match=r"c/0/[23]"):
+        array.read()
+
+
+def test_joined_frames_against_frames_one_by_one() -> None:
+    codec = ZstdCodec("zstd", {"level": 1})
+    rng = np.random.default_rng(0)
+    for size, count in product((1, 255, 256, 257, 70_000), (1, 2, 5)):
+        chunks = [rng.integers(0, 3, size).astype(np.uint8) for _ in range(count)]
+        pieces = [codec.encode(chunk) for chunk in chunks]
+        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+        bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+        out = np.zeros(size * count, np.uint8)
+        codec.decode_joined(np.frombuffer(b"".join(pieces), np.uint8), bounds, out)
+        assert (out == np.concatenate(chunks)).all()
