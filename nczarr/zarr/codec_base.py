@@ -128,6 +128,10 @@ class BytesBytesCodec(ABC):
     def encode(self, data: Buffer) -> Buffer:
         """Return the encoded bytes of a contiguous buffer."""
 
+    def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
+        """Return what :meth:`encode` gives for each of `count` pieces of equal length, which make up `data`."""
+        return [self.encode(piece) for piece in data.reshape(count, -1)]
+
     @abstractmethod
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         """Return the decoded bytes.

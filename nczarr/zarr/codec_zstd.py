@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,16 @@ from nczarr.zarr.zstd_frames import content_size, frame_header
 __all__ = ["ZstdCodec"]
 
 
+@functools.cache
+def _zstandard() -> Any:
+    """The `zstandard` package, if it is there and can compress many pieces with one context; else None."""
+    try:
+        import zstandard
+    except ImportError:
+        return None
+    return zstandard if "multi_compress_to_buffer" in zstandard.backend_features else None
+
+
 class ZstdCodec(BytesBytesCodec):
     """``zstd`` and ``numcodecs.zstd``."""
 
@@ -37,6 +48,14 @@ class ZstdCodec(BytesBytesCodec):
 
     def encode(self, data: Buffer) -> Buffer:
         return self._compress(data, self.level, self.checksum)
+
+    def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
+        fast = _zstandard()
+        if fast is None or count == 1:
+            return super().encode_joined(data, count)
+        compressor = fast.ZstdCompressor(level=self.level, write_checksum=self.checksum)
+        pieces: Sequence[Buffer] = compressor.multi_compress_to_buffer(list(data.reshape(count, -1)))
+        return pieces
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         # The library refuses a target that is smaller than all frames together, and one that is larger than

@@ -21,7 +21,8 @@ from nczarr.zarr.local_files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
 from nczarr.zarr.reading import Item, chunk_error
-from nczarr.zarr.threads import run, scratch, writing_workers
+from nczarr.zarr.rows import encode_row, fits_rows, row_length, row_view, rows
+from nczarr.zarr.threads import run, scratch, worker_count, writing_workers
 from nczarr.zarr.writing import encode_chunk, is_covered, lock_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = ["write_to_files"]
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 #: Names that the local store takes for unfinished files.
-_TEMPORARY = ".nczarr-{:x}-c{:x}.tmp"
+_TEMPORARY = "%s.nczarr-%x-c%x.tmp"
 _numbers = itertools.count()
 #: A directory may vanish between its making and its use, when another thread deletes its last chunk.
 _ATTEMPTS = 100
@@ -64,7 +65,34 @@ def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) ->
                 ) from error
 
         chunk_bytes = prod(array.chunk_shape) * source.itemsize
-        run(work, items, writing_workers(source.nbytes, chunk_bytes, array.chain().is_raw))
+        workers = writing_workers(source.nbytes, chunk_bytes)
+        chain = array.fixed_chain
+        if chain is None or not chain.writes_rows or not fits_rows(chain):
+            run(work, items, workers)
+            return
+
+        def work_row(row: Sequence[Item]) -> None:
+            if len(row) == 1 or not _write_row(array, chain, directory, folder, row, source):
+                for item in row:
+                    work(item)
+
+        run(work_row, rows(parts, row_length(chain, len(items), workers or worker_count())), workers)
+
+
+def _write_row(
+    array: Array, chain: Chain, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
+) -> bool:
+    """Write a row of whole chunks; False if anything fails, which then has to be found one by one."""
+    name = array.metadata.chunk_key_encoding.key
+    try:
+        chunks = encode_row(chain, len(row), row_view(row, source))
+        for item, data in zip(row, chunks, strict=True):
+            key = name(tuple([part.chunk for part in item]))
+            with lock_of(array, array.prefix + key):
+                _replace(directory.descriptor, folder, key, [data])
+    except (CodecError, OSError):
+        return False
+    return True
 
 
 def _write_chunk(
@@ -121,7 +149,7 @@ def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
 
 def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[Any]) -> None:
     parent = key[: key.rfind("/") + 1]
-    temporary = parent + _TEMPORARY.format(os.getpid(), next(_numbers))
+    temporary = _TEMPORARY % (parent, os.getpid(), next(_numbers))
     for attempt in range(_ATTEMPTS):
         try:
             file = os.open(temporary, _CREATE, 0o666, dir_fd=descriptor)
@@ -143,6 +171,13 @@ def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[An
 
 def _write_all(file: int, buffers: Sequence[Any]) -> None:
     """Write buffers, flat bytes of one length, one after another."""
+    if len(buffers) == 1:
+        (buffer,) = buffers
+        done = os.write(file, buffer)
+        size = memoryview(buffer).nbytes
+        while done < size:  # rare: the system took less than all, as it does above 2 GiB
+            done += os.write(file, memoryview(buffer)[done:])
+        return
     for start in range(0, len(buffers), MAX_BUFFERS):
         some = buffers[start : start + MAX_BUFFERS]
         done = os.writev(file, some)

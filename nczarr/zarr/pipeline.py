@@ -138,6 +138,8 @@ class Chain:
         If nothing but transposing comes before the serializer: the order of the dimensions as they are stored.
     stored_dtype : numpy.dtype or None
         If the serializer is ``bytes`` and `order` is set: the dtype of the stored elements.
+    writes_rows : bool
+        If `stored_dtype` is set: the serialized chunk is made by nothing but moving the elements.
     is_raw : bool
         The stored bytes are the elements themselves (`stored_dtype`, `order`), and nothing else.
 
@@ -186,6 +188,7 @@ class Chain:
         plain = isinstance(serializer, BytesCodec) and self.order is not None
         self.stored_dtype = serializer.stored if plain and isinstance(serializer, BytesCodec) else None
         self.is_raw = plain and not self._bytes
+        self.writes_rows = plain and all(isinstance(codec, TransposeCodec) for codec, _ in self._arrays)
         self._native = plain and self.stored_dtype == spec.dtype
         self._sizes = self._measure()
 
@@ -356,3 +359,20 @@ class Chain:
         except Exception as error:
             raise CodecError(f"the values cannot be encoded: {error}") from error
         return data
+
+    def encode_row(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
+        """Return the stored bytes of each of `count` serialized chunks, which follow each other in `data`.
+
+        Only where `writes_rows` is set.
+        """
+        try:
+            if not self._bytes:
+                return list(data.reshape(count, -1))
+            pieces = self._bytes[0].encode_joined(data, count)
+            for compressor in self._bytes[1:]:
+                pieces = [compressor.encode(piece) for piece in pieces]
+        except NCZarrError:
+            raise
+        except Exception as error:
+            raise CodecError(f"the values cannot be encoded: {error}") from error
+        return pieces

@@ -1,4 +1,4 @@
-"""Small chunks that lie side by side, decoded and put into the result together.
+"""Small chunks that lie side by side, read or written together.
 
 What a chunk costs beyond its bytes (the interpreter, a context of the compressor, a copy in short lines) is paid
 once for a row of them. A row is whole chunks that follow each other along the last dimension.
@@ -11,13 +11,13 @@ from itertools import product
 
 import numpy as np
 
-from nczarr.zarr.codec_base import as_bytes_array
+from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part
 from nczarr.zarr.reading import Item
 from nczarr.zarr.threads import scratch
 
-__all__ = ["ROW_BYTES", "fits_rows", "is_whole", "place_row", "row_length", "row_view", "rows"]
+__all__ = ["ROW_BYTES", "encode_row", "fits_rows", "is_whole", "place_row", "row_length", "row_view", "rows"]
 
 #: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
 ROW_BYTES = 1 << 20
@@ -96,18 +96,48 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
     """
     stored = chain.stored_dtype
     assert stored is not None
-    assert chain.order is not None
-    count, (*shape, length) = len(bounds), chain.spec.shape
-    # The same elements, in the order in which they are stored: chunk by chunk.
-    place = np.moveaxis(view.reshape(*shape, count, length), -2, 0)
-    place = place.transpose(0, *[axis + 1 for axis in chain.order])
+    place = _in_stored_order(chain, len(bounds), view)
     if chain.is_raw:
         decoded = data[bounds[0][0] : bounds[-1][1]]
     elif place.flags.c_contiguous and place.dtype == stored:
         chain.decode_row(data, bounds, as_bytes_array(place))
         return
     else:
-        size = count * (chain.decoded_size or 0)
+        size = len(bounds) * (chain.decoded_size or 0)
         decoded = scratch("row", size)[:size]
         chain.decode_row(data, bounds, decoded)
     np.copyto(place, decoded.view(stored).reshape(place.shape))
+
+
+def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:
+    """Return the stored bytes of each chunk of a row; they are valid until this thread encodes another row.
+
+    Parameters
+    ----------
+    chain : Chain
+        With `writes_rows` set.
+    count : int
+        The number of chunks.
+    view : ndarray
+        Their elements, as :func:`row_view` returns them.
+
+    Raises
+    ------
+    CodecError
+        A codec cannot encode these values.
+    """
+    stored = chain.stored_dtype
+    assert stored is not None
+    values = _in_stored_order(chain, count, view)
+    size = count * (chain.decoded_size or 0)
+    serialized = scratch("row", size)[:size]
+    np.copyto(serialized.view(stored).reshape(values.shape), values)
+    return chain.encode_row(serialized, count)
+
+
+def _in_stored_order(chain: Chain, count: int, view: np.ndarray) -> np.ndarray:
+    """Return the elements of a row in the order in which they are stored: chunk by chunk."""
+    assert chain.order is not None
+    *shape, length = chain.spec.shape
+    chunks = np.moveaxis(view.reshape(*shape, count, length), -2, 0)
+    return chunks.transpose(0, *[axis + 1 for axis in chain.order])

@@ -62,17 +62,11 @@ def reading_workers(total: int, chunk: int, count: int) -> int | None:
     return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
 
 
-def writing_workers(total: int, chunk: int, is_raw: bool) -> int | None:
-    """Return how many threads write local chunks of `chunk` bytes, `total` bytes in all.
-
-    Making small files is the file system's work, which it does for one thread at a time: a second one only helps
-    where there is something to compress (`is_raw` is false).
-    """
+def writing_workers(total: int, chunk: int) -> int | None:
+    """Return how many threads write local chunks of `chunk` bytes, `total` bytes in all; see `reading_workers`."""
     if total <= ALONE_BYTES:
         return 1
-    if chunk >= SMALL_CHUNK or _CHOSEN:
-        return None
-    return 1 if is_raw else min(_PROCESSORS, _WORKERS)
+    return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
 
 
 def _get_pool() -> ThreadPoolExecutor:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nczarr.errors import ChunkError
-from nczarr.stores import LocalStore
-from nczarr.zarr import local_reading
+from nczarr.errors import ChunkError, StoreError
+from nczarr.stores import LocalStore, MemoryStore
+from nczarr.zarr import codec_zstd, local_reading, local_writing
 from nczarr.zarr.array import Array
 from nczarr.zarr.codec_zstd import ZstdCodec
 from nczarr.zarr.data_types import data_type_for
@@ -38,6 +38,7 @@ def row_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Rows of every length, with few chunks too; with 1 each chunk is read for itself."""
     length: int = request.param
     monkeypatch.setattr(local_reading, "row_length", lambda *_: length)
+    monkeypatch.setattr(local_writing, "row_length", lambda *_: length)
     return length
 
 
@@ -69,6 +70,58 @@ def test_rows_against_numpy(chain: str, tmp_path: Path) -> None:
     turned = np.zeros((66, 10), "int32")
     array.read(..., out=turned.T)
     np.testing.assert_array_equal(turned.T, values)
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_writing_gives_the_same_files_as_a_store_in_memory(chain: str, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 9, (10, 66)).astype("int32")
+    sources = [
+        (..., values),
+        (..., np.asfortranarray(values)),
+        (..., values.astype(">i4")),
+        ((slice(None), slice(None, None, -1)), values),
+        ((slice(2, 9), slice(4, 60)), values[2:9, 4:60]),
+        ((slice(0, 4), slice(None)), np.int32(3)),
+    ]
+    for number, (selection, source) in enumerate(sources):
+        array = make(tmp_path / str(number), CHAINS[chain], (10, 66), (4, 8))
+        memory = Array(MemoryStore(), "v", array.metadata)
+        for some in (array, memory):
+            some.write((slice(0, 5), slice(0, 9)), 1)
+            some.write(selection, source)
+        assert list(array.store.list()) == list(memory.store.list())
+        for key in memory.store.list():
+            if "zstd" not in chain:  # two libraries may compress in two ways
+                assert bytes(array.store.get(key) or b"") == bytes(memory.store.get(key) or b"")
+        np.testing.assert_array_equal(array.read(), memory.read())
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("level", [-5, 0, 1, 22])
+def test_the_optional_zstd_library_and_the_other(
+    level: int, checksum: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec = ZstdCodec("zstd", {"level": level, "checksum": checksum})
+    data = np.random.default_rng(0).integers(0, 3, 1000).astype(np.uint8)
+    pieces = codec.encode_joined(data, 4)
+    for i, piece in enumerate(pieces):
+        assert codec.decode(piece, 250, 250).tobytes() == data[250 * i : 250 * (i + 1)].tobytes()
+        assert bool(bytes(piece)[4] & 4) == checksum
+    monkeypatch.setattr(codec_zstd, "_zstandard", lambda: None)
+    other = codec.encode_joined(data, 4)
+    assert [bytes(piece) for piece in other] == [
+        bytes(codec.encode(data[i : i + 250])) for i in (0, 250, 500, 750)
+    ]
+    assert [len(piece) for piece in other] == [len(piece) for piece in pieces]
+
+
+def test_values_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    array = make(tmp_path, CHAINS["zstd"], (4, 64), (4, 8))
+    (tmp_path / "v" / "c" / "0" / "3").mkdir(parents=True)
+    with pytest.raises(StoreError, match="v/c/0/3"):
+        array.write(..., 1)
+    # Nothing is left of the attempt.
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".nczarr")]
 
 
 @pytest.mark.parametrize("chain", ["none", "zstd", "gzip"])
