@@ -21,6 +21,7 @@ MEMORY  what reading and writing W1 needs beyond the array itself (Linux only): 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import itertools
 import os
@@ -46,6 +47,8 @@ _spec.loader.exec_module(peers)
 Work = Callable[[], Any]
 Row = dict[str, tuple[Work, Work | None]]
 
+#: At least so much memory is touched before each work.
+WARM_BYTES = 64 << 20
 #: Removing no more files than this does not slow the next ones.
 FEW_FILES = 600
 
@@ -116,7 +119,8 @@ class Bench:
             # In another order each time: what a work leaves behind, such as deleted files, slows the next.
             for name in self.random.sample(list(row), len(row)):
                 work, after = row[name]
-                np.empty(result, np.uint8).fill(1)
+                gc.collect()  # nobody pays for what another one left behind
+                np.empty(max(result, WARM_BYTES), np.uint8).fill(1)
                 start = self.clock()
                 work()
                 elapsed = self.clock() - start
