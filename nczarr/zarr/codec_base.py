@@ -147,6 +147,14 @@ class BytesBytesCodec(ABC):
             Exactly `size` contiguous bytes that receive the result, and are returned.
         """
 
+    def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
+        """Decode only the first bytes, as many as `out` has, of the `size` bytes that all data give.
+
+        False if the codec can only decode all; also if there is a checksum, or if the data are not as they should
+        be: decoding all will tell.
+        """
+        return False
+
     def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
         """Decode several pieces of `data`, which all give the same number of bytes, to one after another in `out`.
 

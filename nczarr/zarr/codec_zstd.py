@@ -18,7 +18,7 @@ from nczarr.zarr.codec_base import (
     too_large,
     wrong_size,
 )
-from nczarr.zarr.zstd_frames import content_size, frame_header
+from nczarr.zarr.zstd_frames import content_size, frame_header, has_checksum
 
 __all__ = ["ZstdCodec"]
 
@@ -69,6 +69,23 @@ class ZstdCodec(BytesBytesCodec):
                     raise too_large(self.name, limit)
                 return deliver(self.name, self._decompress(data), size, limit, out)
         return self._decompress(data, np.empty(size, np.uint8) if out is None else out)
+
+    def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
+        fast = _zstandard()
+        if fast is None or frame_header(data)[1] != size or has_checksum(data):
+            return False
+        # All blocks have to be there, though only the first ones are decoded.
+        if content_size(data) != (size, size):
+            return False
+        view = out.data
+        done = 0
+        try:
+            with fast.ZstdDecompressor().stream_reader(data) as stream:
+                while done < view.nbytes and (count := stream.readinto(view[done:])):
+                    done += count
+        except fast.ZstdError:
+            return False
+        return done == view.nbytes
 
     def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
         # Frames that follow each other are data like one frame (RFC 8878, section 3). Decoded together they need

@@ -15,7 +15,7 @@ from nczarr.stores import LocalStore
 from nczarr.zarr.local_files import PIECE, Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
-from nczarr.zarr.reading import Item, chunk_error, put_fill, put_whole
+from nczarr.zarr.reading import Item, chunk_error, place_start, put_fill, put_whole
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.rows import fits_rows, place_row, row_length, row_view, rows
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
@@ -129,6 +129,8 @@ def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
             return
         if chain.stored_dtype is None or not remember:
             data = read_file(descriptor, status.st_size)
+            if place_start(chain, item, data, target):
+                return
             if chain.stored_dtype is None:
                 chunk = chain.decode(data)
             else:

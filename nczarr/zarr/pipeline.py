@@ -45,6 +45,7 @@ from nczarr.zarr.codec_serial import (
 )
 from nczarr.zarr.codec_zstd import ZstdCodec
 from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.threads import scratch
 
 __all__ = ["Chain", "known_codecs"]
 
@@ -307,6 +308,17 @@ class Chain:
         except Exception as error:
             raise CodecError(f"the data are damaged: {error}") from error
         return self.view(raw)
+
+    def decode_start(self, data: Buffer, stop: int) -> np.ndarray | None:
+        """Return the first `stop` bytes of the serialized chunk, in a buffer that the thread reuses.
+
+        None if the codecs can only decode all, or if that is better.
+        """
+        size = self.decoded_size
+        if size is None or len(self._bytes) != 1 or stop > size * 3 // 4:
+            return None
+        out = scratch("start", stop)[:stop]
+        return out if self._bytes[0].decode_start(as_bytes_array(data), size, out) else None
 
     def decode_row(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
         """Decode several chunks, pieces of `data`, to one after another in `out`, serialized as they are stored.

@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError
-from nczarr.zarr.codec_base import Buffer
+from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, take
+from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.threads import scratch
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
-__all__ = ["Item", "chunk_error", "place", "put_fill", "put_whole"]
+__all__ = [
+    "Item",
+    "chunk_error",
+    "needed_bytes",
+    "place",
+    "place_span",
+    "place_start",
+    "put_fill",
+    "put_whole",
+]
+
+#: Chunks of fewer bytes are always decoded as a whole.
+START_BYTES = 128 << 10
 
 Item = tuple[Part, ...]
 
@@ -69,5 +81,59 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
         put_fill(target, out, chain.spec.fill)
     elif all(part.full and type(part.out) is slice for part in item):
         put_whole(chain, data, target[out])
-    else:
+    elif not place_start(chain, item, data, target):
         target[out] = chain.decode(data)[take(item, "inner")]
+
+
+def _strides(chain: Chain) -> list[int]:
+    """The distance of neighbouring elements along each dimension of a serialized chunk, in bytes."""
+    stored = chain.stored_dtype
+    assert stored is not None
+    assert chain.order is not None
+    strides = [0] * len(chain.order)
+    distance = stored.itemsize
+    for dimension in reversed(chain.order):
+        strides[dimension] = distance
+        distance *= chain.spec.shape[dimension]
+    return strides
+
+
+def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
+    """Return start and length of the serialized bytes from the first to the last selected element.
+
+    Only where the chain's `stored_dtype` is set.
+    """
+    assert chain.stored_dtype is not None
+    start, last = 0, chain.stored_dtype.itemsize
+    for part, stride in zip(item, _strides(chain), strict=True):
+        limit = bounds(part)
+        start += limit.start * stride
+        last += (limit.stop - 1) * stride
+    return start, last - start
+
+
+def place_span(
+    chain: Chain, item: Sequence[Part], data: Buffer, span: tuple[int, int], target: np.ndarray
+) -> None:
+    """Put what is selected of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
+    source = as_bytes_array(data)
+    if source.nbytes != span[1]:
+        raise CodecError(f"the stored chunk ends after {span[0] + source.nbytes} bytes")
+    assert chain.stored_dtype is not None
+    limits = [bounds(part) for part in item]
+    counts = [limit.stop - limit.start for limit in limits]
+    box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, _strides(chain))
+    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
+    target[take(item, "out")] = box[take(inside, "inner")]
+
+
+def place_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
+    """Decode a large chunk no further than the last selected element; False if that is not possible, or no use."""
+    if chain.stored_dtype is None or (chain.decoded_size or 0) < START_BYTES:
+        return False
+    span = needed_bytes(chain, item)
+    decoded = chain.decode_start(data, sum(span))
+    if decoded is None:
+        return False
+    place_span(chain, item, decoded[span[0] :], span, target)
+    return True

@@ -14,8 +14,8 @@ from nczarr.stores import MemoryStore
 from nczarr.stores.base import Request
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, bounds, moved, take
-from nczarr.zarr.reading import Item, chunk_error, place, put_fill
+from nczarr.zarr.plan import Part, take
+from nczarr.zarr.reading import Item, chunk_error, needed_bytes, place, place_span, put_fill
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
@@ -81,7 +81,7 @@ def _read_chunks(
         try:
             chain = array.chain(index)
             if data is not None and span is not None:
-                _place_span(chain, item, data, span, target)
+                place_span(chain, item, data, span, target)
             elif data is not None and keep and not all(part.full for part in item):
                 chunk = chain.decode(data)
                 CHUNKS.put((array.owner, *index), None, chunk, size or 0)
@@ -108,42 +108,10 @@ def _place_remembered(
     return [item for item, _ in rest], [index for _, index in rest]
 
 
-def _strides(chain: Chain) -> list[int]:
-    """The distance of neighbouring elements along each dimension of an uncompressed chunk, in bytes."""
-    stored = chain.stored_dtype
-    assert stored is not None
-    assert chain.order is not None
-    strides = [0] * len(chain.order)
-    distance = stored.itemsize
-    for dimension in reversed(chain.order):
-        strides[dimension] = distance
-        distance *= chain.spec.shape[dimension]
-    return strides
-
-
 def _span(chain: Chain, item: Item) -> tuple[int, int] | None:
     """Return start and length of the bytes that are needed; None for the whole chunk."""
-    assert chain.stored_dtype is not None
-    start, last = 0, chain.stored_dtype.itemsize
-    for part, stride in zip(item, _strides(chain), strict=True):
-        limit = bounds(part)
-        start += limit.start * stride
-        last += (limit.stop - 1) * stride
-    whole = chain.decoded_size or 0
-    return None if last - start > whole // 2 else (start, last - start)
-
-
-def _place_span(chain: Chain, item: Item, data: Buffer, span: tuple[int, int], target: np.ndarray) -> None:
-    source = as_bytes_array(data)
-    if source.nbytes != span[1]:
-        raise CodecError(f"the stored chunk ends after {span[0] + source.nbytes} bytes")
-    assert chain.stored_dtype is not None
-    strides = _strides(chain)
-    limits = [bounds(part) for part in item]
-    counts = [limit.stop - limit.start for limit in limits]
-    box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, strides)
-    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
-    target[take(item, "out")] = box[take(inside, "inner")]
+    start, length = needed_bytes(chain, item)
+    return None if length > (chain.decoded_size or 0) // 2 else (start, length)
 
 
 def _read_shards(

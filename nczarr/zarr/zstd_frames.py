@@ -6,7 +6,7 @@ from typing import Any
 
 from nczarr.errors import CodecError
 
-__all__ = ["content_size", "frame_header"]
+__all__ = ["content_size", "frame_header", "has_checksum"]
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 #: No block gives more than this.
@@ -36,6 +36,17 @@ def frame_header(data: Any, start: int = 0) -> tuple[int, int | None]:
     return start + at + width, value + 256 if width == 2 else value
 
 
+def has_checksum(data: Any) -> bool:
+    """True if the frame at the beginning of `data` ends with a checksum of its content.
+
+    Examples
+    --------
+    >>> has_checksum(bytes.fromhex("28b52ffd2003190000616263"))
+    False
+    """
+    return bool(data[4] >> 2 & 1)
+
+
 def content_size(data: Any) -> tuple[int | None, int]:
     """Return how many bytes come out of all frames, None if one does not say; and a number that it never exceeds.
 
@@ -62,7 +73,7 @@ def content_size(data: Any) -> tuple[int | None, int]:
         blocks, stated = frame_header(view, position)
         if blocks < 0:
             raise CodecError(f"the data are damaged: no zstd frame begins at byte {position}")
-        checksum = view[position + 4] >> 2 & 1
+        checksum = has_checksum(view[position:])
         position, bound = _skip_blocks(view, blocks)
         position += 4 * checksum
         if stated is None:
