@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -262,8 +263,7 @@ class LocalStore(Store):
         while pending:
             start = pending.pop()
             files, folders = self._scan(start)
-            for name in files:
-                yield start + name
+            yield from [start + name for name in files]
             pending.extend(f"{start}{name}/" for name in reversed(folders))
 
     def list_dir(self, prefix: str = "") -> Names:
@@ -271,21 +271,23 @@ class LocalStore(Store):
         return self._scan(f"{prefix}/" if prefix else "")
 
     def _scan(self, start: str) -> Names:
-        files: list[str] = []
-        folders: list[str] = []
         try:
-            with os.scandir(self._base + start) as entries:
-                for entry in entries:
-                    if entry.is_dir():
-                        folders.append(entry.name)
-                    elif not _is_temporary(entry.name):
-                        files.append(entry.name)
+            with os.scandir(self._base + start) as found:
+                entries = list(found)
+            folders = {entry.name for entry in entries if entry.is_dir()}
         except OSError as error:
             if error.errno not in _MISSING:
                 self._fail("list", start, error)
-        files.sort()
-        folders.sort()
-        return files, folders
+            return [], []
+        names = [entry.name for entry in entries]
+        if folders:
+            names = [name for name in names if name not in folders]
+        names.sort()
+        # Unfinished files stand together now.
+        first = bisect_left(names, _TEMP_START)
+        if first < len(names) and names[first].startswith(_TEMP_START):
+            names[first:] = [name for name in names[first:] if not _is_temporary(name)]
+        return names, sorted(folders)
 
     # --- the rest
 

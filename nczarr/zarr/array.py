@@ -307,22 +307,18 @@ class Array:
 
     def initialized_chunks(self) -> list[tuple[int, ...]]:
         """Return the places in the grid of all chunks (shards) that are stored, sorted; costs one listing."""
-        encoding = self.metadata.chunk_key_encoding
-        prefix = self.prefix.removesuffix("/")
-        grid = self.grid_shape
+        return sorted(self._initialized())
+
+    def _initialized(self) -> list[tuple[int, ...]]:
+        encoding, grid = self.metadata.chunk_key_encoding, self.grid_shape
         if not self.store.listable:
             return [index for index in product(*map(range, grid)) if self.store.exists(self.chunk_key(index))]
-        found = []
-        skip = len(self.prefix)
-        for key in self.store.list(prefix):
-            index = encoding.index(key[skip:], self.ndim)
-            if index is not None and all(i < n for i, n in zip(index, grid, strict=True)):
-                found.append(index)
-        return sorted(found)
+        keys = self.store.list(self.prefix.removesuffix("/"))
+        return encoding.indices(keys, grid, skip=len(self.prefix))
 
     def nchunks_initialized(self) -> int:
         """Return how many chunks (shards) are stored."""
-        return len(self.initialized_chunks())
+        return len(self._initialized())
 
     def erase(self) -> None:
         """Remove all chunks, so that every element has the fill value again."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 from nczarr.zarr.data_type_base import bad, show
@@ -40,8 +41,6 @@ class ChunkKeyEncoding:
     ('c/1/0', 'c')
     >>> ChunkKeyEncoding("v2", ".").key((1, 0)), ChunkKeyEncoding("v2", ".").key(())
     ('1.0', '0')
-    >>> ChunkKeyEncoding("default", ".").index("c.1.0", 2)
-    (1, 0)
     """
 
     name: KeyKind = "default"
@@ -60,12 +59,29 @@ class ChunkKeyEncoding:
             return {"default": "c", "v2": "0", "experimental": "c0"}[self.name]
         return self.prefix + self.separator.join(map(str, index))
 
-    def index(self, key: str, ndim: int) -> tuple[int, ...] | None:
-        """Return the place of the grid that a key stands for; None if it is not a chunk key."""
-        if ndim == 0:
-            return () if key == self.key(()) else None
-        match = _pattern(self.prefix, self.separator, ndim).fullmatch(key)
-        return tuple(map(int, match.groups())) if match else None
+    def indices(self, keys: Iterable[str], grid: tuple[int, ...], skip: int = 0) -> list[tuple[int, ...]]:
+        """Return the places of a grid that keys stand for, in the order of the keys; other keys are left out.
+
+        Parameters
+        ----------
+        keys : iterable of str
+        grid : tuple of int
+            The number of chunks along each dimension.
+        skip : int
+            How many characters to leave out at the beginning of each key.
+
+        Examples
+        --------
+        >>> ChunkKeyEncoding().indices(["v/zarr.json", "v/c/0/1", "v/c/9/0"], (2, 2), skip=2)
+        [(0, 1)]
+        """
+        if not grid:
+            return [() for key in keys if key[skip:] == self.key(())]
+        match = _pattern(self.prefix, self.separator, len(grid)).fullmatch
+        found = [tuple(map(int, m.groups())) for m in map(match, keys, repeat(skip)) if m is not None]
+        if any(max(numbers) >= count for numbers, count in zip(zip(*found, strict=True), grid)):
+            found = [index for index in found if all(i < n for i, n in zip(index, grid, strict=True))]
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the value of ``chunk_key_encoding`` in a v3 document."""

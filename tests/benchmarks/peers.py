@@ -64,6 +64,10 @@ class Peer:
     def close(self, array: Any) -> None:
         pass
 
+    def count_chunks(self, path: Path) -> int:
+        """Return how many chunks of an array are stored."""
+        raise NotImplementedError
+
     def create_many(self, path: Path, count: int) -> None:
         raise NotImplementedError
 
@@ -103,6 +107,9 @@ class NczarrPeer(Peer):
 
     def write(self, array: Any, values: np.ndarray) -> None:
         array.write(..., values)
+
+    def count_chunks(self, path: Path) -> int:
+        return self.open(path).nchunks_initialized()
 
     def create_many(self, path: Path, count: int) -> None:
         from nczarr.stores import LocalStore
@@ -165,6 +172,9 @@ class ZarrPeer(Peer):
 
         return self._with(lambda: zarr.open_array(path / "v", mode="r"))
 
+    def count_chunks(self, path: Path) -> int:
+        return self.open(path).nchunks_initialized
+
     def create_many(self, path: Path, count: int) -> None:
         import zarr
 
@@ -193,6 +203,9 @@ class ZarrsPeer(ZarrPeer):
 
     def __init__(self) -> None:
         import zarrs  # noqa: F401
+
+    def count_chunks(self, path: Path) -> int:
+        raise NotImplementedError("as zarr-python does it")
 
 
 class TensorstorePeer(Peer):
@@ -226,6 +239,9 @@ class TensorstorePeer(Peer):
 
     def write(self, array: Any, values: np.ndarray) -> None:
         array.write(values).result()
+
+    def count_chunks(self, path: Path) -> int:
+        return sum(key.startswith(b"c/") for key in self.open(path).kvstore.list().result())
 
 
 class NetCDFPeer(Peer):

@@ -131,13 +131,16 @@ encodings = st.builds(
 
 @given(encodings, st.lists(st.integers(0, 10**6), max_size=4).map(tuple))
 def test_chunk_keys_can_be_read_back(encoding, index):
-    assert encoding.index(encoding.key(index), len(index)) == index
+    key = encoding.key(index)
+    assert encoding.indices([key, "x", f"v/{key}"], tuple(n + 1 for n in index)) == [index]
+    assert encoding.indices([f"v/{key}"], tuple(n + 1 for n in index), skip=2) == [index]
+    if index:
+        assert encoding.indices([key], index) == []  # outside the grid
 
 
 @given(encodings, st.integers(0, 3), st.text(alphabet="c01./x-", max_size=6))
 def test_only_chunk_keys_are_chunk_keys(encoding, ndim, key):
-    index = encoding.index(key, ndim)
-    assert index is None or encoding.key(index) == key
+    assert all(encoding.key(index) == key for index in encoding.indices([key], (10**6,) * ndim))
 
 
 def test_chunk_keys_of_a_grid_are_unique():
