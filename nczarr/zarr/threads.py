@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,13 +43,22 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-_CHOSEN = int(os.environ.get("NCZARR_THREADS", "0") or 0)
+def _chosen() -> int:
+    text = os.environ.get("NCZARR_THREADS", "").strip()
+    if text.isdecimal() or not text:
+        return int(text or 0)
+    warnings.warn(f"NCZARR_THREADS is {text!r}, not a number of threads; it is ignored", stacklevel=2)
+    return 0
+
+
+_CHOSEN = _chosen()
 _PROCESSORS = _processors()
-_WORKERS = max(1, min(32, _CHOSEN or 2 * _PROCESSORS))
+# More than one for each processor: some wait for the disk.
+_WORKERS = max(1, min(32, _CHOSEN or _PROCESSORS + max(1, _PROCESSORS // 2)))
 
 
 def worker_count() -> int:
-    """Return how many threads work on one request: twice the processors, or ``NCZARR_THREADS``."""
+    """Return how many threads work on one request: half as many again as processors, or ``NCZARR_THREADS``."""
     return _WORKERS
 
 

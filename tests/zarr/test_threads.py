@@ -1,0 +1,45 @@
+"""How many threads there are, and what they do with errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nczarr.zarr import threads
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", "1"), ("5", "5"), ("1000", "32")])
+def test_the_number_can_be_chosen(value: str, expected: str) -> None:
+    code = "from nczarr.zarr.threads import worker_count as n; print(n())"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NCZARR_THREADS": value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (result.stdout.strip(), result.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "2.5"])
+def test_nonsense_is_ignored_with_a_warning(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCZARR_THREADS", value)
+    with pytest.warns(UserWarning, match="NCZARR_THREADS"):
+        assert threads._chosen() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2, 8])
+def test_the_first_error_stops_all_and_is_raised(workers: int) -> None:
+    done = []
+
+    def work(item: int) -> None:
+        if item == 3:
+            raise ValueError(item)
+        done.append(item)
+
+    with pytest.raises(ValueError, match="3"):
+        threads.run(work, range(10_000), workers)
+    assert len(done) < 10_000
