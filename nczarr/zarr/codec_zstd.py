@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from nczarr.zarr.codec_base import (
     Buffer,
     BytesBytesCodec,
+    as_bytes_array,
     check_keys,
     configured_int,
     deliver,
@@ -33,6 +35,23 @@ def _zstandard() -> Any:
     return zstandard if "multi_compress_to_buffer" in zstandard.backend_features else None
 
 
+#: Contexts of higher levels are not kept: they take much memory, and little of the time.
+KEPT_LEVEL = 6
+
+_local = threading.local()
+
+
+def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
+    """A compressor of this thread, whose context is used again and again."""
+    if level > KEPT_LEVEL:
+        return zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+    kept: dict[Any, Any] = _local.__dict__
+    compressor = kept.get((level, checksum))
+    if compressor is None:
+        compressor = kept[level, checksum] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+    return compressor
+
+
 class ZstdCodec(BytesBytesCodec):
     """``zstd`` and ``numcodecs.zstd``."""
 
@@ -47,13 +66,16 @@ class ZstdCodec(BytesBytesCodec):
         self._decompress = zstd.decompress
 
     def encode(self, data: Buffer) -> Buffer:
-        return self._compress(data, self.level, self.checksum)
+        fast = _zstandard()
+        if fast is None:
+            return self._compress(data, self.level, self.checksum)
+        return _compressor(fast, self.level, self.checksum).compress(as_bytes_array(data))
 
     def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
         fast = _zstandard()
         if fast is None or count == 1:
             return super().encode_joined(data, count)
-        compressor = fast.ZstdCompressor(level=self.level, write_checksum=self.checksum)
+        compressor = _compressor(fast, self.level, self.checksum)
         pieces: Sequence[Buffer] = compressor.multi_compress_to_buffer(list(data.reshape(count, -1)))
         return pieces
 

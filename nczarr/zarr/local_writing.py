@@ -110,11 +110,20 @@ def _write_chunk(
         values = source[take(item, "out")]
         if values.shape == chain.spec.shape and chain.is_raw:
             buffers = _rows(values, chain)
+        elif values.shape == chain.spec.shape and array.sharding is not None:
+            buffers = [array.sharding.encode_shard(values, _reused)]
+        elif values.shape == chain.spec.shape and chain.writes_rows and not values.flags.c_contiguous:
+            # By way of a buffer that the thread keeps: a new one of this size costs as much as the copy.
+            buffers = [as_bytes_array(encode_row(chain, 1, values)[0])]
         else:
             buffers = [as_bytes_array(encode_chunk(array, chain, item, None, source))]
     else:
         buffers = [as_bytes_array(encode_chunk(array, chain, item, _old(directory, key), source))]
     _replace(directory.descriptor, folder, key, buffers)
+
+
+def _reused(size: int) -> np.ndarray:
+    return scratch("shard", size)[:size]
 
 
 def _old(directory: Directory, key: str) -> Buffer | None:

@@ -5,7 +5,7 @@ Implements the section *Sharding codec* of the Zarr v3 core specification. The i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -16,11 +16,19 @@ from nczarr.zarr.codec_base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, take
+from nczarr.zarr.threads import scratch
 
 __all__ = ["MISSING", "ShardIndex", "ShardingCodec"]
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1
+
+
+Allocate = Callable[[int], np.ndarray]
+
+
+def _new(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
 
 
 class ShardIndex:
@@ -170,23 +178,59 @@ class ShardingCodec(ArrayBytesCodec):
             raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
-        parts: list[np.ndarray | None] = [
-            as_bytes_array(self.inner.encode(chunk[self._region(number)])) for number in range(self.count)
-        ]
-        return self.assemble(parts)
+        return self.encode_shard(chunk, _new)
 
-    def assemble(self, parts: list[np.ndarray | None]) -> np.ndarray:
+    def encode_shard(self, chunk: np.ndarray, allocate: Allocate) -> np.ndarray:
+        """Return the bytes of a shard, in memory that `allocate` gives for a number of bytes."""
+        inner = self.inner
+        if not inner.writes_rows or not self.grid:
+            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
+            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
+        length = inner.decoded_size or 0
+        size = self.count * length
+        if not inner.is_raw:
+            serialized = scratch("serialized", size)[:size]
+            self._serialize(chunk, serialized)
+            pieces = list(inner.encode_row(serialized, self.count))
+            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
+        result = allocate(size + self.index_size)
+        lengths = np.full(self.count, length, np.uint64)
+        data = self._finish(result, lengths, np.zeros(self.count, bool))
+        self._serialize(chunk, data)
+        return result
+
+    def _serialize(self, chunk: np.ndarray, out: np.ndarray) -> None:
+        """Put the bytes of all inner chunks into `out`, one after another, each as it is serialized."""
+        assert self.inner.order is not None
+        assert self.inner.stored_dtype is not None
+        split = [n for pair in zip(self.grid, self.inner_shape, strict=True) for n in pair]
+        axes = [2 * axis for axis in range(len(self.grid))] + [2 * axis + 1 for axis in self.inner.order]
+        values = chunk.reshape(split).transpose(axes)
+        np.copyto(out.view(self.inner.stored_dtype).reshape(values.shape), values)
+
+    def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
         """Return the shard that holds encoded inner chunks (None: not stored), in C order."""
-        start = self.index_size if self.index_first else 0
         lengths = np.array([0 if part is None else part.nbytes for part in parts], np.uint64)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])[: len(parts)].astype(np.uint64) + np.uint64(start)
         missing = np.array([part is None for part in parts], bool)
+        result = allocate(int(lengths.sum()) + self.index_size)
+        data = self._finish(result, lengths, missing)
+        present = [part for part in parts if part is not None]
+        if present:
+            np.concatenate(present, out=data)
+        return result
+
+    def _finish(self, shard: np.ndarray, lengths: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """Write the index of a shard whose inner chunks lie without gaps; return where these belong."""
+        start = self.index_size if self.index_first else 0
+        offsets = np.cumsum(lengths, dtype=np.uint64) - lengths + np.uint64(start)
         entries = np.stack([offsets, lengths], axis=1)
         entries[missing] = MISSING
         index = as_bytes_array(self.index_chain.encode(entries.reshape(*self.grid, 2)))
-        present = [part for part in parts if part is not None]
-        pieces = [index, *present] if self.index_first else [*present, index]
-        return np.concatenate(pieces)
+        if self.index_first:
+            shard[: self.index_size] = index
+            return shard[self.index_size :]
+        shard[shard.nbytes - self.index_size :] = index
+        return shard[: shard.nbytes - self.index_size]
 
     def update(
         self, old: Buffer | None, changes: list[tuple[int, tuple[Part, ...]]], source: np.ndarray
