@@ -24,7 +24,7 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
 #: A piece that fits the processor's cache: it is read, and copied to its place before the next one.
-PIECE = 512 << 10
+PIECE = 1024 << 10
 #: Reading this many bytes that nobody wants costs as much as another system call.
 GAP = 96 << 10
 #: Rows of at least this many bytes are scattered by the system itself.

@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
-from nczarr.zarr.local_files import PIECE, Directory, read_box, read_exactly, read_file
+from nczarr.zarr.local_files import Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
 from nczarr.zarr.plan import Part, bounds, moved, take
 from nczarr.zarr.reading import Item, chunk_error, place_start, put_fill, put_whole
@@ -33,6 +33,8 @@ Reader = Callable[[Chain, Sequence[Part], int, os.stat_result], None]
 FEW_FILES = 4
 #: From this many shards on, each thread takes whole shards.
 FEW_SHARDS = 4
+#: Uncompressed chunks up to this size are read at once, and copied to their place if that is not contiguous.
+WHOLE_BYTES = 256 << 10
 #: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
 DIRECT_BYTES = 16 << 10
 
@@ -182,7 +184,7 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
     if all(type(part.out) is slice and type(part.inner) is slice for part in item):
         view = target[take(item, "out")].transpose(order)
         size = chain.decoded_size or 0
-        if size <= PIECE and all(part.full for part in item) and not view.flags.c_contiguous:
+        if size <= WHOLE_BYTES and all(part.full for part in item) and not view.flags.c_contiguous:
             buffer = scratch("box", size)[:size]
             read_exactly(descriptor, buffer, base)
             np.copyto(view, buffer.view(stored).reshape(shape))
