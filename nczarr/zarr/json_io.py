@@ -8,6 +8,7 @@ without those tokens: numbers that JSON does not have are written as the strings
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -32,6 +33,8 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
+_DIGITS = bytes(0x30 if chr(byte).isdecimal() else 0x20 for byte in range(128)) + b" " * 128
+_LONG = b"0" * 19
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -65,6 +68,27 @@ def _check_depth(data: bytes, document: str) -> None:
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
         if depth > MAX_DEPTH:
             raise MetadataError(f"JSON nested deeper than {MAX_DEPTH} levels", path=document)
+
+
+@functools.cache
+def _orjson() -> Any:
+    """The `orjson` package, None where it is not installed."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return orjson
+
+
+def _parse_fast(data: bytes) -> Any:
+    """Return what ``json.loads`` returns, in half the time; ValueError if that is not possible."""
+    orjson = _orjson()
+    if orjson is None:
+        raise ValueError("no orjson")
+    # orjson makes floats of integers above 64 bits.
+    if _LONG in data.translate(_DIGITS):
+        raise ValueError("a long number")
+    return orjson.loads(data)
 
 
 def _mend(text: str) -> str:
@@ -104,6 +128,11 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
             f"a metadata document of {len(data)} bytes; the limit is {MAX_BYTES}", path=document
         )
     _check_depth(data, document)
+    if len(data) > MAX_CHECKED and not lenient:
+        try:
+            return _parse_fast(data)
+        except ValueError:
+            pass  # the standard library takes more, and says better what is wrong
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -47,8 +47,6 @@ _spec.loader.exec_module(peers)
 Work = Callable[[], Any]
 Row = dict[str, tuple[Work, Work | None]]
 
-#: At least so much memory is touched before each work.
-WARM_BYTES = 64 << 20
 #: Removing no more files than this does not slow the next ones.
 FEW_FILES = 600
 
@@ -121,7 +119,7 @@ class Bench:
             for name in self.random.sample(list(row), len(row)):
                 work, after = row[name]
                 gc.collect()  # nobody pays for what another one left behind
-                np.empty(max(result, WARM_BYTES), np.uint8).fill(1)
+                np.empty(result, np.uint8).fill(1)
                 start = self.clock()
                 work()
                 elapsed = self.clock() - start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -130,3 +131,37 @@ def test_values_that_json_cannot_hold():
 def test_large_documents_are_not_searched_for_duplicates():
     text = '{"a": 1, "b": "' + "x" * json_io.MAX_CHECKED + '", "a": 2}'
     assert parse_json(text.encode(), "d")["a"] == 2
+
+
+TEXTS = [
+    b"18446744073709551615", b"18446744073709551616", b"-9223372036854775808", b"-9999999999999999999",
+    b"[1e400, -1e400, -0, -0.0, NaN, Infinity]", b'"\\ud800"', b'"\\u0000"', b"\xef\xbb\xbf[1]", b'{"a": 1, "a": 2}',
+    b"0.12345678901234567890123", b"[" * 199 + b"]" * 199, b'"12345678901234567890"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("text", TEXTS)
+def test_large_documents_by_either_library(text, fast, monkeypatch):
+    monkeypatch.setattr(json_io, "MAX_CHECKED", 0)
+    if not fast:
+        monkeypatch.setattr(json_io, "_orjson", lambda: None)
+    # repr tells 1 from 1.0, and finds NaN equal.
+    assert repr(parse_json(text, "x")) == repr(json.loads(text.decode("utf-8-sig")))
+
+
+@given(values)
+def test_the_fast_library_agrees(value):
+    text = json.dumps(value).encode()
+    with mock.patch.object(json_io, "MAX_CHECKED", 0):
+        assert repr(parse_json(text, "x")) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[1,]", b'"\xff"', b"[" * 300 + b"]" * 300, b"9" * 5000])
+def test_faults_of_large_documents(text, monkeypatch):
+    with pytest.raises(MetadataError) as small:
+        parse_json(text, "x/zarr.json")
+    monkeypatch.setattr(json_io, "MAX_CHECKED", 0)
+    with pytest.raises(MetadataError) as large:
+        parse_json(text, "x/zarr.json")
+    assert str(large.value) == str(small.value)
