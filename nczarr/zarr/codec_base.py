@@ -155,8 +155,10 @@ class BytesBytesCodec(ABC):
         """
         return False
 
-    def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
-        """Decode several pieces of `data`, which all give the same number of bytes, to one after another in `out`.
+    def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> bool:
+        """Decode several pieces of `data` at once, each to the same number of bytes, one after another in `out`.
+
+        False if the codec cannot, or if a piece is not as it should be: decoding them one by one will tell.
 
         Parameters
         ----------
@@ -166,9 +168,7 @@ class BytesBytesCodec(ABC):
         out : ndarray of uint8
             Contiguous; its length divided by the number of pieces is what each piece must give.
         """
-        size = out.nbytes // len(bounds)
-        for i, (start, stop) in enumerate(bounds):
-            self.decode(data[start:stop], size, size, out[i * size : (i + 1) * size])
+        return False
 
 
 def as_bytes_array(data: Buffer) -> np.ndarray:

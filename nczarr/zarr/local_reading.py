@@ -14,13 +14,13 @@ from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
 from nczarr.zarr.local_files import Directory, read_box, read_exactly, read_file
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, bounds, moved, take
-from nczarr.zarr.reading import Item, chunk_error, place_start, put_fill, put_whole
+from nczarr.zarr.plan import Item, Part, bounds, is_whole, moved, take
+from nczarr.zarr.reading import chunk_error, place_start, put_fill, put_whole
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
-from nczarr.zarr.rows import fits_rows, place_row, row_length, row_view, rows
+from nczarr.zarr.rows import place_row, row_view, run_rows
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
-from nczarr.zarr.threads import reading_workers, run, scratch, worker_count
+from nczarr.zarr.threads import reading_workers, run, scratch
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
@@ -72,24 +72,15 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
             finally:
                 os.close(descriptor)
 
-        if array.fixed_chain is None or not fits_rows(array.fixed_chain):
-            run(work, items, workers)
-            return
-        chain = array.fixed_chain
-        length = row_length(chain, len(items), workers or worker_count())
+        def work_row(row: Sequence[Item]) -> bool:
+            return _read_row(array, directory, row, target)
 
-        def work_row(row: Sequence[Item]) -> None:
-            if len(row) == 1 or not _read_row(array, chain, directory, row, target):
-                for item in row:
-                    work(item)
-
-        run(work_row, rows(parts, length), workers)
+        run_rows(fixed, parts, items, workers, work, work_row)
 
 
-def _read_row(
-    array: Array, chain: Chain, directory: Directory, row: Sequence[Item], target: np.ndarray
-) -> bool:
+def _read_row(array: Array, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
     """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
+    chain = array.chain()
     size = chain.decoded_size or 0
     # One byte more than is expected shows that a file is longer.
     buffer = scratch("file", (len(row) + 1) * size + 1)
@@ -126,7 +117,7 @@ def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
-        if all(part.full and type(part.out) is slice for part in item):
+        if all(map(is_whole, item)):
             put_whole(chain, read_file(descriptor, status.st_size), target[out])
             return
         if chain.stored_dtype is None or not remember:

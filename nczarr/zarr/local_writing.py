@@ -19,10 +19,10 @@ from nczarr.stores import LocalStore
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.local_files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, take
-from nczarr.zarr.reading import Item, chunk_error
-from nczarr.zarr.rows import encode_row, fits_rows, row_length, row_view, rows
-from nczarr.zarr.threads import run, scratch, worker_count, writing_workers
+from nczarr.zarr.plan import Item, Part, take
+from nczarr.zarr.reading import chunk_error
+from nczarr.zarr.rows import encode_row, row_view, run_rows
+from nczarr.zarr.threads import scratch, writing_workers
 from nczarr.zarr.writing import encode_chunk, is_covered, lock_of
 
 if TYPE_CHECKING:
@@ -67,25 +67,20 @@ def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) ->
         chunk_bytes = prod(array.chunk_shape) * source.itemsize
         workers = writing_workers(source.nbytes, chunk_bytes)
         chain = array.fixed_chain
-        if chain is None or not chain.writes_rows or not fits_rows(chain):
-            run(work, items, workers)
-            return
 
-        def work_row(row: Sequence[Item]) -> None:
-            if len(row) == 1 or not _write_row(array, chain, directory, folder, row, source):
-                for item in row:
-                    work(item)
+        def work_row(row: Sequence[Item]) -> bool:
+            return _write_row(array, directory, folder, row, source)
 
-        run(work_row, rows(parts, row_length(chain, len(items), workers or worker_count())), workers)
+        run_rows(chain if chain and chain.writes_rows else None, parts, items, workers, work, work_row)
 
 
 def _write_row(
-    array: Array, chain: Chain, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
+    array: Array, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
 ) -> bool:
     """Write a row of whole chunks; False if anything fails, which then has to be found one by one."""
     name = array.metadata.chunk_key_encoding.key
     try:
-        chunks = encode_row(chain, len(row), row_view(row, source))
+        chunks = encode_row(array.chain(), len(row), row_view(row, source))
         for item, data in zip(row, chunks, strict=True):
             key = name(tuple([part.chunk for part in item]))
             with lock_of(array, array.prefix + key):

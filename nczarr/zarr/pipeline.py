@@ -285,12 +285,7 @@ class Chain:
         if self.stored_dtype is not None and self._bytes:
             stored = out if self.order is None else out.transpose(self.order)
             if stored.flags.c_contiguous and out.dtype == self.spec.dtype and out.dtype.names is None:
-                try:
-                    self._decode_bytes(data, as_bytes_array(stored))
-                except NCZarrError:
-                    raise
-                except Exception as error:
-                    raise CodecError(f"the data are damaged: {error}") from error
+                self._decode_bytes(data, as_bytes_array(stored))
                 if not self._native:
                     stored.byteswap(inplace=True)
                 return
@@ -301,13 +296,7 @@ class Chain:
 
         Only where `stored_dtype` is set; `target` has at least `decoded_size` bytes.
         """
-        try:
-            raw = self._decode_bytes(data, target[: self.decoded_size] if self._bytes else None)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            raise CodecError(f"the data are damaged: {error}") from error
-        return self.view(raw)
+        return self.view(self._decode_bytes(data, target[: self.decoded_size] if self._bytes else None))
 
     def decode_start(self, data: Buffer, stop: int) -> np.ndarray | None:
         """Return the first `stop` bytes of the serialized chunk, in a buffer that the thread reuses.
@@ -325,17 +314,11 @@ class Chain:
 
         Only where `stored_dtype` is set and `is_raw` is not; `out` has `decoded_size` bytes for each piece.
         """
-        try:
-            if len(self._bytes) == 1:
-                self._bytes[0].decode_joined(data, bounds, out)
-                return
-            size = out.nbytes // len(bounds)
-            for i, (start, stop) in enumerate(bounds):
-                self._decode_bytes(data[start:stop], out[i * size : (i + 1) * size])
-        except NCZarrError:
-            raise
-        except Exception as error:
-            raise CodecError(f"the data are damaged: {error}") from error
+        if len(self._bytes) == 1 and self._bytes[0].decode_joined(data, bounds, out):
+            return
+        size = out.nbytes // len(bounds)
+        for i, (start, stop) in enumerate(bounds):
+            self._decode_bytes(data[start:stop], out[i * size : (i + 1) * size])
 
     def view(self, raw: Buffer) -> np.ndarray:
         """Return serialized bytes as a chunk, not copied; only where `stored_dtype` is set."""
@@ -345,10 +328,36 @@ class Chain:
         return chunk
 
     def _decode_bytes(self, data: Buffer, out: np.ndarray | None) -> Buffer:
-        for i in range(len(self._bytes) - 1, -1, -1):
-            exact, limit = self._sizes[i]
-            data = self._bytes[i].decode(data, exact, limit, out if i == 0 else None)
+        try:
+            for i in range(len(self._bytes) - 1, -1, -1):
+                exact, limit = self._sizes[i]
+                data = self._bytes[i].decode(data, exact, limit, out if i == 0 else None)
+        except NCZarrError:
+            raise
+        except Exception as error:  # whatever a library makes of damaged data
+            raise CodecError(f"the data are damaged: {error}") from error
         return data
+
+    def in_stored_order(self, values: np.ndarray, grid: Sequence[int]) -> np.ndarray:
+        """Return a view of whole chunks as they are serialized: one after another, each in its own order.
+
+        Parameters
+        ----------
+        values : ndarray
+            The chunks, side by side in a `grid`.
+        grid : sequence of int
+            The number of chunks along each dimension.
+        """
+        assert self.order is not None
+        split = [n for pair in zip(grid, self.spec.shape, strict=True) for n in pair]
+        axes = [2 * axis for axis in range(len(grid))] + [2 * axis + 1 for axis in self.order]
+        return values.reshape(split).transpose(axes)
+
+    def serialize(self, values: np.ndarray, grid: Sequence[int], out: np.ndarray) -> None:
+        """Put the serialized bytes of chunks, see `in_stored_order`, into `out`; only where `writes_rows` is set."""
+        assert self.stored_dtype is not None
+        ordered = self.in_stored_order(values, grid)
+        np.copyto(out.view(self.stored_dtype).reshape(ordered.shape), ordered)
 
     # --- encoding
 

@@ -14,7 +14,7 @@ import numpy as np
 from nczarr.zarr.grids import ChunkGrid, RectilinearGrid
 from nczarr.zarr.selection import Axis, Selection
 
-__all__ = ["Part", "bounds", "moved", "plan", "plan_axis", "take"]
+__all__ = ["Item", "Part", "bounds", "is_whole", "moved", "plan", "plan_axis", "take"]
 
 
 class Part(NamedTuple):
@@ -47,6 +47,10 @@ class Part(NamedTuple):
     def sliced(self) -> bool:
         """True if nothing but slices is needed."""
         return isinstance(self.inner, slice) and isinstance(self.out, slice)
+
+
+Item = tuple[Part, ...]
+"""A chunk that is read or written: a part for each dimension."""
 
 
 def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[list[Part]]:
@@ -168,6 +172,11 @@ def _plan_indices(
         else:
             result.append(Part(number, where, inner, False, False, length))
     return result
+
+
+def is_whole(part: Part) -> bool:
+    """True if all of the chunk along a dimension goes to consecutive places."""
+    return part.full and type(part.out) is slice
 
 
 def bounds(part: Part) -> slice:

@@ -10,14 +10,13 @@ import numpy as np
 from nczarr.errors import ChunkError, CodecError
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, bounds, moved, take
+from nczarr.zarr.plan import Part, bounds, is_whole, moved, take
 from nczarr.zarr.threads import scratch
 
 if TYPE_CHECKING:
     from nczarr.zarr.array import Array
 
 __all__ = [
-    "Item",
     "chunk_error",
     "needed_bytes",
     "place",
@@ -29,8 +28,6 @@ __all__ = [
 
 #: Chunks of fewer bytes are always decoded as a whole.
 START_BYTES = 128 << 10
-
-Item = tuple[Part, ...]
 
 
 def chunk_error(array: Array, index: tuple[int, ...], error: CodecError) -> ChunkError:
@@ -79,7 +76,7 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
     out = take(item, "out")
     if data is None:
         put_fill(target, out, chain.spec.fill)
-    elif all(part.full and type(part.out) is slice for part in item):
+    elif all(map(is_whole, item)):
         put_whole(chain, data, target[out])
     elif not place_start(chain, item, data, target):
         target[out] = chain.decode(data)[take(item, "inner")]

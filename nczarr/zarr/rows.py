@@ -6,18 +6,27 @@ once for a row of them. A row is whole chunks that follow each other along the l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
 
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part
-from nczarr.zarr.reading import Item
-from nczarr.zarr.threads import scratch
+from nczarr.zarr.plan import Item, Part, is_whole
+from nczarr.zarr.threads import run, scratch, worker_count
 
-__all__ = ["ROW_BYTES", "encode_row", "fits_rows", "is_whole", "place_row", "row_length", "row_view", "rows"]
+__all__ = [
+    "ROW_BYTES",
+    "encode_row",
+    "fits_rows",
+    "follows",
+    "place_row",
+    "row_length",
+    "row_view",
+    "rows",
+    "run_rows",
+]
 
 #: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
 ROW_BYTES = 1 << 20
@@ -47,7 +56,7 @@ def rows(parts: Sequence[Sequence[Part]], length: int) -> Iterator[list[Item]]:
     groups: list[list[Part]] = []
     for part in last:
         group = groups[-1] if groups else []
-        if 0 < len(group) < length and _follows(group[-1], part):
+        if 0 < len(group) < length and follows(group[-1], part):
             group.append(part)
         else:
             groups.append([part])
@@ -60,13 +69,45 @@ def rows(parts: Sequence[Sequence[Part]], length: int) -> Iterator[list[Item]]:
                 yield [(*head, part)]
 
 
-def is_whole(part: Part) -> bool:
-    """True if all of the chunk along a dimension goes to consecutive places."""
-    return part.full and type(part.out) is slice
-
-
-def _follows(before: Part, part: Part) -> bool:
+def follows(before: Part, part: Part) -> bool:
+    """True if two whole parts go to neighbouring places."""
     return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
+
+
+def run_rows(
+    chain: Chain | None,
+    parts: Sequence[Sequence[Part]],
+    items: Sequence[Item],
+    workers: int | None,
+    one: Callable[[Item], None],
+    several: Callable[[Sequence[Item]], bool],
+) -> None:
+    """Do the work of all chunks of a plan in several threads, in rows where that is possible.
+
+    Parameters
+    ----------
+    chain : Chain or None
+        The codecs of all chunks; None if each chunk is to be done for itself.
+    parts : sequence of sequence of Part
+        The plan; `items` is its product.
+    items : sequence of Item
+    workers : int or None
+        See :func:`nczarr.zarr.threads.run`.
+    one : callable
+        Does a chunk.
+    several : callable
+        Does a row; returns False if anything is not as usual: then `one` does its chunks, and finds what it is.
+    """
+    if chain is None or not fits_rows(chain):
+        run(one, items, workers)
+        return
+
+    def work(row: Sequence[Item]) -> None:
+        if len(row) == 1 or not several(row):
+            for item in row:
+                one(item)
+
+    run(work, rows(parts, row_length(chain, len(items), workers or worker_count())), workers)
 
 
 def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
@@ -96,7 +137,7 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
     """
     stored = chain.stored_dtype
     assert stored is not None
-    place = _in_stored_order(chain, len(bounds), view)
+    place = chain.in_stored_order(view, _grid(chain, len(bounds)))
     if chain.is_raw:
         decoded = data[bounds[0][0] : bounds[-1][1]]
     elif place.flags.c_contiguous and place.dtype == stored:
@@ -126,18 +167,11 @@ def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:
     CodecError
         A codec cannot encode these values.
     """
-    stored = chain.stored_dtype
-    assert stored is not None
-    values = _in_stored_order(chain, count, view)
     size = count * (chain.decoded_size or 0)
     serialized = scratch("row", size)[:size]
-    np.copyto(serialized.view(stored).reshape(values.shape), values)
+    chain.serialize(view, _grid(chain, count), serialized)
     return chain.encode_row(serialized, count)
 
 
-def _in_stored_order(chain: Chain, count: int, view: np.ndarray) -> np.ndarray:
-    """Return the elements of a row in the order in which they are stored: chunk by chunk."""
-    assert chain.order is not None
-    *shape, length = chain.spec.shape
-    chunks = np.moveaxis(view.reshape(*shape, count, length), -2, 0)
-    return chunks.transpose(0, *[axis + 1 for axis in chain.order])
+def _grid(chain: Chain, count: int) -> tuple[int, ...]:
+    return (1,) * (len(chain.spec.shape) - 1) + (count,)

@@ -11,9 +11,9 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
-from nczarr.zarr.plan import Part, plan_axis, take
+from nczarr.zarr.plan import Part, is_whole, plan_axis, take
 from nczarr.zarr.reading import place, put_fill
-from nczarr.zarr.rows import fits_rows, is_whole, place_row, row_length, row_view
+from nczarr.zarr.rows import fits_rows, follows, place_row, row_length, row_view
 from nczarr.zarr.selection import Axis
 from nczarr.zarr.shards import ShardIndex, ShardingCodec
 
@@ -169,13 +169,10 @@ def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
 
     `size` is the number of stored bytes that both need, None if any number will do.
     """
-    old, new = before.item[-1], piece.item[-1]
     return (
         piece.start == before.stop
         and (size is None or piece.stop - piece.start == size == before.stop - before.start)
-        and is_whole(old)
-        and is_whole(new)
-        and new.out.start == old.out.stop
+        and follows(before.item[-1], piece.item[-1])
         and all(map(is_, before.item[:-1], piece.item[:-1]))
         and all(map(is_whole, piece.item[:-1]))
     )

@@ -190,23 +190,14 @@ class ShardingCodec(ArrayBytesCodec):
         size = self.count * length
         if not inner.is_raw:
             serialized = scratch("serialized", size)[:size]
-            self._serialize(chunk, serialized)
+            inner.serialize(chunk, self.grid, serialized)
             pieces = list(inner.encode_row(serialized, self.count))
             return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
         result = allocate(size + self.index_size)
         lengths = np.full(self.count, length, np.uint64)
         data = self._finish(result, lengths, np.zeros(self.count, bool))
-        self._serialize(chunk, data)
+        inner.serialize(chunk, self.grid, data)
         return result
-
-    def _serialize(self, chunk: np.ndarray, out: np.ndarray) -> None:
-        """Put the bytes of all inner chunks into `out`, one after another, each as it is serialized."""
-        assert self.inner.order is not None
-        assert self.inner.stored_dtype is not None
-        split = [n for pair in zip(self.grid, self.inner_shape, strict=True) for n in pair]
-        axes = [2 * axis for axis in range(len(self.grid))] + [2 * axis + 1 for axis in self.inner.order]
-        values = chunk.reshape(split).transpose(axes)
-        np.copyto(out.view(self.inner.stored_dtype).reshape(values.shape), values)
 
     def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
         """Return the shard that holds encoded inner chunks (None: not stored), in C order."""

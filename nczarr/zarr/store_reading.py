@@ -14,8 +14,8 @@ from nczarr.stores import MemoryStore
 from nczarr.stores.base import Request
 from nczarr.zarr.codec_base import Buffer, as_bytes_array
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, take
-from nczarr.zarr.reading import Item, chunk_error, needed_bytes, place, place_span, put_fill
+from nczarr.zarr.plan import Item, Part, take
+from nczarr.zarr.reading import chunk_error, needed_bytes, place, place_span, put_fill
 from nczarr.zarr.remembering import CHUNK_BYTES, CHUNKS
 from nczarr.zarr.shard_reading import Run, inner_items, place_missing, place_run, runs
 from nczarr.zarr.shards import ShardIndex, ShardingCodec

@@ -15,8 +15,8 @@ from nczarr.errors import CodecError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.codec_base import Buffer
 from nczarr.zarr.pipeline import Chain
-from nczarr.zarr.plan import Part, take
-from nczarr.zarr.reading import Item, chunk_error
+from nczarr.zarr.plan import Item, Part, take
+from nczarr.zarr.reading import chunk_error
 from nczarr.zarr.shard_reading import inner_items
 from nczarr.zarr.threads import ALONE_BYTES, run
 

@@ -10,7 +10,7 @@ import pytest
 
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr import codec_zstd, local_reading, local_writing
+from nczarr.zarr import codec_zstd, rows
 from nczarr.zarr.array import Array
 from nczarr.zarr.codec_zstd import ZstdCodec
 from nczarr.zarr.data_types import data_type_for
@@ -37,8 +37,7 @@ INDEX = [LITTLE, N("crc32c")]
 def row_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Rows of every length, with few chunks too; with 1 each chunk is read for itself."""
     length: int = request.param
-    monkeypatch.setattr(local_reading, "row_length", lambda *_: length)
-    monkeypatch.setattr(local_writing, "row_length", lambda *_: length)
+    monkeypatch.setattr(rows, "row_length", lambda *_: length)
     return length
 
 
@@ -216,5 +215,5 @@ def test_joined_frames_against_frames_one_by_one() -> None:
         ends = np.cumsum([len(piece) for piece in pieces]).tolist()
         bounds = list(zip([0, *ends[:-1]], ends, strict=True))
         out = np.zeros(size * count, np.uint8)
-        codec.decode_joined(np.frombuffer(b"".join(pieces), np.uint8), bounds, out)
+        assert codec.decode_joined(np.frombuffer(b"".join(pieces), np.uint8), bounds, out)
         assert (out == np.concatenate(chunks)).all()
