@@ -8,25 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "CDLError",
-    "ChunkError",
-    "CodecError",
-    "DatasetExistsError",
-    "DatasetNotFoundError",
-    "ExtensionError",
-    "LossError",
-    "MetadataError",
-    "ModelError",
-    "NCZarrError",
-    "NetCDFFileError",
-    "ReadOnlyError",
-    "SelectionError",
-    "StoreError",
-    "UnsupportedError",
-    "ZarrNameError",
-]
-
 
 class NCZarrError(Exception):
     """Base class of all errors that nczarr raises on purpose.
@@ -77,6 +58,39 @@ def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZ
     Exception.__init__(error, message)
     error.__dict__.update(state)
     return error
+
+
+class placed:
+    """Add the place to errors raised inside: the path and the FQN that they do not name yet.
+
+    Parameters
+    ----------
+    path : str, optional
+        The file, URL or store key concerned.
+    fqn : str, optional
+        Fully qualified name of the node concerned.
+
+    Examples
+    --------
+    >>> with placed("a.zarr/zarr.json"):
+    ...     raise MetadataError("not JSON")
+    Traceback (most recent call last):
+    nczarr.errors.MetadataError: a.zarr/zarr.json: not JSON
+    """
+
+    __slots__ = ("fqn", "path")
+
+    def __init__(self, path: str | None = None, *, fqn: str | None = None) -> None:
+        self.path = path
+        self.fqn = fqn
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, NCZarrError):
+            error.path = error.path or self.path
+            error.fqn = error.fqn or self.fqn
 
 
 class ModelError(NCZarrError):

@@ -39,8 +39,6 @@ try:
 except ImportError as error:  # pragma: no cover
     raise NCZarrError("xarray is not installed", hint="pip install 'nczarr[xarray]'") from error
 
-__all__ = ["NCZarrBackendEntrypoint"]
-
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "nczarr"
 FLOORS = {
     "errors": 0,
     "grammar": 0,
-    "partial": 0,
+    "atomic": 0,
     "model": 1,
     "stores": 2,
     "zarr": 3,
@@ -62,8 +62,3 @@ def test_imports_only_from_floors_below(path: Path) -> None:
     for other in imported(path) - {own}:
         assert FLOORS[other] < FLOORS[own], f"{path} (floor {FLOORS[own]}) imports nczarr.{other}"
         assert other not in FORBIDDEN.get(own, set()), f"{path}: nczarr.{own} must not know nczarr.{other}"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_module_fits_in_one_sitting(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600

@@ -9,8 +9,6 @@ import numpy as np
 
 from nczarr.model import Region, RepeatedSource
 
-__all__ = ["BeginningSource"]
-
 
 @dataclass(frozen=True, eq=False)
 class BeginningSource:

@@ -8,8 +8,6 @@ from typing import Any
 import nczarr
 from nczarr.cli import commands, dumping
 
-__all__ = ["build_parser"]
-
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 
 

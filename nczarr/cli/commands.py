@@ -14,18 +14,6 @@ from nczarr.cli.progress import progress_bar
 from nczarr.convert import diff, open_source
 from nczarr.errors import NCZarrError
 
-__all__ = [
-    "run_check",
-    "run_consolidate",
-    "run_copy",
-    "run_diff",
-    "run_gen",
-    "run_info",
-    "run_tree",
-    "run_zom",
-    "storage_options",
-]
-
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
     """The ``--storage-option`` arguments as a mapping; values are JSON where they parse as such."""
@@ -134,8 +122,8 @@ def run_consolidate(options: argparse.Namespace) -> None:
 
 def run_zom(options: argparse.Namespace) -> None:
     """``nczarr zom``."""
-    from nczarr.zarr import zom
-    from nczarr.zarr.json_io import dump_json
+    from nczarr.zarr.documents.json import dump_json
+    from nczarr.zarr.zom import model as zom
 
     with _hierarchy(options.source, "r", storage_options(options)) as hierarchy:
         # Through our own writer first: bare NaN from old documents becomes text, as JSON needs it.
@@ -151,7 +139,7 @@ class _hierarchy:
 
     def __enter__(self) -> Any:
         from nczarr.stores import open_store
-        from nczarr.zarr.hierarchy import open_hierarchy
+        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
         source, mode, options = self._arguments
         self._store = open_store(source, mode, dict(options) if options else None)

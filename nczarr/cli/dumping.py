@@ -11,13 +11,11 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TextIO
 
+from nczarr.atomic import partial_path
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
 from nczarr.convert.formats import provenance
 from nczarr.errors import NCZarrError
-from nczarr.partial import partial_path
-
-__all__ = ["add_dump_options", "run_dump"]
 
 
 def add_dump_options(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,6 @@ from nczarr.convert import open_source
 from nczarr.convert.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, join_fqn, split_fqn
 
-__all__ = ["describe_dataset", "draw_tree", "format_bytes"]
-
 
 def format_bytes(count: int) -> str:
     """A number of bytes for people.

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from nczarr.cli.arguments import build_parser
 from nczarr.errors import NCZarrError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.

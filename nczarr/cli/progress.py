@@ -9,8 +9,6 @@ from typing import Any
 from nczarr.convert import Progress
 from nczarr.convert.progress import NoProgress
 
-__all__ = ["progress_bar"]
-
 
 class _Bar:
     """Draws with tqdm."""

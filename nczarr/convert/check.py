@@ -11,8 +11,6 @@ from nczarr.convert.copying import block_shape
 from nczarr.errors import NCZarrError
 from nczarr.model import Dataset, Variable, regions
 
-__all__ = ["Finding", "check"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -17,8 +17,6 @@ from nczarr.convert.progress import NoProgress, Progress
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import ArraySource, Dataset, DatasetSink, Region, Variable, compare, regions
 
-__all__ = ["block_shape", "copy"]
-
 #: Upper bound of a block's size in bytes, unless one chunk of the output is larger.
 _BLOCK_BYTES = 32 << 20
 #: What an element of an object array (a string, a sequence) is taken to weigh.

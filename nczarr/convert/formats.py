@@ -12,8 +12,6 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError,
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores.target import parse_target
 
-__all__ = ["Kind", "create_sink", "kind_of_target", "open_source", "provenance"]
-
 #: What a dataset is kept in.
 Kind = Literal["zarr", "netcdf", "cdl"]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["NoProgress", "Progress"]
-
 
 class Progress(Protocol):
     """Receives the progress of a copy; the methods are called from one thread."""

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from nczarr.atomic import partial_path
 from nczarr.errors import StoreError
 from nczarr.model import Dataset, Region
-from nczarr.partial import partial_path
-
-__all__ = ["CDLSink"]
 
 
 class CDLSink:

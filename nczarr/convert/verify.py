@@ -8,8 +8,6 @@ from typing import Any
 from nczarr.convert.formats import open_source
 from nczarr.model import Difference, compare
 
-__all__ = ["diff"]
-
 
 def diff(
     left: Any,

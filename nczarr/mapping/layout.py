@@ -3,9 +3,9 @@
 A layout is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
 with three methods. Reading gives the model and, for each variable and group, where it is (a :class:`Reading`).
 Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
-of two plans (:mod:`nczarr.mapping.stored`).
+of two plans (:mod:`nczarr.mapping.dataset.stored`).
 
-To add a layout, write the class and name it in :data:`nczarr.mapping.registry.LAYOUTS`.
+To add a layout, write the class and name it in :data:`nczarr.mapping.layouts.LAYOUTS`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nczarr.mapping.encodings import Encoding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import Dataset
-from nczarr.zarr.hierarchy import Hierarchy
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-
-__all__ = ["Binding", "Known", "Layout", "Plan", "Reading"]
 
 
 @dataclass(frozen=True)

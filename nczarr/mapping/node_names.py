@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from nczarr.errors import ZarrNameError
 
-__all__ = ["NodeNames", "escape_name", "spell_out", "unescape_name"]
-
 PREFIX = "_nc-"
 #: Longest name of a file or directory, in bytes, on nearly every file system.
 MAX_BYTES = 255

@@ -7,8 +7,6 @@ from typing import Literal, get_args
 
 from nczarr.errors import UnsupportedError
 
-__all__ = ["LayoutName", "WriteOptions"]
-
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 
 

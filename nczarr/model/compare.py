@@ -15,8 +15,6 @@ from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
 from nczarr.model.values import default_fill, same_values
 
-__all__ = ["Difference", "compare"]
-
 _BLOCK_ELEMENTS = 1 << 20
 
 

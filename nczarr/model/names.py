@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from nczarr.errors import ModelError
 
-__all__ = ["ROOT", "check_name", "format_fqn", "join_fqn", "normalize_name", "parse_fqn", "split_fqn"]
-
 ROOT = "/"
 
 _SPECIAL = re.compile(r"([/\\ ])")

@@ -20,8 +20,6 @@ from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
 
-__all__ = ["Attribute", "Dataset", "Dimension", "DimensionRef", "Filter", "Group", "Storage", "Variable"]
-
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
 DimensionRef = str | int
 

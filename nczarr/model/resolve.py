@@ -19,8 +19,6 @@ from nczarr.model.types import (
     VlenType,
 )
 
-__all__ = ["resolve"]
-
 
 def resolve(dataset: Dataset) -> Dataset:
     """Bind every reference of a dataset and check the rules of the model.

@@ -9,8 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["ArraySource", "DatasetSink", "MemorySource", "Region", "RepeatedSource", "regions"]
-
 #: One slice per axis, start and stop set and inside the array, step >= 1.
 Region = tuple[slice, ...]
 

@@ -27,33 +27,6 @@ import numpy as np
 
 from nczarr.model.names import split_fqn
 
-__all__ = [
-    "BYTE",
-    "CHAR",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "INT64",
-    "PRIMITIVES",
-    "SHORT",
-    "STRING",
-    "UBYTE",
-    "UINT",
-    "UINT64",
-    "USHORT",
-    "CompoundType",
-    "EnumType",
-    "Field",
-    "OpaqueType",
-    "PrimitiveType",
-    "Type",
-    "TypeReference",
-    "UserType",
-    "VlenType",
-    "primitive_for_dtype",
-    "walk_types",
-]
-
 
 class Type:
     """A type of the model."""

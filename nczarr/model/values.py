@@ -8,8 +8,6 @@ import numpy as np
 
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, VlenType
 
-__all__ = ["DEFAULT_FILL", "default_fill", "same_values"]
-
 #: netCDF's default fill values by CDL type name.
 DEFAULT_FILL: dict[str, Any] = {
     "char": b"\0",

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from nczarr.model import Dataset, Dimension, DimensionRef, Group, Variable, join_fqn
 
-__all__ = ["name_anonymous"]
-
 _G = TypeVar("_G", bound=Group)
 
 

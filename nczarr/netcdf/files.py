@@ -13,8 +13,6 @@ from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
 from nczarr.netcdf.sink import FileSink
 
-__all__ = ["OpenFile", "create_dataset", "is_netcdf", "open_dataset", "stored_as_hdf5"]
-
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
 
@@ -87,8 +85,8 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     name = Path(path).stem
     format_ = _sniff(path)
     if format_ == "hdf5":
-        from nczarr.netcdf.hdf5_reader import read_hdf5
-        from nczarr.netcdf.hdf5_source import HDF5File
+        from nczarr.netcdf.hdf5.reader import read_hdf5
+        from nczarr.netcdf.hdf5.source import HDF5File
 
         file = HDF5File.open(path)
         try:
@@ -96,7 +94,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
         except BaseException:
             file.close()
             raise
-    from nczarr.netcdf.classic_reader import ClassicFile, read_classic
+    from nczarr.netcdf.classic.reader import ClassicFile, read_classic
 
     classic = ClassicFile.open(path)
     try:
@@ -157,7 +155,7 @@ def create_dataset(
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(resolve(dataset))
     if format in _CLASSIC.values():
-        from nczarr.netcdf.classic_writer import ClassicSink
+        from nczarr.netcdf.classic.writer import ClassicSink
 
         return ClassicSink(path, dataset, overwrite, format)
     if format not in ("netCDF-4", "netCDF-4 classic model"):
@@ -166,11 +164,11 @@ def create_dataset(
             path=path,
             hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
         )
-    from nczarr.netcdf.hdf5_writer import HDF5Sink
+    from nczarr.netcdf.hdf5.writer import HDF5Sink
 
     strict = format == "netCDF-4 classic model"
     if strict:
-        from nczarr.netcdf.classic_writer import refuse_losses
+        from nczarr.netcdf.classic.writer import refuse_losses
 
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)

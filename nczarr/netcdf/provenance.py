@@ -10,8 +10,6 @@ import numpy as np
 from nczarr.model import Attribute
 from nczarr.netcdf.files import stored_as_hdf5
 
-__all__ = ["provenance"]
-
 _ENOUGH = 2
 
 
@@ -49,9 +47,9 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     path = os.fspath(path)
     if not stored_as_hdf5(path):
         return ()
-    from nczarr.netcdf.hdf5_library import hdf5, hdf5_errors
-    from nczarr.netcdf.hdf5_source import HDF5File
-    from nczarr.netcdf.hdf5_tree import collect
+    from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+    from nczarr.netcdf.hdf5.source import HDF5File
+    from nczarr.netcdf.hdf5.tree import collect
 
     file = HDF5File.open(path)
     try:
@@ -73,8 +71,8 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
 
 def _book_count(root: Any) -> int:
     """How many attributes the datasets have with which netCDF-4 keeps its books; the library wants two."""
-    from nczarr.netcdf.hdf5_library import hdf5
-    from nczarr.netcdf.hdf5_tree import SCALE_BOOKS, VARIABLE_BOOKS
+    from nczarr.netcdf.hdf5.library import hdf5
+    from nczarr.netcdf.hdf5.tree import SCALE_BOOKS, VARIABLE_BOOKS
 
     books = SCALE_BOOKS | VARIABLE_BOOKS
     exists = hdf5().h5a.exists
@@ -84,8 +82,8 @@ def _book_count(root: Any) -> int:
 
 
 def _text(owner: Any, name: bytes) -> str | None:
-    from nczarr.netcdf.hdf5_direct import read_attribute
-    from nczarr.netcdf.hdf5_library import hdf5
+    from nczarr.netcdf.hdf5.direct import read_attribute
+    from nczarr.netcdf.hdf5.library import hdf5
 
     api = hdf5()
     if not api.h5a.exists(owner, name):

@@ -10,11 +10,9 @@ from types import TracebackType
 
 import numpy as np
 
+from nczarr.atomic import partial_path
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
-from nczarr.partial import partial_path
-
-__all__ = ["FileSink", "block_shape"]
 
 #: Bytes of the blocks in which values are best written.
 _BLOCK_BYTES = 4 << 20

@@ -23,8 +23,6 @@ from nczarr.netcdf4.errors import (
 if TYPE_CHECKING:
     from nczarr.netcdf4.session import Session
 
-__all__ = ["AttributeOwner", "attribute_value", "make_attribute"]
-
 #: Names that are Python's: setting them as an attribute is refused.
 RESERVED = frozenset(
     (

@@ -13,8 +13,6 @@ from nczarr.netcdf4.constants import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.errors import NetCDFValueError
 from nczarr.netcdf4.session import Session
 
-__all__ = ["from_cdl", "to_cdl"]
-
 
 def from_cdl(
     cdlfilename: str | os.PathLike[str], ncfilename: str | os.PathLike[str] | None, format: str
@@ -51,7 +49,8 @@ def to_cdl(
     session: Session, *, coordvars: bool, data: bool, outfile: str | os.PathLike[str] | None
 ) -> str | None:
     """CDL text of an open dataset; see :meth:`nczarr.netcdf4.Dataset.tocdl`."""
-    from nczarr.cdl import DumpOptions, dump, dumps
+    from nczarr.cdl import DumpOptions, dumps
+    from nczarr.cdl.write.dump import dump
 
     session.sync()
     options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)

@@ -6,8 +6,6 @@ import numpy as np
 
 from nczarr.netcdf4.errors import NetCDFValueError
 
-__all__ = ["chartostring", "stringtoarr", "stringtochar"]
-
 _RAW = ("none", "None", "bytes")
 
 

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = [
-    "CLASSIC_FORMATS",
-    "DATA_MODELS",
-    "FORMAT_OF_MODEL",
-    "MODEL_OF_FORMAT",
-    "SUPPORTED_TYPES",
-    "default_encoding",
-    "default_fillvals",
-    "is_native_big",
-    "is_native_little",
-    "unicode_error",
-]
-
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {
     "S1": "\x00",

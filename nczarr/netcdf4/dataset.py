@@ -17,8 +17,6 @@ from nczarr.netcdf4.group_methods import GroupMethods
 from nczarr.netcdf4.opening import open_session
 from nczarr.netcdf4.tree import thaw
 
-__all__ = ["Dataset"]
-
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakSet[Dataset] = weakref.WeakSet()
 

@@ -19,8 +19,6 @@ from nczarr.netcdf4.errors import (
 if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
 
-__all__ = ["Dimension", "checked_name", "find_dimension"]
-
 _LONGEST_NAME = 256
 
 

@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
 
-__all__ = [
-    "NetCDF4MissingFeatureException",
-    "NetCDFAttributeError",
-    "NetCDFIndexError",
-    "NetCDFKeyError",
-    "NetCDFOSError",
-    "NetCDFOverflowError",
-    "NetCDFReadOnlyAttributeError",
-    "NetCDFReadOnlyError",
-    "NetCDFReferenceError",
-    "NetCDFRuntimeError",
-    "NetCDFTypeError",
-    "NetCDFValueError",
-    "NotPicklableError",
-]
-
 
 class NetCDFRuntimeError(NCZarrError, RuntimeError):
     """A rule of the netCDF data model is broken (also a :class:`RuntimeError`)."""

@@ -6,32 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "NC_DISKLESS",
-    "NC_PERSIST",
-    "__has_blosc_support__",
-    "__has_bzip2_support__",
-    "__has_cdf5_format__",
-    "__has_nc_create_mem__",
-    "__has_nc_inq_format_extended__",
-    "__has_nc_inq_path__",
-    "__has_nc_open_mem__",
-    "__has_nc_rc_set__",
-    "__has_ncfilter__",
-    "__has_parallel4_support__",
-    "__has_parallel_support__",
-    "__has_pnetcdf_support__",
-    "__has_quantization_support__",
-    "__has_rename_grp__",
-    "__has_set_alignment__",
-    "__has_szip_support__",
-    "__has_zstandard_support__",
-    "__hdf5libversion__",
-    "__netcdf4libversion__",
-    "dtype_is_complex",
-    "getlibversion",
-]
-
 #: The version of netCDF-C whose behaviour is followed; no HDF5 is involved.
 __netcdf4libversion__ = "4.9.3"
 __hdf5libversion__ = "1.14.0"

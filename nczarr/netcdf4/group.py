@@ -8,8 +8,6 @@ from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.dimension import checked_name
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFRuntimeError
 
-__all__ = ["Group"]
-
 
 class Group(Dataset):
     """A group; made by :meth:`Dataset.createGroup`. It has all that a dataset has, but cannot be closed.

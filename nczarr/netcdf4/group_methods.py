@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
     from nczarr.netcdf4.group import Group
 
-__all__ = ["GroupMethods"]
-
 
 class GroupMethods(GroupNode):
     """Methods of :class:`Dataset` and :class:`Group`."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from nczarr.netcdf4.group import Group
     from nczarr.netcdf4.session import Session
 
-__all__ = ["GroupNode"]
-
 
 class GroupNode(AttributeOwner):
     """A node of the tree: dimensions, types, variables, groups, attributes, each in order."""

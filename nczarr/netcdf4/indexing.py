@@ -16,8 +16,6 @@ import numpy as np
 
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
 
-__all__ = ["Selection", "parse_selection"]
-
 _WHAT_IS_VALID = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
 )

@@ -18,8 +18,6 @@ from numpy import ma
 from nczarr.netcdf4.constants import default_fillvals
 from nczarr.netcdf4.errors import NetCDFRuntimeError
 
-__all__ = ["Packing", "as_unsigned", "mask_values", "packing_of"]
-
 #: Looks an attribute's value up by name; None when there is none.
 Lookup = Callable[[str], Any]
 

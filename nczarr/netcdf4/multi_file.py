@@ -22,8 +22,6 @@ from nczarr.netcdf4.errors import (
 from nczarr.netcdf4.indexing import parse_selection
 from nczarr.netcdf4.variable import Variable
 
-__all__ = ["MFDataset", "MFTime"]
-
 
 class MFDataset(Dataset):
     """Datasets that are read as one: variables whose first dimension is the joining one are put end to end.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
     from nczarr.netcdf4.variable import Variable
 
-__all__ = ["resolve_datatype", "set_fill", "set_quantization"]
-
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 
 

@@ -15,8 +15,6 @@ from nczarr.netcdf4.constants import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.errors import NetCDFValueError
 from nczarr.netcdf4.session import Session, SourceOnly, Stored
 
-__all__ = ["open_session"]
-
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
 _MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
 

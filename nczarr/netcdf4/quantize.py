@@ -12,8 +12,6 @@ import math
 import numpy as np
 from numpy import ma
 
-__all__ = ["ATTRIBUTE_OF_MODE", "quantize", "round_to_digit"]
-
 #: The attribute in which netCDF-C notes the number of digits or bits.
 ATTRIBUTE_OF_MODE = {
     "BitGroom": "_QuantizeBitGroomNumberOfSignificantDigits",

@@ -16,8 +16,6 @@ from nczarr.netcdf4.masking import as_unsigned, mask_values, packing_of
 if TYPE_CHECKING:
     from nczarr.netcdf4.variable import Variable
 
-__all__ = ["read"]
-
 
 def read(variable: Variable, elem: Any) -> Any:
     """What ``variable[elem]`` is.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _WAITING_BYTES = 64 << 20
 _OBJECT_BYTES = 256
 
-__all__ = ["Session", "SourceOnly", "Stored", "StoredArray"]
-
 
 class StoredArray(ArraySource, Protocol):
     """Values of one stored variable that can be read orthogonally, and written."""

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "get_alignment",
-    "get_chunk_cache",
-    "rc_get",
-    "rc_set",
-    "set_alignment",
-    "set_chunk_cache",
-]
-
 _chunk_cache: tuple[int, int, float] = (16777216, 4133, 0.75)
 _alignment: tuple[int, int] = (1, 1)
 _rc: dict[str, str] = {}

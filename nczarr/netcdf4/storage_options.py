@@ -15,8 +15,6 @@ from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFValueError
 if TYPE_CHECKING:
     from nczarr.netcdf4.dimension import Dimension
 
-__all__ = ["default_chunks", "describe_filters", "make_filters", "make_storage"]
-
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in _BLOSC if name != "blosc_snappy"))
 _CHUNK_BYTES = 16 << 20

@@ -18,8 +18,6 @@ from nczarr.netcdf4.variable import Variable
 if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
 
-__all__ = ["moved_type", "thaw"]
-
 
 def thaw(root: Dataset, dataset: model.Dataset) -> None:
     """Fill the root group with the nodes of a model.

@@ -28,8 +28,6 @@ from nczarr.netcdf4.errors import (
 if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
 
-__all__ = ["CompoundType", "EnumType", "OpaqueType", "VLType", "aligned_dtype", "find_compound", "view_dtype"]
-
 
 def aligned_dtype(type_: Type) -> np.dtype:
     """The dtype in which the interface shows values of a type: compounds aligned, all else as in the model.

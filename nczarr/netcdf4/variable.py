@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from nczarr.netcdf4.dataset import Dataset
     from nczarr.netcdf4.session import Session, StoredArray
 
-__all__ = ["Variable"]
-
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 
 

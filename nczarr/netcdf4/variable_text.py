@@ -9,8 +9,6 @@ from nczarr.netcdf4.constants import default_fillvals
 if TYPE_CHECKING:
     from nczarr.netcdf4.variable import Variable
 
-__all__ = ["describe_variable"]
-
 
 def describe_variable(variable: Variable) -> str:
     """A variable in some lines: type, attributes, dimensions, shape, fill."""

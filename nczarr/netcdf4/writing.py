@@ -18,8 +18,6 @@ from nczarr.netcdf4.quantize import quantize, round_to_digit
 if TYPE_CHECKING:
     from nczarr.netcdf4.variable import Variable
 
-__all__ = ["write"]
-
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
 
 

@@ -17,19 +17,6 @@ from nczarr.errors import ReadOnlyError, StoreError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = [
-    "Buffer",
-    "Names",
-    "Request",
-    "Store",
-    "SubStore",
-    "Values",
-    "as_view",
-    "check_key",
-    "check_prefix",
-    "clip",
-]
-
 Buffer = Any
 """Anything with the buffer protocol: bytes, memoryview, a numpy array."""
 

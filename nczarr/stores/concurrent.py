@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores.base import Buffer, Request, Store, Values, as_view, check_key, check_prefix
 
-__all__ = ["ConcurrentStore", "run"]
-
 # Values that `set_many` holds at once.
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20

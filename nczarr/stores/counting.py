@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nczarr.stores.base import Buffer, Names, Request, Store, Values
 
-__all__ = ["CountingStore"]
-
 
 class CountingStore(Store):
     """Pass every call on to `store`, and keep a list of the calls.

@@ -9,8 +9,6 @@ from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores.base import Names, Request, Values, check_key, check_prefix, clip
 from nczarr.stores.concurrent import ConcurrentStore
 
-__all__ = ["FsspecStore"]
-
 
 class FsspecStore(ConcurrentStore):
     """The files below a path of an fsspec file system.

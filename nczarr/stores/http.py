@@ -10,8 +10,6 @@ from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Names, check_prefix, clip
 from nczarr.stores.concurrent import ConcurrentStore
 
-__all__ = ["HTTPStore"]
-
 _TRIES = 4
 _NO_INDEX = frozenset({401, 403, 405, 501})
 _PASSING = frozenset({429, 500, 502, 503, 504})

@@ -17,8 +17,6 @@ from typing import NoReturn
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 
-__all__ = ["LocalStore", "read_at", "temporary_name"]
-
 # What the operating system answers when there is nothing under a name: no such file, a file where a directory
 # would have to be, a directory where the file would have to be, a name that the file system cannot hold.
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore(Store):
     """Keys and values in memory, for tests and for data that never leaves the process.

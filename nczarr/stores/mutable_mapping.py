@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 from nczarr.errors import StoreError
 from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
 
-__all__ = ["MappingStore"]
-
 
 class MappingStore(Store):
     """A mapping from keys to bytes: a dict, an lmdb or redis wrapper, a version 2 store of another library.

@@ -8,8 +8,6 @@ from typing import Any
 from nczarr.stores.base import Names, check_prefix
 from nczarr.stores.concurrent import ConcurrentStore
 
-__all__ = ["ObstoreStore"]
-
 
 class ObstoreStore(ConcurrentStore):
     """The keys below a prefix of an obstore object store.

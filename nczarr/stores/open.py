@@ -11,8 +11,6 @@ from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
 from nczarr.stores.target import Target, parse_target
 
-__all__ = ["open_store"]
-
 Mode = Literal["r", "r+", "w"]
 
 _ZIP_MAGIC = (b"PK\3\4", b"PK\5\6")  # with and without members

@@ -14,8 +14,6 @@ from typing import Any
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores.base import Store
 
-__all__ = ["open_s3", "s3_settings"]
-
 # What s3fs and boto call an option, and what obstore does.
 _NAMES = {
     "key": "access_key_id",

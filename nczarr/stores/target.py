@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["Target", "parse_target"]
-
 # One letter is a Windows drive, not a protocol.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
 _FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")

@@ -9,8 +9,6 @@ from nczarr.errors import NCZarrError
 from nczarr.stores.base import Names, check_key, check_prefix
 from nczarr.stores.concurrent import ConcurrentStore
 
-__all__ = ["ZarrStore", "is_zarr_store"]
-
 
 def is_zarr_store(target: Any) -> bool:
     """Return whether an object has the methods of a zarr-python 3 store."""

@@ -32,8 +32,6 @@ from nczarr.stores.base import (
 from nczarr.stores.local import temporary_name
 from nczarr.stores.zip_source import FileSource, Source, StoreSource
 
-__all__ = ["ZipStore"]
-
 _HEADER = struct.Struct("<4s5H3I2H")  # of a member, before its name
 _MAGIC = b"PK\3\4"
 # Room for the "extra" field when header and data are fetched in one piece.

@@ -12,8 +12,6 @@ from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Store, clip
 from nczarr.stores.local import read_at
 
-__all__ = ["FileSource", "Source", "StoreSource"]
-
 # The directory of a zip file is at its end: this much is fetched first.
 _TAIL = 1 << 17
 

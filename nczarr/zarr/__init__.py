@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nczarr.zarr.array import Array
-    from nczarr.zarr.data_types import DataType, data_type_for
+    from nczarr.zarr.arrays.array import Array
     from nczarr.zarr.grids import RegularGrid
-    from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+    from nczarr.zarr.types import DataType, data_type_for
 
 __all__ = [
     "Array",
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Array": "array",
+    "Array": "arrays.array",
     "ArrayMetadata": "metadata",
-    "DataType": "data_types",
+    "DataType": "types",
     "GroupMetadata": "metadata",
-    "Hierarchy": "hierarchy",
+    "Hierarchy": "hierarchy.hierarchy",
     "NamedConfig": "metadata",
     "RegularGrid": "grids",
-    "create_hierarchy": "hierarchy",
-    "data_type_for": "data_types",
-    "open_hierarchy": "hierarchy",
+    "create_hierarchy": "hierarchy.hierarchy",
+    "data_type_for": "types",
+    "open_hierarchy": "hierarchy.hierarchy",
 }
 
 

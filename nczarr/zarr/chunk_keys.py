@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Literal
 
-from nczarr.zarr.data_type_base import bad, show
-
-__all__ = ["ChunkKeyEncoding", "parse_chunk_key_encoding"]
+from nczarr.zarr.types.base import bad, show
 
 KeyKind = Literal["default", "v2", "experimental"]
 _DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}

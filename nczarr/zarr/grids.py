@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import SelectionError
-from nczarr.zarr.data_type_base import bad, show
-
-__all__ = ["MAX_NDIM", "ChunkGrid", "RectilinearGrid", "RegularGrid", "parse_chunk_grid", "parse_shape"]
+from nczarr.zarr.types.base import bad, show
 
 #: numpy's limit.
 MAX_NDIM = 64

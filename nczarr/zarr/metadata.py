@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.data_types import DataType
 from nczarr.zarr.grids import ChunkGrid
-
-__all__ = ["ArrayMetadata", "GroupMetadata", "NamedConfig"]
+from nczarr.zarr.types import DataType
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class ArrayMetadata:
 
     Examples
     --------
-    >>> from nczarr.zarr.data_types import data_type_for
+    >>> from nczarr.zarr.types import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> m = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((2,)), fill_value=np.int32(0),
     ...                   codecs=(NamedConfig("bytes", {"endian": "little"}),))

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from nczarr.errors import ZarrNameError
 
-__all__ = ["check_draft_name", "check_name", "check_path", "check_siblings", "parent_path", "split_path"]
-
 _DRAFT = re.compile(r"[A-Za-z0-9\-_.]+")
 _PERIODS = re.compile(r"\.+")
 #: A path that needs no closer look.

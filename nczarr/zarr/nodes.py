@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr.stores import Store
-from nczarr.zarr.layouts import Layout, RawNode
+from nczarr.zarr.hierarchy.layout import Layout, RawNode
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-
-__all__ = ["Nodes"]
 
 Metadata = ArrayMetadata | GroupMetadata
 

@@ -6,8 +6,6 @@ import marshal
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["ParseCache"]
-
 Made = TypeVar("Made")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from nczarr.errors import CodecError
 
-__all__ = ["content_size", "frame_header", "has_checksum"]
-
 _MAGIC = b"\x28\xb5\x2f\xfd"
 #: No block gives more than this.
 _BLOCK = 128 << 10

@@ -21,7 +21,8 @@ from nczarr.netcdf import create_dataset
 _RUNS = 3
 _PRINT = """
 import sys
-from nczarr.cdl import DumpOptions, dump
+from nczarr.cdl import DumpOptions
+from nczarr.cdl import dump
 from nczarr.netcdf import open_dataset
 with open_dataset(sys.argv[1]) as source, open("/dev/null", "w", encoding="utf-8") as out:
     dump(source.dataset, out, DumpOptions(ncdump=sys.argv[2] == "ncdump"))

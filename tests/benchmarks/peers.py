@@ -81,10 +81,10 @@ class NczarrPeer(Peer):
 
     def create(self, path: Path, shape: Any, chunks: Any, codec: str, inner: Any = None) -> Any:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.data_types import data_type_for
         from nczarr.zarr.grids import RegularGrid
-        from nczarr.zarr.hierarchy import create_hierarchy
+        from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+        from nczarr.zarr.types import data_type_for
 
         chain = tuple(NamedConfig(c["name"], c.get("configuration", {})) for c in codecs(codec, inner))
         metadata = ArrayMetadata(
@@ -98,7 +98,7 @@ class NczarrPeer(Peer):
 
     def open(self, path: Path) -> Any:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.hierarchy import open_hierarchy
+        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
         return open_hierarchy(LocalStore(path)).array("v")
 
@@ -113,10 +113,10 @@ class NczarrPeer(Peer):
 
     def create_many(self, path: Path, count: int) -> None:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.data_types import data_type_for
         from nczarr.zarr.grids import RegularGrid
-        from nczarr.zarr.hierarchy import create_hierarchy
+        from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata
+        from nczarr.zarr.types import data_type_for
 
         hierarchy = create_hierarchy(LocalStore(path, "w"), hidden=True)
         float32 = data_type_for("float32")
@@ -138,7 +138,7 @@ class NczarrPeer(Peer):
 
     def list_many(self, path: Path) -> int:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.hierarchy import open_hierarchy
+        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
         hierarchy = open_hierarchy(LocalStore(path))
         return sum(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nczarr.cdl.lines import ROW_END, Folder, Line
-from nczarr.cdl.literals import attribute_number, float_text
-from nczarr.cdl.numbers import Columns, float_columns, integer_columns
+from nczarr.cdl.write.lines import ROW_END, Folder, Line
+from nczarr.cdl.write.number_columns import Columns, float_columns, integer_columns
+from nczarr.cdl.write.numbers import attribute_number, float_text
 
 _CODES = "bBhHiIqQ"
 

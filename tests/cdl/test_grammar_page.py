@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from nczarr import model
-from nczarr.cdl import syntax
+from nczarr.cdl.read import syntax
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ from nczarr.model import Dataset, Group, compare
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 CORPUS = SHARED / "cdl-corpus"
 
-pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.text.CDLWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
 
 #: Where nczarr is right to differ from the netCDF file that ncgen makes, and why.
 DIFFERENT = {

@@ -17,7 +17,7 @@ from nczarr.model import Dataset, Group, compare
 PROBES = Path(__file__).parents[2].parent / "shared" / "data" / "cdl-corpus" / "probes.jsonl"
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::nczarr.cdl.text.CDLWarning"),
+    pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning"),
     pytest.mark.skipif(not PROBES.is_file(), reason="the probes are not there"),
 ]
 

@@ -234,7 +234,7 @@ def test_any_json_in_any_place(where: tuple[str, tuple[Any, ...]], value: Any) -
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x00" * 3, b"\xff" * 40])
 def test_packed_bytes_that_do_not_fit(data: bytes) -> None:
-    from nczarr.mapping.packing import packer, unpacker
+    from nczarr.mapping.values.packed import packer, unpacker
 
     for type_ in (RECORD, VlenType("/rr", RECORD), VlenType("/vv", ROW)):
         try:

@@ -36,10 +36,10 @@ from nczarr.model import (
     resolve,
 )
 from nczarr.stores import MemoryStore
-from nczarr.zarr.data_types import data_type_for, parse_data_type
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 PLAIN = WriteOptions(layout="zarr-v3")
 

@@ -14,7 +14,7 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 
 from nczarr.mapping import WriteOptions, open_dataset
-from nczarr.mapping.labels import Labels
+from nczarr.mapping.nczarr3.dimension_names import Labels
 from nczarr.model import (
     CHAR,
     DOUBLE,
@@ -338,7 +338,7 @@ def test_options_say_what_they_do() -> None:
 
 
 def test_chunks_are_of_a_sensible_size() -> None:
-    from nczarr.mapping.chunks import TARGET, default_chunks
+    from nczarr.mapping.values.chunks import TARGET, default_chunks
 
     for shape in ((10,), (5000, 5000), (100, 1000, 1000), (3, 10**9), (10**9,), (7, 11, 13, 1_000_003)):
         for itemsize in (1, 8):

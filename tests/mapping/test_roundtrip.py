@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.encodings import MAX_STRUCT_FIELDS
+from nczarr.mapping.values.encodings import MAX_STRUCT_FIELDS
 from nczarr.model import (
     BYTE,
     CHAR,

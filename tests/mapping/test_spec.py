@@ -15,9 +15,9 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 
 from nczarr.mapping import WriteOptions, open_dataset
-from nczarr.mapping.attributes import decode_attributes, encode_attributes
+from nczarr.mapping.nczarr3.attributes import decode_attributes, encode_attributes
+from nczarr.mapping.nczarr3.types import types_from_json, types_to_json
 from nczarr.mapping.node_names import escape_name
-from nczarr.mapping.type_json import types_from_json, types_to_json
 from nczarr.model import (
     DOUBLE,
     FLOAT,
@@ -29,7 +29,7 @@ from nczarr.model import (
     Variable,
 )
 from nczarr.stores import MemoryStore
-from nczarr.zarr.documents_v3 import array_document, parse_array
+from nczarr.zarr.documents.v3 import array_document, parse_array
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
 TEXT = PAGE.read_text(encoding="utf-8")

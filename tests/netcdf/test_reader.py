@@ -37,7 +37,8 @@ from nczarr.model import (
     resolve,
     same_values,
 )
-from nczarr.netcdf import create_dataset, hdf5_library, open_dataset
+from nczarr.netcdf import create_dataset, open_dataset
+from nczarr.netcdf.hdf5 import library as hdf5_library
 
 DATA = Path(__file__).parents[1] / "data"
 

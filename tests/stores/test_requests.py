@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from nczarr.stores import CountingStore, LocalStore, Store, open_store
-from nczarr.zarr.data_types import data_type_for
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import GroupMetadata
+from nczarr.zarr.types import data_type_for
 
 COUNT = 1000
 

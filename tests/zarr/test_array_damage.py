@@ -11,10 +11,10 @@ import pytest
 
 from nczarr.errors import ChunkError, CodecError, NCZarrError, ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr.array import Array
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 LITTLE = NamedConfig("bytes", {"endian": "little"})
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}

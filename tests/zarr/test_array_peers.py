@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nczarr.stores import LocalStore
-from nczarr.zarr.data_types import data_type_for
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 zarr = pytest.importorskip("zarr")
 

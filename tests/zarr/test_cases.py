@@ -11,7 +11,7 @@ import pytest
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore
-from nczarr.zarr.hierarchy import open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "zarr-samples" / "zarr-v3-cases"
 CASES = json.loads((FOLDER / "cases.json").read_text()) if FOLDER.exists() else {}

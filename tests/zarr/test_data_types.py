@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
-from nczarr.zarr.data_types import data_type_for, parse_data_type
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 SIMPLE = [
     "bool",

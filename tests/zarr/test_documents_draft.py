@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, ZarrNameError
 from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.data_types import data_type_for
-from nczarr.zarr.documents_draft import (
+from nczarr.zarr.documents.draft import (
     CORE_URI,
     array_document,
     bootstrap_document,
@@ -24,10 +23,11 @@ from nczarr.zarr.documents_draft import (
     parse_array,
     parse_group,
 )
+from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
-from nczarr.zarr.json_io import dump_json, parse_object
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
 GZIP = {"codec": "https://purl.org/zarr/spec/codec/gzip/1.0", "configuration": {"level": 1}}

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.data_types import data_type_for
-from nczarr.zarr.documents_v2 import array_documents, group_documents, parse_array, parse_group
+from nczarr.zarr.documents.v2 import array_documents, group_documents, parse_array, parse_group
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid
-from nczarr.zarr.hierarchy import open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
 

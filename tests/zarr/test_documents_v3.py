@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
-from nczarr.zarr.data_types import data_type_for, parse_data_type
-from nczarr.zarr.documents_v3 import node_document, parse_array, parse_group, parse_node
+from nczarr.zarr.documents.json import dump_json, parse_object
+from nczarr.zarr.documents.v3 import node_document, parse_array, parse_group, parse_node
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
-from nczarr.zarr.json_io import dump_json, parse_object
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr.types import data_type_for, parse_data_type
 
 CASES = Path(__file__).parents[2].parent / "shared/data/zarr-samples/zarr-v3-cases"
 

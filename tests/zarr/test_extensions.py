@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from nczarr.errors import ExtensionError, MetadataError, SelectionError, UnsupportedError
 from nczarr.stores import MemoryStore
-from nczarr.zarr import extensions
-from nczarr.zarr.data_types import data_type_for
-from nczarr.zarr.extensions import Extension, find_extension, register_extension, unregister_extension
+from nczarr.zarr.documents import extensions
+from nczarr.zarr.documents.extensions import (
+    Extension,
+    find_extension,
+    register_extension,
+    unregister_extension,
+)
+from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
-from nczarr.zarr.json_io import dump_json, parse_object
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 
 class Offset(Extension):

@@ -22,11 +22,11 @@ from nczarr.errors import (
 )
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
-from nczarr.zarr.json_io import dump_json, parse_object
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 LAYOUTS = ("v3", "v2", "draft-2019")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nczarr.errors import MetadataError
-from nczarr.zarr import json_io
-from nczarr.zarr.json_io import MAX_DEPTH, dump_json, parse_json, parse_object
+from nczarr.zarr.documents import json as json_io
+from nczarr.zarr.documents.json import MAX_DEPTH, dump_json, parse_json, parse_object
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -11,12 +11,13 @@ import pytest
 
 from nczarr.errors import ChunkError
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr import codec_zstd, local_reading
-from nczarr.zarr.array import Array
-from nczarr.zarr.codec_zstd import ZstdCodec
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.arrays import read_files as local_reading
+from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.codecs import zstd as codec_zstd
+from nczarr.zarr.codecs.zstd import ZstdCodec
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 VALUES = np.random.default_rng(0).integers(0, 200, (512, 512)).astype("int32")
 ORDERS = [[0, 1], [1, 0]]

@@ -10,12 +10,13 @@ import pytest
 
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr import codec_zstd, rows
-from nczarr.zarr.array import Array
-from nczarr.zarr.codec_zstd import ZstdCodec
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.arrays import neighbours as rows
+from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.codecs import zstd as codec_zstd
+from nczarr.zarr.codecs.zstd import ZstdCodec
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
 
 N = NamedConfig
 LITTLE = N("bytes", {"endian": "little"})

@@ -11,12 +11,12 @@ import pytest
 
 from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr.array import Array
-from nczarr.zarr.codec_base import ChunkSpec
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.codecs.base import ChunkSpec
+from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
-from nczarr.zarr.pipeline import Chain
+from nczarr.zarr.types import data_type_for
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 CRC = {"name": "crc32c"}

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from nczarr.zarr import threads
+from nczarr.zarr import pool as threads
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "1"), ("5", "5"), ("1000", "32")])
 def test_the_number_can_be_chosen(value: str, expected: str) -> None:
-    code = "from nczarr.zarr.threads import worker_count as n; print(n())"
+    code = "from nczarr.zarr.pool import worker_count as n; print(n())"
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "NCZARR_THREADS": value},

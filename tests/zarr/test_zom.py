@@ -14,14 +14,22 @@ from hypothesis import strategies as st
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.data_types import data_type_for
+from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import create_hierarchy, open_hierarchy
-from nczarr.zarr.json_io import parse_object
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.zom import ZomArray, ZomGroup, flatten, from_hierarchy, parse_zom, to_hierarchy, unflatten
-from nczarr.zarr.zom_schema import schema_problems, validate_zom, zom_schema
-from nczarr.zarr.zom_tools import match_zom, same_structure, zom_differences, zom_to_v3
+from nczarr.zarr.types import data_type_for
+from nczarr.zarr.zom.model import (
+    ZomArray,
+    ZomGroup,
+    flatten,
+    from_hierarchy,
+    parse_zom,
+    to_hierarchy,
+    unflatten,
+)
+from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
+from nczarr.zarr.zom.tools import match_zom, same_structure, zom_differences, zom_to_v3
 
 SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")

@@ -1,0 +1,1 @@
+"""Read CDL text: parse, analyse and bind it into a dataset."""

@@ -1,0 +1,422 @@
+"""The meaning of a CDL text: syntax tree to model.
+
+Names are looked up, constants take their types, data are bound. All problems of a text are collected and reported
+together.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from lark import Token
+
+from nczarr.cdl.read import syntax
+from nczarr.cdl.read.attributes import AttributeReader
+from nczarr.cdl.read.constants import ConstantError, parse_constant
+from nczarr.cdl.read.data import Binder
+from nczarr.cdl.read.names import clean_name, dataset_name, name_of
+from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
+from nczarr.cdl.read.source import Problems
+from nczarr.cdl.read.special import (
+    GLOBAL,
+    OF_VARIABLES,
+    QUANTIZE,
+    dataset_format,
+    read_special,
+    storage_of,
+)
+from nczarr.cdl.read.values import ElementReader
+from nczarr.model import (
+    PRIMITIVES,
+    Attribute,
+    CompoundType,
+    Dataset,
+    Dimension,
+    EnumType,
+    Field,
+    Group,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    UserType,
+    Variable,
+    VlenType,
+    join_fqn,
+)
+
+_ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
+_SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
+#: Attributes of variables that netCDF's library keeps for itself.
+_RESERVED = frozenset(
+    ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
+)
+_MOST_BYTES = (1 << 31) - 1
+_DEEPEST = 100
+_FILL_VALUE = "_FillValue"
+
+
+class Analyzer:
+    """Turns one syntax tree into a dataset.
+
+    Parameters
+    ----------
+    problems : Problems
+        Where problems are noted.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._elements = ElementReader(problems)
+        self._attributes = AttributeReader(problems, self._elements)
+        self._binder = Binder(problems, self._elements)
+        self._root = GroupScope("", "/")
+        self._format: str | None = None
+        self._depth: dict[str, int] = {}
+
+    def analyze(self, file: syntax.File) -> Dataset:
+        """Make the dataset; with problems noted, the result is of no use."""
+        name = dataset_name(file.header)
+        self._body(self._root, file.body)
+        variables = [v for scope in self._root.walk() for v in scope.variables.values()]
+        for variable in variables:
+            self._binder.measure(variable)
+        return Dataset(name, format=self._format, **self._contents(self._root))
+
+    # Groups.
+
+    def _body(self, scope: GroupScope, body: syntax.Body) -> None:
+        for part in body.parts:
+            if isinstance(part, syntax.Attribute):
+                self._attribute(scope, part)
+            elif isinstance(part, syntax.Group):
+                self._group(scope, part)
+            elif isinstance(part, syntax.Data):
+                for assignment in part.parts:
+                    self._assignment(scope, assignment)
+            else:
+                for inside in part.parts:
+                    self._declaration(scope, inside)
+
+    def _group(self, scope: GroupScope, group: syntax.Group) -> None:
+        if group.depth > _DEEPEST:
+            self._problems.add(f"more than {_DEEPEST} groups inside each other", group.name.start_pos)
+            return
+        name = name_of(group.name, self._problems)
+        if name in scope.groups:
+            self._problems.add(f"the group {name!r} is declared twice", group.name.start_pos)
+        self._body(scope.child(name), group.body)
+
+    def _declaration(
+        self,
+        scope: GroupScope,
+        part: syntax.Enum
+        | syntax.Opaque
+        | syntax.Vlen
+        | syntax.Compound
+        | syntax.Dimension
+        | syntax.Declaration
+        | syntax.Attribute,
+    ) -> None:
+        if isinstance(part, syntax.Attribute):
+            self._attribute(scope, part)
+        elif isinstance(part, syntax.Dimension):
+            self._dimension(scope, part)
+        elif isinstance(part, syntax.Declaration):
+            type_ = self._type(scope, part.type)
+            for variable in part.variables:
+                self._variable(scope, type_, variable)
+        else:
+            self._user_type(scope, part)
+
+    # Dimensions.
+
+    def _dimension(self, scope: GroupScope, dimension: syntax.Dimension) -> None:
+        name = name_of(dimension.name, self._problems)
+        if name in scope.dimensions:
+            self._problems.add(f"the dimension {name!r} is declared twice", dimension.name.start_pos)
+            return
+        unlimited = dimension.size.type == "UNLIMITED"
+        size = 0 if unlimited else self._size(dimension.size, "dimension")
+        # As ncgen has it: a size of 0 is an unlimited one.
+        scope.dimensions[name] = DimensionState(name, join_fqn(scope.fqn, name), size, unlimited or not size)
+
+    def _size(self, token: Token, what: str) -> int:
+        number = self._integer(token)
+        if number is None:
+            return 1
+        if number < 0:
+            self._problems.add(f"the size {number} of the {what} is negative", token.start_pos)
+            return 1
+        if number > np.iinfo("i8").max:
+            self._problems.add(f"the size {number} of the {what} is too large", token.start_pos)
+            return 1
+        return number
+
+    def _integer(self, token: Token) -> int | None:
+        try:
+            constant = parse_constant(token)
+        except ConstantError as error:
+            self._problems.add(str(error), token.start_pos)
+            return None
+        if constant.kind in ("byte", "ubyte", "short", "ushort"):
+            self._problems.add(f"expected a plain integer, not {token}", token.start_pos)
+            return None
+        return int(constant.value)
+
+    # Types.
+
+    def _type(self, scope: GroupScope, token: Token) -> Type | None:
+        """The type that a token names; None, and a problem, if there is none."""
+        if token.type == "PRIMITIVE":
+            return PRIMITIVES[_ALIASES.get(str(token), str(token))]
+        try:
+            return scope.find_type(token)
+        except KeyError:
+            name = clean_name(token)
+            hint = suggestion(name, [*PRIMITIVES, *scope.visible("types")])
+            self._problems.add(f"there is no type {name!r}", token.start_pos, hint=hint)
+            return None
+
+    def _user_type(
+        self, scope: GroupScope, part: syntax.Enum | syntax.Opaque | syntax.Vlen | syntax.Compound
+    ) -> None:
+        name = name_of(part.name, self._problems)
+        fqn = join_fqn(scope.fqn, name)
+        made: UserType | None
+        if isinstance(part, syntax.Enum):
+            made = self._enum(scope, fqn, part)
+        elif isinstance(part, syntax.Opaque):
+            made = self._opaque(fqn, part)
+        elif isinstance(part, syntax.Vlen):
+            base = self._type(scope, part.base)
+            made = VlenType(fqn, base) if base is not None else None
+        else:
+            made = self._compound(scope, fqn, part)
+        if made is not None and not self._is_reasonable(made, part.name):
+            made = None
+        if name in scope.types:
+            self._problems.add(f"the type {name!r} is declared twice", part.name.start_pos)
+        scope.types[name] = made
+
+    def _enum(self, scope: GroupScope, fqn: str, enum: syntax.Enum) -> EnumType | None:
+        base = self._type(scope, enum.base)
+        if base is not None and not (isinstance(base, PrimitiveType) and base.is_integer):
+            self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base.start_pos)
+            return None
+        members: dict[str, int] = {}
+        for member in enum.members:
+            name = name_of(member.name, self._problems)
+            value = self._integer(member.value)
+            if name in members:
+                self._problems.add(f"the member {name!r} is declared twice", member.name.start_pos)
+            if value is None or base is None:
+                continue
+            limits = np.iinfo(base.dtype)
+            if not limits.min <= value <= limits.max:
+                self._problems.add(f"{value} is no value of the type {base.name}", member.value.start_pos)
+                value = 0  # so that its uses are no problems of their own
+            members[name] = value
+        return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
+
+    def _opaque(self, fqn: str, opaque: syntax.Opaque) -> OpaqueType | None:
+        size = self._integer(opaque.size)
+        if size is not None and not 1 <= size <= _MOST_BYTES:
+            self._problems.add(
+                f"an opaque type has 1 to {_MOST_BYTES} bytes, not {size}", opaque.size.start_pos
+            )
+            return None
+        return OpaqueType(fqn, size) if size is not None else None
+
+    def _compound(self, scope: GroupScope, fqn: str, compound: syntax.Compound) -> CompoundType | None:
+        fields: dict[str, Field] = {}
+        sound = True
+        for group in compound.fields:
+            type_ = self._type(scope, group.type)
+            for field in group.fields:
+                name = name_of(field.name, self._problems)
+                if name in fields:
+                    self._problems.add(f"the field {name!r} is declared twice", field.name.start_pos)
+                shape = tuple(self._size(size, "field") for size in field.sizes)
+                if 0 in shape:
+                    at = field.sizes[shape.index(0)].start_pos
+                    self._problems.add(f"the field {name!r} has a dimension of size 0", at)
+                    sound = False
+                if type_ is None:
+                    sound = False
+                else:
+                    fields[name] = Field(name, type_, shape)
+        return CompoundType(fqn, tuple(fields.values())) if sound else None
+
+    def _is_reasonable(self, type_: UserType, token: Token) -> bool:
+        """False, and a problem, for types that are nested too deeply or too large for any memory."""
+        if isinstance(type_, CompoundType):
+            inside = [self._depth.get(f.type.fqn, 0) for f in type_.fields if isinstance(f.type, UserType)]
+            size = sum(f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields)
+        else:
+            base = type_.base if isinstance(type_, VlenType) else None
+            inside = [self._depth.get(base.fqn, 0)] if isinstance(base, UserType) else []
+            size = 0
+        depth = self._depth[type_.fqn] = 1 + max(inside, default=0)
+        if depth > _DEEPEST:
+            self._problems.add(f"more than {_DEEPEST} types inside each other", token.start_pos)
+        if size > _MOST_BYTES:
+            self._problems.add(f"a value of the type {type_.name!r} has {size} bytes", token.start_pos)
+        return depth <= _DEEPEST and size <= _MOST_BYTES
+
+    # Variables.
+
+    def _variable(self, scope: GroupScope, type_: Type | None, variable: syntax.Variable) -> None:
+        name = name_of(variable.name, self._problems)
+        if name in scope.variables:
+            self._problems.add(f"the variable {name!r} is declared twice", variable.name.start_pos)
+        dimensions = tuple(self._reference(scope, token) for token in variable.dimensions)
+        fqn = join_fqn(scope.fqn, name)
+        scope.variables[name] = VariableState(name, fqn, variable.name, type_, dimensions)
+
+    def _reference(self, scope: GroupScope, token: Token) -> DimensionState | int | None:
+        if token.type == "INTEGER":
+            size = self._size(token, "dimension")
+            if size == 0:
+                self._problems.add("an anonymous dimension cannot have the size 0", token.start_pos)
+            return size
+        found = scope.find_dimension(token)
+        if found is None:
+            name = clean_name(token)
+            hint = suggestion(name, scope.visible("dimensions"))
+            self._problems.add(f"there is no dimension {name!r}", token.start_pos, hint=hint)
+        return found
+
+    def _assignment(self, scope: GroupScope, assignment: syntax.Assignment) -> None:
+        variable = scope.find_variable(assignment.owner)
+        if variable is None:
+            name = clean_name(assignment.owner)
+            self._problems.add(
+                f"there is no variable {name!r} in the group {scope.fqn!r}",
+                assignment.owner.start_pos,
+                hint=suggestion(name, scope.variables),
+            )
+            return
+        variable.data = assignment.values
+        variable.data_token = assignment.owner
+
+    # Attributes.
+
+    def _attribute(self, scope: GroupScope, attribute: syntax.Attribute) -> None:
+        type_token, owner_token = None, None
+        if len(attribute.words) == 2:
+            type_token, owner_token = attribute.words
+        elif len(attribute.words) == 1:
+            # A variable's name first, then a type's.
+            word = attribute.words[0]
+            if word.type != "PRIMITIVE" and scope.find_variable(word) is not None:
+                owner_token = word
+            elif word.type == "PRIMITIVE" or self._is_type(scope, word):
+                type_token = word
+            else:
+                owner_token = word
+        variable = None
+        if owner_token is not None:
+            variable = scope.find_variable(owner_token)
+            if variable is None:
+                self._no_owner(scope, owner_token)
+                return
+        raw = str(attribute.name)
+        if raw in GLOBAL or raw in OF_VARIABLES or raw in QUANTIZE:
+            self._special(scope, variable, type_token, attribute)
+            return
+        type_ = self._type(scope, type_token) if type_token is not None else None
+        if type_token is not None and type_ is None:
+            return
+        name = name_of(attribute.name, self._problems)
+        made = self._plain(variable, name, type_, attribute)
+        if made is not None:
+            (scope if variable is None else variable).attributes[name] = made
+
+    def _is_type(self, scope: GroupScope, token: Token) -> bool:
+        try:
+            scope.find_type(token)
+        except KeyError:
+            return False
+        return True
+
+    def _no_owner(self, scope: GroupScope, token: Token) -> None:
+        name = clean_name(token)
+        hint = suggestion(name, [*scope.variables, *scope.visible("types")])
+        if name in _SECTIONS:
+            hint = "the sections come in the order types, dimensions, variables, data, groups, each once"
+        message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"
+        self._problems.add(message, token.start_pos, hint=hint)
+
+    def _plain(
+        self, variable: VariableState | None, name: str, type_: Type | None, attribute: syntax.Attribute
+    ) -> Attribute | None:
+        items = attribute.values.items
+        if name == _FILL_VALUE:
+            if variable is None:
+                self._problems.add("_FillValue is an attribute of variables only", attribute.name.start_pos)
+                return None
+            if variable.type is None:
+                return None
+            return self._attributes.fill_value(variable.type, attribute.name, items, declared=type_)
+        if variable is not None and name in _RESERVED:
+            self._problems.add(f"the attribute name {name!r} is reserved by netCDF", attribute.name.start_pos)
+            return None
+        if type_ is None:
+            return self._attributes.untyped(name, attribute.name, items)
+        return self._attributes.typed(name, type_, attribute.name, items)
+
+    def _special(
+        self,
+        scope: GroupScope,
+        variable: VariableState | None,
+        type_token: Token | None,
+        attribute: syntax.Attribute,
+    ) -> None:
+        token, items = attribute.name, attribute.values.items
+        name = str(token)
+        if type_token is not None:
+            self._problems.add(f"the special attribute {name} takes no type", type_token.start_pos)
+        if (variable is None) != (name in GLOBAL):
+            owner = "the dataset" if name in GLOBAL else "a variable"
+            self._problems.add(f"{name} is an attribute of {owner} only", token.start_pos)
+            return
+        if variable is None:
+            if name == "_Format":
+                self._format = dataset_format(token, items, self._problems)
+            return
+        if name in QUANTIZE:
+            made = self._attributes.typed(QUANTIZE[name], PRIMITIVES["int"], token, items)
+            if made is not None:
+                variable.attributes[made.name] = made
+            return
+        value = read_special(token, items, self._problems)
+        if value is not None:
+            variable.special[name] = value
+            variable.special_tokens[name] = token
+
+    # The model.
+
+    def _contents(self, scope: GroupScope) -> dict[str, tuple]:
+        return {
+            "attributes": tuple(scope.attributes.values()),
+            "types": tuple(t for t in scope.types.values() if t is not None),
+            "dimensions": tuple(Dimension(d.name, d.size, d.unlimited) for d in scope.dimensions.values()),
+            "variables": tuple(v for s in scope.variables.values() if (v := self._model(s)) is not None),
+            "groups": tuple(Group(s.name, **self._contents(s)) for s in scope.groups.values()),
+        }
+
+    def _model(self, state: VariableState) -> Variable | None:
+        storage = storage_of(state, self._problems)
+        data = self._binder.bind(state)
+        if state.type is None or data is None:
+            return None
+        references = tuple(d.fqn if isinstance(d, DimensionState) else d or 0 for d in state.dimensions)
+        return Variable(
+            state.name,
+            state.type,
+            references,
+            attributes=tuple(state.attributes.values()),
+            storage=storage,
+            data=data,
+        )

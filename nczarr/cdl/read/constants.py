@@ -1,0 +1,345 @@
+r"""Constants: the text of a token turned into a value with a type, and values turned into other types.
+
+The types of constants are those of ncgen: a suffix decides, else the smallest of ``int``, ``uint``, ``int64`` and
+``uint64`` that holds the number; a character in single quotes is a ``byte``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lark import Token
+
+from nczarr.model import PRIMITIVES, PrimitiveType
+
+
+class ConstantError(Exception):
+    """What is wrong with a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant.
+
+    Parameters
+    ----------
+    kind : str
+        ``byte`` … ``double`` (numbers), ``string`` (bytes), ``opaque`` (hexadecimal digits), ``word``, ``fill``
+        or ``nil``.
+    value
+        int, float (numpy.float32 for ``float``), bytes, or str.
+    position : int
+        Where it is in the text.
+    text : str
+        As it is written.
+    """
+
+    kind: str
+    value: Any
+    position: int
+    text: str
+
+    @property
+    def is_character(self) -> bool:
+        """True for a character in single quotes."""
+        return self.text[:1] == "'"
+
+
+_INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
+_SUFFIXES = {
+    "b": "byte",
+    "ub": "ubyte",
+    "bu": "ubyte",
+    "s": "short",
+    "us": "ushort",
+    "su": "ushort",
+    "l": "int",
+    "u": "uint",
+    "ul": "uint",
+    "lu": "uint",
+    "ll": "int64",
+    "ull": "uint64",
+    "llu": "uint64",
+}
+_FLOATS = {
+    "NaN": ("double", math.nan),
+    "nan": ("double", math.nan),
+    "NaNf": ("float", math.nan),
+    "nanf": ("float", math.nan),
+    "Infinity": ("double", math.inf),
+    "DoubleInf": ("double", math.inf),
+    "Infinityf": ("float", math.inf),
+    "Inff": ("float", math.inf),
+    "FloatInf": ("float", math.inf),
+    "-Infinity": ("double", -math.inf),
+    "-Infinityf": ("float", -math.inf),
+    "-Inff": ("float", -math.inf),
+}
+_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|([0-7]{3})|([0-7])|([\x00-\xff]))", re.DOTALL)
+_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b"?": b"\x7f",
+}
+_NUMERIC_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?[0-9]+)")
+_REAL_PREFIX = re.compile(
+    rb"[ \t\r\n\f\v]*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?))",
+    re.IGNORECASE,
+)
+_HEX_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?)0[xX]([0-9A-Fa-f]+)")
+
+
+def is_number(kind: str) -> bool:
+    """True for the kinds of numbers."""
+    return kind in PRIMITIVES and kind not in ("string", "char")
+
+
+def parse_constant(token: Token) -> Constant:
+    """Turn a token into a constant.
+
+    Raises
+    ------
+    ConstantError
+        If the token is no legal constant.
+
+    Examples
+    --------
+    >>> c = parse_constant(Token("INTEGER", "300b"))
+    >>> c.kind, c.value
+    ('byte', 44)
+    >>> parse_constant(Token("NUMBERS", "5000000000")).kind
+    'uint64'
+    """
+    text = str(token)
+    kind, value = _read(token.type, text)
+    return Constant(kind, value, token.start_pos or 0, text)
+
+
+def _read(terminal: str, text: str) -> tuple[str, Any]:
+    if terminal == "NUMBERS":
+        if text == "_":
+            return "fill", None
+        return _integer(text) if text.lstrip("+-").isdigit() else _real(text)
+    if terminal == "INTEGER":
+        return _integer(text)
+    if terminal == "REAL":
+        return _real(text)
+    if terminal == "STRING":
+        return "string", unescape(text[1:-1].encode("latin-1"))
+    if terminal == "CHARACTER":
+        return "byte", _character(text)
+    if terminal == "HEX":
+        return _hexadecimal(text)
+    if terminal in ("SPECIAL_FLOAT", "NEGATIVE_INFINITY"):
+        kind, value = _FLOATS[text]
+        return kind, np.float32(value) if kind == "float" else value
+    if terminal == "FILL":
+        return "fill", None
+    return ("nil", None) if terminal == "NIL" else ("word", text)
+
+
+def _integer(text: str) -> tuple[str, int]:
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        raise ConstantError(f"{text[:40]} is no number")
+    sign, digits, suffix = match.groups()
+    if len(digits) > 1 and digits[0] == "0":
+        try:
+            number = int(digits, 8)
+        except ValueError:
+            raise ConstantError(
+                f"{text} begins with 0, so it is octal, and 8 and 9 are no octal digits"
+            ) from None
+    else:
+        # Python refuses to read very long numbers.
+        number = int(digits) if len(digits) <= 30 else 10**30
+    if number > 0xFFFF_FFFF_FFFF_FFFF:
+        raise ConstantError(f"the number {text[:40]} is too large: no integer type holds it")
+    if sign == "-":
+        number = -number
+    if suffix:
+        kind = _SUFFIXES[suffix.lower()]
+        limits = np.iinfo(PRIMITIVES[kind].dtype)
+        if kind[0] == "u" and not 0 <= number <= limits.max:
+            raise ConstantError(f"{text} is out of the range of {kind}: 0 to {limits.max}")
+        return kind, _wrap(number, PRIMITIVES[kind])
+    for kind in ("int", "uint", "int64", "uint64"):
+        limits = np.iinfo(PRIMITIVES[kind].dtype)
+        # What is beyond uint is int64 only when it is negative.
+        if limits.min <= number <= limits.max and not (kind == "int64" and number >= 0):
+            return kind, number
+    raise ConstantError(f"the number {text[:40]} is too small: no integer type holds it")
+
+
+def _real(text: str) -> tuple[str, Any]:
+    single = text[-1] in "fF"
+    try:
+        value = float(text.rstrip("fFdDlL"))
+    except ValueError:
+        raise ConstantError(f"{text[:40]} is no number") from None
+    if not single:
+        return "double", value
+    with np.errstate(over="ignore", under="ignore"):
+        return "float", np.float32(value)
+
+
+def _hexadecimal(text: str) -> tuple[str, Any]:
+    digits = text[2:].rstrip("sSlL")
+    suffix = text[2 + len(digits) :].lower()
+    if not suffix:
+        return "opaque", digits
+    kind = {"s": "short", "l": "int", "ll": "int64"}[suffix]
+    number = int(digits, 16) if len(digits) <= 32 else 1 << 128
+    if number >= 1 << 8 * PRIMITIVES[kind].dtype.itemsize:
+        raise ConstantError(f"the number {text[:40]} does not fit {kind}")
+    return kind, _wrap(number, PRIMITIVES[kind])
+
+
+def _character(text: str) -> int:
+    inside = text[1:-1].encode("latin-1")
+    value = unescape(inside) if inside != b"'" else inside
+    if len(value) != 1:
+        shown = text.encode("latin-1").decode("utf-8", "replace")
+        raise ConstantError(f"a character constant is one byte; {shown[:40]} has {len(value)}")
+    return value[0] - 256 if value[0] > 127 else value[0]
+
+
+def unescape(raw: bytes) -> bytes:
+    r"""Undo the escapes of a string.
+
+    Raises
+    ------
+    ConstantError
+        For an octal escape of fewer than three digits, and a backslash before a newline.
+
+    Examples
+    --------
+    >>> unescape(rb"a\tb\101\x42\q")
+    b'a\tbABq'
+    """
+    if b"\\" not in raw:
+        return raw
+
+    def one(match: re.Match[bytes]) -> bytes:
+        hexadecimal, octal, digit, other = match.groups()
+        if hexadecimal is not None:
+            return bytes([int(hexadecimal, 16)])
+        if octal is not None:
+            return bytes([int(octal, 8) & 255])
+        if digit is not None:
+            raise ConstantError("an octal escape needs three digits, as in \\012")
+        if other == b"\n":
+            raise ConstantError("a backslash at the end of a line is no escape; write \\n")
+        return _ESCAPES.get(other, other)
+
+    return _ESCAPE.sub(one, raw)
+
+
+def _wrap(number: int, type_: PrimitiveType) -> int:
+    bits = 8 * type_.dtype.itemsize
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if type_.dtype.kind == "i" and number >> (bits - 1) else number
+
+
+def convert(constant: Constant, type_: PrimitiveType) -> Any:
+    """Convert a constant to an atomic type the way C does: integers wrap, fractions are cut.
+
+    Returns
+    -------
+    int, float, bytes or str
+
+    Raises
+    ------
+    ConstantError
+        If there is no sensible value.
+
+    Examples
+    --------
+    >>> from nczarr.model import BYTE
+    >>> convert(Constant("double", -1.9, 0, "-1.9"), BYTE)
+    -1
+    """
+    kind, value = constant.kind, constant.value
+    if kind == "opaque":
+        return _from_bytes(constant, type_)
+    if type_.name == "string":
+        return _to_string(constant)
+    if type_.name == "char":
+        if kind in ("byte", "ubyte"):
+            return bytes([value & 255])
+        raise ConstantError(f"{_shown(constant)} is no text")
+    if kind == "string":
+        return _scan(value, type_)
+    if not is_number(kind):
+        raise ConstantError(f"{_shown(constant)} is no value of the type {type_.name}")
+    if type_.is_float:
+        return float(value)
+    if isinstance(value, int):
+        return _wrap(value, type_)
+    if not math.isfinite(value):
+        raise ConstantError(f"{_shown(constant)} has no value of the type {type_.name}")
+    number = math.trunc(float(value))
+    limits = np.iinfo(type_.dtype)
+    lowest = min(int(limits.min), -int(limits.max) - 1)
+    if not lowest <= number <= max(int(limits.max), 0xFFFF_FFFF if type_.dtype.itemsize < 4 else 0):
+        raise ConstantError(f"{_shown(constant)} is out of the range of {type_.name}")
+    return _wrap(number, type_)
+
+
+def _to_string(constant: Constant) -> str:
+    kind, value = constant.kind, constant.value
+    if kind == "string":
+        return bytes(value).split(b"\0")[0].decode("utf-8", "surrogateescape")
+    if kind == "nil":
+        return ""
+    if kind in ("float", "double"):
+        return f"{value:.8g}"
+    if is_number(kind):
+        return str(value)
+    raise ConstantError(f"{_shown(constant)} is no text")
+
+
+def _scan(raw: bytes, type_: PrimitiveType) -> Any:
+    """The number at the start of a text, as C's scanf finds it; 0 if there is none."""
+    if type_.is_float:
+        hexadecimal = _HEX_PREFIX.match(raw)
+        if hexadecimal is not None:
+            return float(int(hexadecimal[1] + hexadecimal[2], 16))
+        match = _REAL_PREFIX.match(raw)
+        return float(match[1]) if match is not None else 0.0
+    match = _NUMERIC_PREFIX.match(raw)
+    return _wrap(int(match[1][:40]), type_) if match is not None else 0
+
+
+def _from_bytes(constant: Constant, type_: PrimitiveType) -> Any:
+    """A hexadecimal constant given to a number: its bytes are the number's, as they are in memory."""
+    if type_.dtype == object:
+        raise ConstantError(f"{_shown(constant)} is no text")
+    raw = opaque_bytes(constant.value, type_.dtype.itemsize)
+    value = np.frombuffer(raw, type_.dtype.newbyteorder("<"))[0]
+    return bytes(raw) if type_.name == "char" else value.item()
+
+
+def opaque_bytes(digits: str, size: int) -> bytes:
+    """The bytes of a hexadecimal constant, cut to a size, or filled up with zeros.
+
+    Examples
+    --------
+    >>> opaque_bytes("123", 3).hex()
+    '123000'
+    """
+    return bytes.fromhex(digits[: 2 * size].ljust(2 * size, "0"))
+
+
+def _shown(constant: Constant) -> str:
+    text = constant.text.encode("latin-1").decode("utf-8", "replace")
+    return text if len(text) <= 40 else text[:40] + "…"

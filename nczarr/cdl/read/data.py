@@ -1,0 +1,258 @@
+"""Data lists bound to variables: how long unlimited dimensions are, and the values themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from lark import Token
+
+from nczarr.cdl.read.dates import date_reader
+from nczarr.cdl.read.scope import DimensionState, VariableState
+from nczarr.cdl.read.source import Problems
+from nczarr.cdl.read.syntax import Block, Value
+from nczarr.cdl.read.values import ElementReader, count_values, expand, missing_value, pad_rows, position_of
+from nczarr.cdl.sources import BeginningSource
+from nczarr.model import (
+    CHAR,
+    ArraySource,
+    CompoundType,
+    MemorySource,
+    RepeatedSource,
+    Type,
+    VlenType,
+    default_fill,
+)
+
+# An array of more elements than this that the text hardly fills is not made.
+_LARGE = 1 << 24
+_SPARSE = 16
+
+
+class Binder:
+    """Binds the data lists of all variables; :meth:`measure` all before :meth:`bind`.
+
+    Parameters
+    ----------
+    problems : Problems
+    elements : ElementReader
+    """
+
+    def __init__(self, problems: Problems, elements: ElementReader) -> None:
+        self._problems = problems
+        self._elements = elements
+
+    # The lengths of unlimited dimensions.
+
+    def measure(self, variable: VariableState) -> None:
+        """Make the variable's unlimited dimensions as long as its data need."""
+        if variable.data is None or not variable.is_sound or not any(variable.unlimited):
+            return
+        dimensions = [d if isinstance(d, DimensionState) else d or 0 for d in variable.dimensions]
+        self._measure(variable.type == CHAR, dimensions, variable.data.items)
+
+    def _measure(self, text: bool, dimensions: list[DimensionState | int], items: Sequence[Value]) -> None:
+        inner = _inner(dimensions)
+        first = dimensions[0]
+        if inner is not None:
+            per_record = math.prod(_size(d) for d in dimensions[1:inner])
+            parts = list(expand(items))
+            _need(first, -(-len(parts) // max(per_record, 1)))
+            for part in parts:
+                self._measure(text, dimensions[inner:], _inside(part))
+            return
+        if text:
+            count = sum(map(len, self._rows(dimensions, items)))
+        else:
+            count = count_values(items)
+        _need(first, -(-count // max(math.prod(_size(d) for d in dimensions[1:]), 1)))
+
+    def _rows(self, dimensions: Sequence[DimensionState | int], items: Sequence[Value]) -> list[bytes]:
+        quiet = ElementReader(Problems(self._problems.source))
+        pieces = quiet.texts(items, b"\0", [])
+        return list(pad_rows(pieces, _row_width(dimensions), b"\0"))
+
+    # The values.
+
+    def bind(self, variable: VariableState) -> ArraySource | None:
+        """The data of a variable: fill values where the text has none."""
+        type_ = variable.type
+        if type_ is None or not variable.is_sound:
+            return None
+        shape = variable.sizes
+        declared = variable.attributes.get("_FillValue")
+        fill = declared.values[0] if declared is not None and declared.type == type_ else None
+        if variable.data is None:
+            return RepeatedSource(default_fill(type_) if fill is None else fill, shape, type_.dtype)
+        missing = missing_value(type_) if fill is None else fill
+        items = variable.data.items
+        assert variable.data_token is not None
+        if not items:
+            place = variable.data_token.start_pos
+            self._problems.add(f"the data of {variable.name!r} have no values", place)
+            return None
+        total = math.prod(shape)
+        inner = _inner(variable.dimensions)
+        if inner is None and type_ != CHAR:
+            return self._flat(variable, type_, shape, total, missing)
+        if total > _LARGE and total > _SPARSE * _LARGE:
+            self._problems.add(
+                f"the variable {variable.name!r} of shape {shape} is too large to be read into memory",
+                variable.data_token.start_pos,
+            )
+            return None
+        out = self._allocate(variable, type_, shape)
+        if out is None:
+            return None
+        self._place(variable, out, list(variable.dimensions), items, missing)
+        return MemorySource(out)
+
+    def _flat(
+        self, variable: VariableState, type_: Type, shape: tuple[int, ...], total: int, missing: Any
+    ) -> ArraySource | None:
+        assert variable.data is not None
+        items = variable.data.items
+        count = count_values(items)
+        if count > total:
+            self._too_many(variable, items, count, total)
+        dates = date_reader(variable.attributes)
+        if total > _LARGE and total > _SPARSE * count:
+            beginning = np.zeros(count, type_.dtype)
+            self._elements.read_list(beginning, type_, items, missing, dates)
+            return BeginningSource(beginning, missing, shape)
+        out = self._allocate(variable, type_, (total,))
+        if out is None:
+            return None
+        done = self._elements.read_list(out, type_, items, missing, dates)
+        _fill(out, done, type_, missing)
+        return MemorySource(out.reshape(shape))
+
+    def _allocate(self, variable: VariableState, type_: Type, shape: tuple[int, ...]) -> np.ndarray | None:
+        try:
+            return np.zeros(shape, type_.dtype)
+        except (MemoryError, ValueError):
+            self._problems.add(
+                f"the variable {variable.name!r} of shape {variable.sizes} is too large for the memory",
+                variable.token.start_pos,
+            )
+            return None
+
+    def _too_many(self, variable: VariableState, items: Sequence[Value], count: int, total: int) -> None:
+        message = f"{count} values for the {total} elements of {variable.name!r}"
+        # ncgen cuts numbers off, but it crashes on scalars.
+        if not variable.dimensions or variable.type == CHAR:
+            self._problems.add(message, position_of(items[-1]))
+        else:
+            self._problems.warn(f"{message}; the rest is left out", position_of(items[0]))
+
+    def _place(
+        self,
+        variable: VariableState,
+        out: np.ndarray,
+        dimensions: list[DimensionState | int | None],
+        items: Sequence[Value],
+        missing: Any,
+    ) -> None:
+        """Put a list into the array `out` on `dimensions`; `out` is contiguous."""
+        type_ = variable.type
+        assert type_ is not None
+        inner = _inner(dimensions)
+        flat = out.reshape(-1)
+        if inner is None:
+            if type_ == CHAR:
+                self._text(variable, flat, dimensions, items, missing)
+                return
+            count = count_values(items)
+            if count > len(flat):
+                self._too_many(variable, items, count, len(flat))
+            dates = date_reader(variable.attributes)
+            done = self._elements.read_list(flat, type_, items, missing, dates)
+            _fill(flat, done, type_, missing)
+            return
+        outer = out.shape[:inner]
+        parts = list(expand(items))
+        blocks = math.prod(outer)
+        if len(parts) > blocks:
+            self._problems.add(
+                f"{len(parts)} parts in braces for {blocks} of {variable.name!r}", position_of(parts[blocks])
+            )
+        records = out.reshape((blocks, *out.shape[inner:]))
+        for n in range(blocks):
+            part = parts[n] if n < len(parts) else None
+            if part is not None and not isinstance(part, Block) and type_ != CHAR:
+                if not (isinstance(part, Token) and str(part) == "_"):
+                    self._problems.add(
+                        f"expected '{{': the values of {variable.name!r} along its inner unlimited dimension "
+                        "stand in braces",
+                        position_of(part),
+                    )
+                    return
+                part = None
+            inside = _inside(part) if part is not None else ()
+            self._place(variable, records[n], dimensions[inner:], inside, missing)
+
+    def _text(
+        self,
+        variable: VariableState,
+        flat: np.ndarray,
+        dimensions: Sequence[DimensionState | int | None],
+        items: Sequence[Value],
+        missing: Any,
+    ) -> None:
+        fill = bytes(missing) or b"\0"
+        ignored: list[Value] = []
+        pieces = self._elements.texts(items, fill, ignored)
+        for item in ignored:
+            self._problems.warn(
+                f"a number in the char data of {variable.name!r} is left out", position_of(item)
+            )
+        raw = b"".join(pad_rows(pieces, _row_width(dimensions), fill))
+        if len(raw) > len(flat):
+            self._problems.add(
+                f"{len(raw)} characters for the {len(flat)} elements of {variable.name!r}",
+                position_of(items[0]) if items else None,
+            )
+            return
+        flat[...] = np.frombuffer(raw.ljust(len(flat), fill), "S1")
+
+
+def _inner(dimensions: Sequence[DimensionState | int | None]) -> int | None:
+    """The first unlimited dimension but the very first: each part along it stands in braces."""
+    for axis, dimension in enumerate(dimensions):
+        if axis and isinstance(dimension, DimensionState) and dimension.unlimited:
+            return axis
+    return None
+
+
+def _row_width(dimensions: Sequence[DimensionState | int | None]) -> int:
+    """The length of a row of text; 0 where texts are not filled up to rows."""
+    if len(dimensions) < 2:
+        return 0
+    last = dimensions[-1]
+    return last.size if isinstance(last, DimensionState) else last or 0
+
+
+def _inside(part: Value) -> Sequence[Value]:
+    return part.values.items if isinstance(part, Block) else (part,)
+
+
+def _size(dimension: DimensionState | int) -> int:
+    return dimension.size if isinstance(dimension, DimensionState) else dimension
+
+
+def _need(dimension: DimensionState | int, size: int) -> None:
+    if isinstance(dimension, DimensionState) and dimension.unlimited:
+        dimension.size = max(dimension.size, size)
+
+
+def _fill(flat: np.ndarray, done: int, type_: Type, missing: Any) -> None:
+    """Set what a list leaves out."""
+    if done >= len(flat):
+        return
+    if isinstance(type_, VlenType | CompoundType) or type_.dtype == object:
+        for i in range(done, len(flat)):
+            flat[i] = missing
+    else:
+        flat[done:] = missing

@@ -1,0 +1,200 @@
+"""Text to syntax tree: the LALR parser that Lark makes of ``grammar/cdl.lark``, and syntax errors in plain words."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken
+
+from nczarr.cdl.read import syntax
+from nczarr.cdl.read.source import SourceText, as_text
+from nczarr.errors import CDLError
+
+#: What a person calls a terminal.
+_WORDS = {
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "SEMICOLON": "';'",
+    "COLON": "':'",
+    "EQUAL": "'='",
+    "STAR": "'*'",
+    "TYPES": "'types:'",
+    "DIMENSIONS": "'dimensions:'",
+    "VARIABLES": "'variables:'",
+    "_DATA": "'data:'",
+    "GROUP": "'group:'",
+    "HEADER": "'netcdf NAME {'",
+    "$END": "the end of the text",
+}
+#: What a person calls a name, by the token before it.
+_NAMES = {
+    "GROUP": "a group name",
+    "ENUM": "a name for the type",
+    "RPAR": "a name for the type",
+    "COMPOUND": "a name for the type",
+    "COLON": "an attribute name",
+    "DIMENSIONS": "a dimension name",
+    "_DATA": "a variable name",
+    "PRIMITIVE": "a variable name",
+}
+_CONSTANTS = frozenset(["NUMBERS", "STRING", "CHARACTER", "HEX"])
+_SECTIONS = ["types", "dimensions", "variables", "data"]
+_SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
+_WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
+
+
+class _ToSyntax(Transformer):
+    """Makes the node of each rule while the text is parsed."""
+
+
+def _maker(cls: Any) -> Any:
+    return staticmethod(lambda children: cls.of(*children))
+
+
+for _rule, _cls in syntax.RULES.items():
+    setattr(_ToSyntax, _rule, _maker(_cls))
+
+
+@cache
+def _parser() -> Lark:
+    grammar = files("nczarr.grammar")
+    return Lark(
+        grammar.joinpath("cdl.lark").read_text("utf-8"),
+        start="file",
+        parser="lalr",
+        lexer="contextual",
+        maybe_placeholders=False,
+        transformer=_ToSyntax(),
+        import_paths=[_read_grammar],
+    )
+
+
+def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
+    return path, files("nczarr.grammar").joinpath(path.split("/")[-1]).read_text("utf-8")
+
+
+def parse(source: SourceText) -> syntax.File:
+    """Parse a CDL text.
+
+    Raises
+    ------
+    CDLError
+        If the text breaks the grammar: where, what is there, and what was expected.
+
+    Examples
+    --------
+    >>> parse(SourceText("netcdf a { dimensions: x = 3; }")).body.parts[0].parts[0].size.value
+    '3'
+    """
+    try:
+        return cast(syntax.File, _parser().parse(source.text))
+    except UnexpectedInput as error:
+        raise _explain(source, error) from None
+    except RecursionError:
+        raise source.error("the text is nested too deeply", None) from None
+
+
+def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
+    position = error.pos_in_stream or 0
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        position = len(source.text.rstrip(" \t\r\n\f"))
+    allowed = getattr(error, "expected", None) or getattr(error, "allowed", None)
+    expected: set[str] = set(allowed or ())
+    lexical = _lexical_problem(source, position)
+    if lexical is not None:
+        message, at = lexical
+        return source.error(message, at)
+    found = _found(source, position)
+    hint = _hint(source, position, expected)
+    return source.error(f"expected {_expected(expected, _before(error))}, not {found}", position, hint=hint)
+
+
+def _before(error: UnexpectedInput) -> str:
+    """The token before the error, or the node; its kind."""
+    state = getattr(error, "state", None)
+    parser = getattr(error, "interactive_parser", None)
+    stack = getattr(parser.parser_state if parser is not None else state, "value_stack", None)
+    if not stack:
+        return ""
+    return stack[-1].type if isinstance(stack[-1], Token) else type(stack[-1]).__name__
+
+
+def _lexical_problem(source: SourceText, position: int) -> tuple[str, int] | None:
+    text = source.text
+    rest = text[position : position + 2]
+    if rest == "/*":
+        return "the comment has no end: '*/' is missing", position
+    if rest[:1] == '"':
+        if re.compile(r'"(?:[^"\\]++|\\[\x00-\xff])*+"').match(text, position) is None:
+            return "the string has no end: '\"' is missing", position
+    elif rest[:1] == "'" and re.compile(r"'(?:[^'\\\n]|\\[^\n])*'").match(text, position) is None:
+        return 'the character constant has no end: "\'" is missing', position
+    return None
+
+
+def _found(source: SourceText, position: int) -> str:
+    text = source.text
+    if position >= len(text):
+        return "the end of the text"
+    word = _WORD.match(text, position)
+    if word is not None:
+        shown = as_text(word[0])
+        return f"{shown[:40]!r}" if len(shown) <= 40 else f"{shown[:40]!r}…"
+    if text[position] == '"':
+        return "a string"
+    character = text[position]
+    return f"'{character}'" if character.isprintable() and character != "'" else repr(character)
+
+
+def _expected(expected: set[str], before: str) -> str:
+    words: list[str] = []
+    if expected >= _CONSTANTS:
+        words.append("a value")
+    elif {"IDENT", "INTEGER"} <= expected:
+        words.append("a dimension name or a size")
+    elif {"IDENT", "TYPES", "COLON"} <= expected or {"PRIMITIVE", "IDENT", "PATH", "COLON"} <= expected:
+        words.append("a declaration")
+    elif "IDENT" in expected:
+        words.append(_NAMES.get(before, "a name"))
+    elif "INTEGER" in expected:
+        words.append("a size or 'unlimited'" if "UNLIMITED" in expected else "an integer")
+    words += [
+        word
+        for terminal, word in _WORDS.items()
+        if terminal in expected and not (terminal == "COLON" and words == ["a declaration"])
+    ]
+    if not words:
+        return "the end of the text"
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
+    """What is likely to be the cause."""
+    text = source.text
+    before = text[:position].rstrip(" \t\r\n\f")
+    if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):
+        return "the sections come in the order types, dimensions, variables, data, groups, each once"
+    word = _WORD.match(text, position)
+    if word is not None:
+        section = word[0].rstrip(":")
+        after = text[_skip(text, word.end()) :][:1]
+        if section in (*_SECTIONS, "group") and after == ":":
+            if text[word.end() : word.end() + 1] != ":":
+                return f"write {section!r} and its colon without a blank between them"
+            return "the sections come in the order types, dimensions, variables, data, groups, each once"
+        if re.fullmatch(r"[+-]?\d+[fFdD]", word[0]):
+            return "a floating-point number needs a '.' or an exponent: 1.f"
+    if "SEMICOLON" in expected and before and text.count("\n", len(before), position):
+        return "is a ';' missing at the end of the line before?"
+    return None
+
+
+def _skip(text: str, position: int) -> int:
+    match = _SKIPPED.match(text, position)
+    return match.end() if match else position

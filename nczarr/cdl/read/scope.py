@@ -1,0 +1,161 @@
+"""What is declared so far while a CDL text is read, and how names are looked up.
+
+Dimensions and types: in the group, then upwards, the nearest first; a type that only one group of the whole tree
+declares is found from everywhere. Variables: in the group only. A path names exactly one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from lark import Token
+
+from nczarr.cdl.read.names import clean_name, path_of
+from nczarr.cdl.read.syntax import Values
+from nczarr.model import Attribute, Type, UserType, join_fqn
+
+
+@dataclass(eq=False)
+class DimensionState:
+    """A declared dimension; the size of an unlimited one grows with the data."""
+
+    name: str
+    fqn: str
+    size: int
+    unlimited: bool
+
+
+@dataclass(eq=False)
+class VariableState:
+    """A declared variable, and what the text says of it later.
+
+    `type` is None and `dimensions` has None where the declaration was wrong: a problem has been noted.
+    """
+
+    name: str
+    fqn: str
+    token: Token
+    type: Type | None
+    dimensions: tuple[DimensionState | int | None, ...]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    special: dict[str, Any] = field(default_factory=dict)
+    special_tokens: dict[str, Token] = field(default_factory=dict)
+    data: Values | None = None
+    data_token: Token | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """True if the declaration was right."""
+        return self.type is not None and None not in self.dimensions
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the dimensions, as far as they are known."""
+        return tuple(d.size if isinstance(d, DimensionState) else d or 0 for d in self.dimensions)
+
+    @property
+    def unlimited(self) -> tuple[bool, ...]:
+        """Which dimensions are unlimited."""
+        return tuple(isinstance(d, DimensionState) and d.unlimited for d in self.dimensions)
+
+
+@dataclass(eq=False)
+class GroupScope:
+    """A group and what it declares so far, in order."""
+
+    name: str
+    fqn: str
+    parent: GroupScope | None = None
+    types: dict[str, UserType | None] = field(default_factory=dict)
+    dimensions: dict[str, DimensionState] = field(default_factory=dict)
+    variables: dict[str, VariableState] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    groups: dict[str, GroupScope] = field(default_factory=dict)
+
+    @property
+    def root(self) -> GroupScope:
+        """The root group."""
+        return self if self.parent is None else self.parent.root
+
+    def upwards(self) -> Iterator[GroupScope]:
+        """This group and those around it, the nearest first."""
+        scope: GroupScope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def walk(self) -> Iterator[GroupScope]:
+        """This group and all below it, parents first."""
+        pending = [self]
+        while pending:
+            scope = pending.pop()
+            yield scope
+            pending.extend(reversed(scope.groups.values()))
+
+    def child(self, name: str) -> GroupScope:
+        """Declare a group."""
+        made = self.groups[name] = GroupScope(name, join_fqn(self.fqn, name), self)
+        return made
+
+    def find_dimension(self, token: Token) -> DimensionState | None:
+        """The dimension that a name or a path means."""
+        if token.startswith("/"):
+            scope, name = self._follow(token)
+            return scope.dimensions.get(name) if scope is not None else None
+        name = clean_name(token)
+        return next((s.dimensions[name] for s in self.upwards() if name in s.dimensions), None)
+
+    def find_type(self, token: Token) -> UserType | None:
+        """The user type that a name or a path means; KeyError if there is none.
+
+        None is the answer for a type whose own declaration is wrong.
+        """
+        if token.startswith("/"):
+            scope, name = self._follow(token)
+            if scope is None:
+                raise KeyError(name)
+            return scope.types[name]
+        name = clean_name(token)
+        for scope in self.upwards():
+            if name in scope.types:
+                return scope.types[name]
+        everywhere = [s for s in self.root.walk() if name in s.types]
+        if len(everywhere) != 1:
+            raise KeyError(name)
+        return everywhere[0].types[name]
+
+    def find_variable(self, token: Token) -> VariableState | None:
+        """The variable that a name or a path means."""
+        if token.startswith("/"):
+            scope, name = self._follow(token)
+            return scope.variables.get(name) if scope is not None else None
+        return self.variables.get(clean_name(token))
+
+    def _follow(self, token: Token) -> tuple[GroupScope | None, str]:
+        *groups, name = path_of(token)
+        scope: GroupScope | None = self.root
+        for group in groups:
+            scope = scope.groups.get(group) if scope is not None else None
+        return scope, name
+
+    def visible(self, what: str) -> Iterator[str]:
+        """The names that could be meant: of ``dimensions`` or ``types`` in the groups upwards, and as paths."""
+        for scope in self.upwards():
+            yield from getattr(scope, what)
+        for scope in self.root.walk():
+            yield from (join_fqn(scope.fqn, name) for name in getattr(scope, what))
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """A hint, if a name is close to one that is known.
+
+    Examples
+    --------
+    >>> suggestion("lattitude", ["latitude", "time"])
+    "did you mean 'latitude'?"
+    """
+    near = get_close_matches(name, list(dict.fromkeys(known)), 1)
+    return f"did you mean {near[0]!r}?" if near else None

@@ -1,0 +1,116 @@
+"""CDL text as it is read: bytes, one character each; places in it, and the errors that name them."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+
+from nczarr.errors import CDLError
+
+_MOST_PROBLEMS = 100
+_LONGEST_LINE = 160
+_CUT = 60
+
+
+class SourceText:
+    """A CDL text.
+
+    Parameters
+    ----------
+    text : str
+        One character for each byte (Latin-1), so that text in any encoding gets through.
+    path : str, optional
+        The file, for messages.
+
+    Examples
+    --------
+    >>> source = SourceText("netcdf a {\\nx }")
+    >>> print(source.error("what is that", 11))
+    <cdl>:2:1: what is that
+      x }
+      ^
+    """
+
+    def __init__(self, text: str, path: str | None = None) -> None:
+        self.text = text
+        self.path = path
+
+    def error(self, message: str, position: int | None, *, hint: str | None = None) -> CDLError:
+        """An error at a position in the text."""
+        if position is None:
+            return CDLError(message, path=self.path, hint=hint)
+        position = min(position, len(self.text))
+        start = self.text.rfind("\n", 0, position) + 1
+        line = self.text.count("\n", 0, position) + 1
+        end = self.text.find("\n", position)
+        end = len(self.text) if end < 0 else end
+        column = len(as_text(self.text[start:position])) + 1
+        shown_from = start if end - start <= _LONGEST_LINE else max(start, position - _CUT)
+        shown = as_text(self.text[shown_from : min(end, shown_from + _LONGEST_LINE)]).rstrip("\r")
+        # Control characters would move the caret, or worse.
+        shown = "".join("·" if unicodedata.category(c) == "Cc" and c != "\t" else c for c in shown)
+        caret = len(as_text(self.text[shown_from:position])) + 1
+        return CDLError(
+            message, line=line, column=column, path=self.path, hint=hint, source=shown, caret=caret
+        )
+
+
+def as_text(raw: str) -> str:
+    """Decode text that is one character for each byte; bytes that are not UTF-8 become surrogate escapes.
+
+    Examples
+    --------
+    >>> as_text("5\\xc2\\xb0")
+    '5°'
+    """
+    return raw if raw.isascii() else raw.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+class CDLWarning(UserWarning):
+    """A part of a CDL text has no effect."""
+
+
+class TooManyProblems(Exception):
+    """So many problems that more would not help anybody."""
+
+
+class Problems:
+    """Collects the problems of a text, to report them together."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        self._found: list[tuple[int, CDLError]] = []
+
+    def add(self, message: str, position: int | None, *, hint: str | None = None) -> None:
+        """Note a problem; raise :class:`TooManyProblems` when there are too many."""
+        error = self.source.error(message, position, hint=hint)
+        self._found.append((position or 0, error))
+        if len(self._found) >= _MOST_PROBLEMS:
+            raise TooManyProblems
+
+    def warn(self, message: str, position: int | None) -> None:
+        """Give a warning: what ncgen takes, but not as it is meant."""
+        error = self.source.error(message, position)
+        place = ":".join(str(p) for p in (self.source.path or "<cdl>", error.line, error.column) if p)
+        warnings.warn(f"{place}: {message}", CDLWarning, stacklevel=2)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def raise_all(self) -> None:
+        """Raise all problems as one error, in the order of the text; do nothing if there are none."""
+        if not self._found:
+            return
+        errors = [error for _, error in sorted(self._found, key=lambda found: found[0])]
+        first = errors[0]
+        if len(errors) == 1:
+            raise first
+        raise CDLError(
+            first.message,
+            line=first.line,
+            column=first.column,
+            source=first.source,
+            path=first.path,
+            hint=first.hint,
+            problems=tuple(errors),
+        )

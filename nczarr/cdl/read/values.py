@@ -1,0 +1,410 @@
+"""Values of any type from the values in a text: one element, or a list of elements."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from lark import Token
+
+from nczarr.cdl.read.constants import (
+    Constant,
+    ConstantError,
+    convert,
+    is_number,
+    opaque_bytes,
+    parse_constant,
+)
+from nczarr.cdl.read.names import split_enum_constant
+from nczarr.cdl.read.number_runs import HardRunError, count_run, parse_run, split_run
+from nczarr.cdl.read.scope import suggestion
+from nczarr.cdl.read.source import Problems, as_text
+from nczarr.cdl.read.syntax import Block, Call, Value
+from nczarr.model import (
+    CompoundType,
+    EnumType,
+    Field,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    VlenType,
+    default_fill,
+)
+
+_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+):(\d+)(?::(\d+(?:\.\d*)?))?)?")
+
+#: Turns a quoted date into a number.
+Dates = Callable[[str], float | None]
+
+
+def position_of(value: Value) -> int | None:
+    """Where a value is in the text, if that is known."""
+    if isinstance(value, Token):
+        return value.start_pos
+    if isinstance(value, Call):
+        return value.name.start_pos
+    for item in value.values.items:
+        place = position_of(item)
+        if place is not None:
+            return place
+    return None
+
+
+def count_values(items: Iterable[Value]) -> int:
+    """How many values a list has; a run has many."""
+    return sum(count_run(item) if isinstance(item, Token) and item.type == "NUMBERS" else 1 for item in items)
+
+
+def expand(items: Iterable[Value]) -> Iterator[Value]:
+    """The values of a list one by one."""
+    for item in items:
+        if isinstance(item, Token) and item.type == "NUMBERS" and "," in item:
+            yield from split_run(item)
+        else:
+            yield item
+
+
+def missing_value(type_: Type) -> Any:
+    """What stands for a value that a list leaves out, as ncgen has it.
+
+    Not quite what never-written values are: fields get the default of their type, not zeros; a vlen gets one
+    element; an enum its first member.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> missing_value(VlenType("/v", INT))
+    array([-2147483647], dtype=int32)
+    """
+    if isinstance(type_, EnumType):
+        return type_.dtype.type(type_.members[0][1]) if type_.members else type_.dtype.type(0)
+    if isinstance(type_, VlenType):
+        one = np.empty(1, type_.base.dtype)
+        put(one, (0,), missing_value(type_.base))
+        return one
+    if isinstance(type_, CompoundType):
+        record = np.zeros(1, type_.dtype)
+        for field in type_.fields:
+            fill_field(record, (0,), field)
+        return record[0]
+    return default_fill(type_)
+
+
+def put(out: np.ndarray, index: tuple[int, ...], value: Any) -> None:
+    """Set one element; an array in an object array is one object."""
+    out[index] = value
+
+
+def fill_field(record: np.ndarray, index: tuple[int, ...], field: Field) -> None:
+    """Give a field of a record its missing value."""
+    inside = record[field.name]
+    value = missing_value(field.type)
+    for j in np.ndindex(field.shape):
+        put(inside, index + j, value)
+
+
+class ElementReader:
+    """Reads values, and notes what is wrong with them.
+
+    Parameters
+    ----------
+    problems : Problems
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+
+    def read_list(
+        self,
+        out: np.ndarray,
+        type_: Type,
+        items: Sequence[Value],
+        fill: Any = None,
+        dates: Dates | None = None,
+    ) -> int:
+        """Read a flat list into the one-dimensional `out`, as far as it goes.
+
+        Parameters
+        ----------
+        fill
+            What ``_`` stands for.
+        dates : callable, optional
+            Turns a quoted date into a number, for variables of time.
+
+        Returns
+        -------
+        int
+            How many elements were set.
+        """
+        done, most = 0, len(out)
+        fast = isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf"
+        for item in items:
+            if done >= most:
+                break
+            if fast and isinstance(item, Token) and item.type == "NUMBERS":
+                run = self._run(out[done:], type_, item, fill)
+                if run is not None:
+                    done += run
+                    continue
+            for value in expand([item]):
+                if done >= most:
+                    break
+                self.read(out, (done,), type_, value, fill, dates)
+                done += 1
+        return done
+
+    def _run(self, out: np.ndarray, type_: Type, token: Token, fill: Any) -> int | None:
+        if fill is None:
+            fill = missing_value(type_)
+        done = 0
+        try:
+            for values, missing in parse_run(token, type_.dtype):
+                if done >= len(out):
+                    break
+                if missing is not None:
+                    values = np.array(values)
+                    values[missing] = fill
+                part = out[done : done + len(values)]
+                part[...] = values[: len(part)]
+                done += len(part)
+        except HardRunError:
+            return None
+        return done
+
+    def read(
+        self,
+        out: np.ndarray,
+        index: tuple[int, ...],
+        type_: Type,
+        value: Value,
+        fill: Any = None,
+        dates: Dates | None = None,
+    ) -> None:
+        """Read one element into ``out[index]``."""
+        if isinstance(value, Block):
+            self._block(out, index, type_, value)
+            return
+        if isinstance(value, Call):
+            self._call(out, index, type_, value)
+            return
+        try:
+            constant = parse_constant(value)
+            if constant.kind == "fill":
+                put(out, index, missing_value(type_) if fill is None else fill)
+                return
+            element = self._element(type_, constant, value, dates)
+        except ConstantError as error:
+            self._problems.add(str(error), value.start_pos)
+            return
+        if element is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                put(out, index, element)
+
+    def _element(self, type_: Type, constant: Constant, token: Token, dates: Dates | None) -> Any:
+        if isinstance(type_, EnumType):
+            return self._member(type_, constant, token)
+        if isinstance(type_, OpaqueType):
+            if constant.kind != "opaque":
+                raise ConstantError(
+                    f"{_shown(constant)} is no value of the opaque type {type_.name!r}; write 0x and digits"
+                )
+            return np.frombuffer(opaque_bytes(constant.value, type_.size), type_.dtype)[0]
+        if isinstance(type_, VlenType | CompoundType):
+            raise ConstantError(
+                f"expected '{{': a value of the {type_.kind} type {type_.name!r} stands in braces"
+            )
+        assert isinstance(type_, PrimitiveType)
+        if constant.kind == "word":
+            raise ConstantError(f"{_shown(constant)!r} is no value of the type {type_.name}")
+        if constant.kind == "string" and dates is not None and type_.dtype.kind in "iuf":
+            number = dates(bytes(constant.value).decode("utf-8", "replace"))
+            if number is not None:
+                return number if type_.is_float else round(number)
+        if constant.kind == "string" and type_.name == "char":
+            if len(constant.value) > 1:
+                raise ConstantError(f"{_shown(constant)} has more than one character")
+            return bytes(constant.value)
+        return convert(constant, type_)
+
+    def _member(self, type_: EnumType, constant: Constant, token: Token) -> Any:
+        # ncgen takes no numbers here; but a value without a member has no other form.
+        if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
+            limits = np.iinfo(type_.dtype)
+            if limits.min <= constant.value <= limits.max:
+                return constant.value
+        # A reserved word can be the name of a member.
+        if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):
+            raise ConstantError(
+                f"{_shown(constant)} is no value of the enum {type_.name!r}: its values are names"
+            )
+        members = dict(type_.members)
+        for enum, member in split_enum_constant(token):
+            if enum in (None, type_.name) and member in members:
+                return members[member]
+        name = split_enum_constant(token)[0][1]
+        if name == "_UNDEFINED":  # ncdump's word for a 0 that has no member
+            return 0
+        hint = suggestion(name, [*members, *(f"{type_.name}.{m}" for m in members)])
+        self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token.start_pos, hint=hint)
+        return None
+
+    def _call(self, out: np.ndarray, index: tuple[int, ...], type_: Type, call: Call) -> None:
+        name = as_text(call.name)
+        if name != "time":
+            hint = "the only function is time"
+            self._problems.add(f"there is no function {name!r}", call.name.start_pos, hint=hint)
+            return
+        text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
+        match = _DATE.fullmatch(text.strip())
+        number = _hours(match) if match else None
+        if number is None or not isinstance(type_, PrimitiveType) or type_.dtype.kind not in "iuf":
+            self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name.start_pos)
+            return
+        if not type_.is_float and not np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
+            self._problems.add(
+                f"{int(number)} hours are no value of the type {type_.name}", call.name.start_pos
+            )
+            return
+        put(out, index, number if type_.is_float else int(number))
+
+    # Braces.
+
+    def _block(self, out: np.ndarray, index: tuple[int, ...], type_: Type, block: Block) -> None:
+        if isinstance(type_, VlenType):
+            put(out, index, self._vlen(type_, block))
+        elif isinstance(type_, CompoundType):
+            self._compound(out, index, type_, block)
+        else:
+            hint = "only compounds, vlens and parts of inner unlimited dimensions stand in braces"
+            self._problems.add(
+                f"expected a value of the type {type_.name}, not '{{'", position_of(block), hint=hint
+            )
+
+    def _vlen(self, type_: VlenType, block: Block) -> np.ndarray:
+        items = block.values.items
+        if type_.base.name == "char" and isinstance(type_.base, PrimitiveType):
+            raw = b"".join(self.texts(items, b"\0"))
+            return np.frombuffer(raw, "S1").copy()
+        values = np.zeros(count_values(items), type_.base.dtype)
+        self.read_list(values, type_.base, items, missing_value(type_.base))
+        return values
+
+    def _compound(self, out: np.ndarray, index: tuple[int, ...], type_: CompoundType, block: Block) -> None:
+        items = list(expand(block.values.items))
+        if len(items) > len(type_.fields):
+            self._problems.add(
+                f"{len(items)} values for the {len(type_.fields)} fields of the compound type {type_.name!r}",
+                position_of(items[len(type_.fields)]) or position_of(block),
+            )
+            return
+        for n, field in enumerate(type_.fields):
+            item = items[n] if n < len(items) else None
+            if item is None or (isinstance(item, Token) and str(item) == "_"):
+                fill_field(out, index, field)
+            elif not field.shape:
+                self.read(out[field.name], index, field.type, item)
+            elif isinstance(item, Block):
+                self._field(out[field.name], index, field, item)
+            else:
+                self._problems.add(
+                    f"expected '{{': the values of the array field {field.name!r} stand in braces",
+                    position_of(item),
+                )
+
+    def _field(self, out: np.ndarray, index: tuple[int, ...], field: Field, block: Block) -> None:
+        size = math.prod(field.shape)
+        if field.type.name == "char" and isinstance(field.type, PrimitiveType):
+            width = field.shape[-1] if len(field.shape) > 1 else 0
+            raw = b"".join(pad_rows(self.texts(block.values.items, b"\0"), width, b"\0"))
+            count = len(raw)
+            if count <= size:
+                out[index] = np.frombuffer(raw.ljust(size, b"\0"), "S1").reshape(field.shape)
+        else:
+            count = count_values(block.values.items)
+            flat = np.zeros(size, field.type.dtype)
+            done = self.read_list(flat, field.type, block.values.items)
+            for n, j in enumerate(np.ndindex(field.shape)):
+                put(out, index + j, flat[n] if n < done else missing_value(field.type))
+        if count > size:
+            what = f"{count} values for the {size} elements of the field {field.name!r}"
+            self._problems.add(what, position_of(block))
+
+    # Text.
+
+    def texts(self, items: Iterable[Value], fill: bytes, ignored: list[Value] | None = None) -> list[bytes]:
+        """The pieces of text in a list of char: strings, and neighbouring single characters as one piece.
+
+        Parameters
+        ----------
+        fill : bytes
+            What ``_`` stands for.
+        ignored : list, optional
+            Gets the numbers in the list, which ncgen leaves out; without it they are problems.
+        """
+        pieces: list[bytes] = []
+        joining = False
+        for item in expand(items):
+            if isinstance(item, Block):
+                pieces += self.texts(item.values.items, fill, ignored)
+                joining = False
+                continue
+            try:
+                constant = parse_constant(item) if isinstance(item, Token) else None
+            except ConstantError as error:
+                self._problems.add(str(error), position_of(item))
+                continue
+            if constant is not None and constant.kind == "string":
+                pieces.append(constant.value)
+                joining = False
+            elif constant is not None and constant.kind in ("byte", "ubyte", "fill"):
+                piece = fill if constant.kind == "fill" else bytes([constant.value & 255])
+                if joining:
+                    pieces[-1] += piece
+                else:
+                    pieces.append(piece)
+                joining = True
+            elif (
+                ignored is not None
+                and constant is not None
+                and constant.kind not in ("word", "nil", "opaque")
+            ):
+                ignored.append(item)
+            else:
+                shown = _shown(constant) if constant is not None else "a function"
+                self._problems.add(f"expected text, not {shown}", position_of(item))
+        return pieces
+
+
+def pad_rows(pieces: Iterable[bytes], width: int, fill: bytes) -> Iterator[bytes]:
+    """Fill up each piece of text to whole rows, an empty one to one row; as they are if `width` is 0.
+
+    Examples
+    --------
+    >>> list(pad_rows([b"abc", b""], 2, b"*"))
+    [b'abc*', b'**']
+    """
+    for piece in pieces:
+        rows = max(-(-len(piece) // width), 1) if width else 0
+        yield piece.ljust(rows * width, fill)
+
+
+def _hours(match: re.Match[str]) -> float | None:
+    import cftime
+
+    year, month, day, hour, minute, second = match.groups("0")
+    try:
+        date = cftime.datetime(
+            int(year), int(month), int(day), int(hour), int(minute), 0, calendar="proleptic_gregorian"
+        )
+    except (ValueError, OverflowError):
+        return None
+    start = cftime.datetime(1970, 1, 1, calendar="proleptic_gregorian")
+    return float((date - start).total_seconds() + float(second)) / 3600
+
+
+def _shown(constant: Constant) -> str:
+    text = as_text(constant.text)
+    return text if len(text) <= 40 else text[:40] + "…"

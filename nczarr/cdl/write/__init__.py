@@ -1,0 +1,1 @@
+"""Write datasets as CDL text and as NcML."""

@@ -1,0 +1,402 @@
+"""Printing of a dataset as CDL: the header, and the walk through the groups."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TextIO
+
+from nczarr.cdl.write.data import DataWriter
+from nczarr.cdl.write.lines import Line
+from nczarr.cdl.write.names import escape_name, escape_path, plain_path
+from nczarr.cdl.write.numbers import attribute_number
+from nczarr.cdl.write.options import DumpOptions
+from nczarr.cdl.write.special import HIDDEN, global_specials, kind_name, variable_specials
+from nczarr.cdl.write.times import TimeTexts
+from nczarr.cdl.write.values import ValueText, quote
+from nczarr.errors import CDLError
+from nczarr.model import (
+    CHAR,
+    PRIMITIVES,
+    STRING,
+    Attribute,
+    CompoundType,
+    Dataset,
+    Dimension,
+    EnumType,
+    Group,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    UserType,
+    Variable,
+    VlenType,
+    join_fqn,
+    parse_fqn,
+    split_fqn,
+)
+
+_SECTIONS = frozenset({"types", "dimensions", "variables", "data", "group"})
+_TYPE_WORDS = frozenset(
+    (
+        *PRIMITIVES,
+        "real",
+        "long",
+        "integer",
+        "ulong",
+        "uinteger",
+        "enum",
+        "opaque",
+        "compound",
+        "struct",
+        "structure",
+    )
+)
+_LONG = 1 << 32
+_DEFAULT = DumpOptions()
+
+
+def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> None:
+    """Print a dataset as CDL.
+
+    Values are read and written a block at a time: memory does not grow with the variables.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Resolved. A variable without data is declared only.
+    file : TextIO
+        Text that is not UTF-8 comes as surrogate escapes in ncdump's style (open the file with
+        ``errors="surrogateescape"``), and as octal escapes in the default style.
+    options : DumpOptions
+
+    Raises
+    ------
+    CDLError
+        If the options name a variable or a group that is not there.
+
+    Notes
+    -----
+    The language is that of ``ncgen``. Names that are reserved words, or have a ``?``, can be written but not be
+    read by ncgen; so can empty attributes of other types than char, and enum values that have no name.
+
+    Examples
+    --------
+    >>> import io
+    >>> import numpy as np
+    >>> from nczarr.model import INT, RepeatedSource
+    >>> zeros = RepeatedSource(0, (3,), np.dtype("i4"))
+    >>> v = Variable("v", INT, ("/x",), data=zeros)
+    >>> file = io.StringIO()
+    >>> dump(Dataset("d", dimensions=(Dimension("x", 3),), variables=(v,)), file)
+    >>> print(file.getvalue().expandtabs(4))
+    netcdf d {
+    dimensions:
+        x = 3 ;
+    variables:
+        int v(x) ;
+    data:
+    <BLANKLINE>
+     v = 0, 0, 0 ;
+    }
+    <BLANKLINE>
+    """
+    if options.kind:
+        file.write(kind_name(dataset) + "\n")
+    elif options.ncml:
+        from nczarr.cdl.write.ncml import write_ncml
+
+        write_ncml(dataset, file, options)
+    else:
+        _Dump(dataset, file, options).run()
+
+
+def dumps(dataset: Dataset, options: DumpOptions = _DEFAULT) -> str:
+    """Return what :func:`dump` prints.
+
+    Examples
+    --------
+    >>> dumps(Dataset("empty"))
+    'netcdf empty {\\n}\\n'
+    """
+    file = io.StringIO()
+    dump(dataset, file, options)
+    return file.getvalue()
+
+
+class _Dump:
+    """One run: what every part of it needs."""
+
+    def __init__(self, dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+        self._dataset = _named_dimensions(dataset)
+        self._options = options
+        self._line = Line(file, options.line_length, 0)
+        self._values = ValueText(dataset, options)
+        self._data = DataWriter(self._dataset, options, self._line, self._values)
+        self._times = TimeTexts(self._dataset, options)
+        self._wanted_variables = set(_wanted(options.variables, self._dataset.all_variables, "variable"))
+        self._wanted_groups = set(_wanted(options.groups, self._dataset.all_groups, "group"))
+
+    def run(self) -> None:
+        name = self._dataset.name if self._options.name is None else self._options.name
+        self._print(f"netcdf {self._escape(name)} {{\n")
+        self._group("/", self._dataset)
+        self._print("}\n")
+
+    def _print(self, text: str) -> None:
+        self._line.file.write(" " * self._line.indent + text)
+
+    def _escape(self, name: str) -> str:
+        return escape_name(name, percent=not self._options.ncdump)
+
+    def _group(self, fqn: str, group: Group) -> None:
+        if group.types:
+            self._print("types:\n")
+            self._line.indent += 2
+            for type_ in group.types:
+                self._type(fqn, type_)
+            self._line.indent -= 2
+        if group.dimensions:
+            self._print("dimensions:\n")
+        for dimension in group.dimensions:
+            self._print(f"\t{self._escape(dimension.name)} = {self._size(dimension)}\n")
+        if group.variables:
+            self._print("variables:\n")
+        for variable in group.variables:
+            self._variable(fqn, variable)
+        self._global_attributes(fqn, group)
+        if not self._options.header_only and (not self._wanted_groups or fqn in self._wanted_groups):
+            self._group_data(fqn, group)
+        for child in group.groups:
+            name = self._escape(child.name)
+            self._line.file.write("\n")
+            self._print(f"group: {name} {{\n")
+            self._line.indent += 2
+            self._group(join_fqn(fqn, child.name), child)
+            self._print(f"}} // group {name}\n")
+            self._line.indent -= 2
+
+    def _size(self, dimension: Dimension) -> str:
+        if dimension.unlimited:
+            return f"UNLIMITED ; // ({dimension.size} currently)"
+        long = dimension.size >= _LONG and not self._options.ncdump
+        return f"{dimension.size}{'LL' * long} ;"
+
+    # Types.
+
+    def _type(self, fqn: str, type_: UserType) -> None:
+        name = self._escape(type_.name)
+        if isinstance(type_, EnumType):
+            self._enum(type_, name)
+        elif isinstance(type_, OpaqueType):
+            self._print(f"opaque({type_.size}) {name} ;\n")
+        elif isinstance(type_, VlenType):
+            self._print(f"{self._type_name(type_.base, fqn)}(*) {name} ;\n")
+        elif isinstance(type_, CompoundType):
+            self._print(f"compound {name} {{\n")
+            for field in type_.fields:
+                shape = f"({', '.join(map(str, field.shape))})" if field.shape else ""
+                self._print(f"  {self._type_name(field.type, fqn)} {self._escape(field.name)}{shape} ;\n")
+            self._print(f"}}; // {name}\n")
+
+    def _enum(self, type_: EnumType, name: str) -> None:
+        line = self._line
+        self._print("")
+        if not self._options.ncdump:
+            line.position = line.indent
+        line.put(f"{type_.base.name} enum {name} {{")
+        for i, (member, value) in enumerate(type_.members):
+            shown = value
+            if self._options.ncdump and value >= 1 << 63:  # ncdump prints signed numbers
+                shown -= 1 << 64
+            line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else '} ;'}")
+        line.put("\n")
+
+    def _type_name(self, type_: Type, group: str) -> str:
+        """A type as it is referred to from a group: by path if the simple name means something else there."""
+        if not isinstance(type_, UserType):
+            return type_.name
+        if type_.name in _TYPE_WORDS and not self._options.ncdump:
+            return self._path(type_.fqn)
+        for above in _upwards(group):
+            here = self._dataset.all_groups[above]
+            for candidate in here.types:
+                if candidate.name == type_.name:
+                    if candidate.fqn == type_.fqn or self._options.ncdump:
+                        return self._escape(type_.name)
+                    return self._path(type_.fqn)
+            # ncgen takes the name of a variable on the way for the variable.
+            names = {v.name for v in here.variables} | {d.name for d in here.dimensions}
+            if type_.name in names and not self._options.ncdump:
+                return self._path(type_.fqn)
+        return self._path(type_.fqn)
+
+    def _path(self, fqn: str) -> str:
+        return escape_path(parse_fqn(fqn), percent=not self._options.ncdump)
+
+    # Variables and attributes.
+
+    def _variable(self, fqn: str, variable: Variable) -> None:
+        dimensions = [self._dimension_name(str(ref), fqn) for ref in variable.dimensions]
+        shape = f"({', '.join(dimensions)})" if dimensions else ""
+        name = self._escape(variable.name)
+        self._print(f"\t{self._type_name(variable.type, fqn)} {name}{shape} ;\n")
+        for attribute in variable.attributes:
+            self._attribute(fqn, attribute, variable)
+        if self._options.special:
+            gap = " " if variable.name in _SECTIONS and not self._options.ncdump else ""
+            for special, text in variable_specials(self._dataset, variable, self._options):
+                self._print(f"\t\t{name}{gap}:{special} = {text} ;\n")
+
+    def _dimension_name(self, ref: str, group: str) -> str:
+        """A dimension as a variable of a group refers to it: by path if the nearest of that name is another."""
+        name = split_fqn(ref)[1]
+        return self._escape(name) if self._dataset.find_dimension(name, group) == ref else self._path(ref)
+
+    def _global_attributes(self, fqn: str, group: Group) -> None:
+        root = fqn == "/"
+        attributes = [a for a in group.attributes if not (root and a.name in HIDDEN)]
+        if attributes or self._options.special:
+            self._line.file.write("\n")
+            self._print(f"// {'global' if root else 'group'} attributes:\n")
+        for attribute in attributes:
+            self._attribute(fqn, attribute, None)
+        if root and self._options.special:
+            for special, text in global_specials(self._dataset, self._options):
+                self._print(f"\t\t:{special} = {text} ;\n")
+
+    def _attribute(self, fqn: str, attribute: Attribute, variable: Variable | None) -> None:
+        line, options = self._line, self._options
+        type_ = attribute.type
+        # A value prints with its type where the text alone does not tell it.
+        typed = type_.is_user_defined or type_ == STRING
+        typed |= not len(attribute.values) and not options.ncdump
+        # A fill value is read back as a value of its variable's type, if nothing else is said.
+        other = variable is not None and attribute.name == "_FillValue" and type_ != variable.type
+        typed |= other and not options.ncdump
+        head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
+        if variable is not None:
+            # An attribute of a variable that is called like a type needs the path: "int:a" is one of the group.
+            typelike = variable.name in _TYPE_WORDS and not options.ncdump
+            owner = join_fqn(fqn, variable.name)
+            head += self._path(owner) if typelike else self._escape(variable.name)
+            head += " " * (variable.name in _SECTIONS)
+        head += f":{self._escape(attribute.name)} = "
+        self._print(head)
+        if not options.ncdump:
+            line.position = line.indent + 14 + len(head)
+        if isinstance(type_, CompoundType | VlenType) and len(attribute.values):
+            to_text = self._values.of(type_)
+            for value in attribute.values[:-1]:
+                line.put(to_text(value) + ", ")
+            line.put(to_text(attribute.values[-1]))
+        else:
+            line.file.write(self._attribute_text(attribute))
+        line.file.write(" ;")
+        if variable is not None:
+            self._times.note_bounds(variable, attribute)
+            line.file.write(self._times.attribute_comment(variable, attribute, line.indent))
+        line.file.write("\n")
+
+    def _attribute_text(self, attribute: Attribute) -> str:
+        options, type_, values = self._options, attribute.type, attribute.values
+        if not len(values):
+            return '""' if options.ncdump else ""
+        if type_ == CHAR:
+            return self._char_attribute(attribute.text)
+        if type_ == STRING:
+            texts = ["NIL" if v is None else self._char_attribute(v) for v in values]
+            return ", ".join(texts)
+        if isinstance(type_, PrimitiveType):
+            name = type_.name
+            digits, exact = self._values.digits.get(name, 0), self._values.exact.get(name, False)
+            return ", ".join([attribute_number(v, name, digits, exact) for v in values])
+        to_text = self._values.of(type_)
+        if isinstance(type_, EnumType) and options.ncdump:
+            return ", ".join([self._escape(to_text(v)) for v in values])
+        return ", ".join([to_text(v) for v in values])
+
+    def _char_attribute(self, text: str) -> str:
+        if not self._options.ncdump:
+            return quote(text)
+        quoted = quote(text.rstrip("\0"), ncdump=True)
+        if self._dataset.format not in (None, "netCDF-4"):
+            # In classic files a text goes on in a new literal after a newline.
+            quoted = '\\n",\n\t\t\t"'.join(
+                [quote(part, ncdump=True)[1:-1] for part in text.rstrip("\0").split("\n")]
+            )
+            quoted = f'"{quoted}"'
+        return quoted
+
+    # Data.
+
+    def _group_data(self, fqn: str, group: Group) -> None:
+        if group.variables:
+            self._print("data:\n")
+        for variable in group.variables:
+            path = join_fqn(fqn, variable.name)
+            if self._wanted_variables and path not in self._wanted_variables:
+                continue
+            if self._options.coordinates and not self._is_coordinate(fqn, variable):
+                continue
+            self._data.write(variable, self._times.of(variable))
+
+    def _is_coordinate(self, fqn: str, variable: Variable) -> bool:
+        return len(variable.dimensions) == 1 and bool(self._dataset.find_dimension(variable.name, fqn))
+
+
+def _upwards(group: str) -> Iterator[str]:
+    while group != "/":
+        yield group
+        group = split_fqn(group)[0]
+    yield group
+
+
+def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Iterator[str]:
+    """The FQNs that names, relative paths or absolute paths mean; each must mean at least one."""
+    plain = {fqn: plain_path(fqn) for fqn in known}
+    for name in names:
+        absolute = name.startswith("/") or not name
+        found = [
+            fqn
+            for fqn, path in plain.items()
+            if (path == (name or "/") if absolute else path.endswith("/" + name))
+        ]
+        if not found:
+            near = get_close_matches(
+                name, [p if absolute else p.rpartition("/")[2] for p in plain.values()], 1
+            )
+            raise CDLError(
+                f"there is no {what} {name!r}", hint=f"did you mean {near[0]!r}?" if near else None
+            )
+        yield from found
+
+
+def _named_dimensions(dataset: Dataset) -> Dataset:
+    """Give names to anonymous dimensions, which CDL does not have; declared in the root group."""
+    sizes = sorted(
+        {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
+    )
+    if not sizes:
+        return dataset
+    taken = {d.name for g in dataset.all_groups.values() for d in g.dimensions}
+    names = {}
+    for size in sizes:
+        name = f"_Anonymous_Dim_{size}"
+        while name in taken:
+            name += "_"
+        names[size] = name
+
+    def rename(group: Group) -> Group:
+        variables = tuple(
+            replace(v, dimensions=tuple(f"/{names[r]}" if isinstance(r, int) else r for r in v.dimensions))
+            for v in group.variables
+        )
+        return replace(group, variables=variables, groups=tuple(rename(g) for g in group.groups))
+
+    added = tuple(Dimension(names[size], size) for size in sizes)
+    renamed = rename(dataset)
+    assert isinstance(renamed, Dataset)
+    return replace(renamed, dimensions=dataset.dimensions + added)

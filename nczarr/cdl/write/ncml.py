@@ -1,0 +1,155 @@
+"""NcML, the XML form of a header, for ``-x``."""
+
+from __future__ import annotations
+
+import re
+from typing import TextIO
+
+from nczarr.cdl.write.names import plain_path
+from nczarr.cdl.write.numbers import special_float
+from nczarr.cdl.write.options import DumpOptions
+from nczarr.cdl.write.special import HIDDEN
+from nczarr.cdl.write.values import ValueText
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Dataset,
+    EnumType,
+    Group,
+    PrimitiveType,
+    Type,
+    Variable,
+    split_fqn,
+)
+
+# The namespace's name; ncdump writes it with https.
+_NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
+_NAMED = {'"': "&quot;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
+_SPECIAL = re.compile(r"[\x00-\x1f\x7f\"<>&]")
+
+
+def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+    """Write the header of a dataset as NcML.
+
+    ncdump knows no groups and no user types here; in its style they are left out, else they are written.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from nczarr.model import Dimension
+    >>> write_ncml(Dataset("d", dimensions=(Dimension("x", 2),)), sys.stdout, DumpOptions(location="d.nc"))
+    <?xml version="1.0" encoding="UTF-8"?>
+    <netcdf xmlns="http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2" location="d.nc">
+      <dimension name="x" length="2" />
+    </netcdf>
+    """
+    location = options.location if options.location is not None else dataset.name
+    namespace = _NAMESPACE.replace("http:", "https:") if options.ncdump else _NAMESPACE
+    writer = _Writer(dataset, file, options)
+    file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
+    file.write(f'<netcdf xmlns="{namespace}" location="{writer.escape(location)}">\n')
+    writer.group(dataset, "  ", root=True)
+    file.write("</netcdf>\n")
+
+
+def escape_text(text: str) -> str:
+    """Text as the value of an XML attribute.
+
+    Examples
+    --------
+    >>> escape_text('a<b "c"')
+    'a&lt;b &quot;c&quot;'
+    """
+    return _SPECIAL.sub(lambda c: _NAMED.get(c[0]) or f"&#{ord(c[0])};", text)
+
+
+class _Writer:
+    def __init__(self, dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
+        self._dataset = dataset
+        self._file = file
+        self._options = options
+        self._values = ValueText(dataset, options)
+
+    def escape(self, name: str) -> str:
+        """A name; ncdump does not escape names."""
+        return name if self._options.ncdump else escape_text(name)
+
+    def group(self, group: Group, indent: str, root: bool = False) -> None:
+        """What a group holds."""
+        write, full = self._file.write, not self._options.ncdump
+        for type_ in group.types if full else ():
+            if isinstance(type_, EnumType):
+                write(f'{indent}<enumTypedef name="{self.escape(type_.name)}" type="{_enum_kind(type_)}">\n')
+                for name, value in type_.members:
+                    write(f'{indent}  <enum key="{value}">{escape_text(name)}</enum>\n')
+                write(f"{indent}</enumTypedef>\n")
+        for dimension in group.dimensions:
+            unlimited = ' isUnlimited="true"' if dimension.unlimited else ""
+            name = self.escape(dimension.name)
+            write(f'{indent}<dimension name="{name}" length="{dimension.size}"{unlimited} />\n')
+        for attribute in group.attributes:
+            if not (root and attribute.name in HIDDEN):
+                self._attribute(attribute, indent)
+        for variable in group.variables:
+            self._variable(variable, indent)
+        for child in group.groups if full else ():
+            write(f'{indent}<group name="{self.escape(child.name)}">\n')
+            self.group(child, indent + "  ")
+            write(f"{indent}</group>\n")
+
+    def _variable(self, variable: Variable, indent: str) -> None:
+        shape = " ".join(
+            str(ref) if isinstance(ref, int) else self.escape(split_fqn(ref)[1])
+            for ref in variable.dimensions
+        )
+        shape = f' shape="{shape}"' if variable.dimensions else ""
+        head = f'{indent}<variable name="{self.escape(variable.name)}"{shape} {self._type(variable.type)}'
+        if not variable.attributes:
+            # ncdump closes the element at once only if it would write no data; it never writes data.
+            shut = self._options.header_only or not self._options.ncdump
+            self._file.write(f"{head} />\n" if shut else f"{head}>\n{indent}</variable>\n")
+            return
+        self._file.write(f"{head}>\n")
+        for attribute in variable.attributes:
+            self._attribute(attribute, indent + "  ")
+        self._file.write(f"{indent}</variable>\n")
+
+    def _type(self, type_: Type) -> str:
+        if isinstance(type_, PrimitiveType):
+            return f'type="{type_.name}"'
+        if isinstance(type_, EnumType):
+            return f'type="{_enum_kind(type_)}" typedef="{self.escape(type_.name)}"'
+        return f'type="{self.escape(plain_path(getattr(type_, "fqn", "/" + type_.name)))}"'
+
+    def _attribute(self, attribute: Attribute, indent: str) -> None:
+        head = f'{indent}<attribute name="{self.escape(attribute.name)}"'
+        if attribute.type == CHAR:
+            self._file.write(f'{head} value="{escape_text(attribute.text.rstrip(chr(0)))}" />\n')
+            return
+        if attribute.type == STRING:
+            texts = [escape_text(v or "") for v in attribute.values]
+            if self._options.ncdump or len(texts) == 1:
+                self._file.write(f'{head} type="string" value="{"".join(texts[:1])}" />\n')
+                return
+            self._file.write(f'{head} type="string">\n')
+            for text in texts:
+                self._file.write(f"{indent}  <value>{text}</value>\n")
+            self._file.write(f"{indent}</attribute>\n")
+            return
+        text = " ".join([self._number(v, attribute.type) for v in attribute.values])
+        self._file.write(f'{head} {self._type(attribute.type)} value="{text}" />\n')
+
+    def _number(self, value: object, type_: Type) -> str:
+        if type_.name not in ("float", "double") or not isinstance(type_, PrimitiveType):
+            return escape_text(self._values.of(type_)(value))
+        number = float(value)  # type: ignore[arg-type]
+        if self._options.ncdump:
+            text = f"{number:#.{self._values.digits[type_.name]}g}"
+            mantissa, e, exponent = text.partition("e")
+            return mantissa.rstrip("0") + e + exponent
+        return special_float(number, False) or self._values.of(type_)(value)
+
+
+def _enum_kind(type_: EnumType) -> str:
+    return f"enum{type_.base.dtype.itemsize}"

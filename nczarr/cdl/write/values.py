@@ -1,0 +1,223 @@
+"""Single values of any type as CDL text: strings, enums, opaques, compounds, vlens, and numbers inside them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nczarr.cdl.write.names import escape_name
+from nczarr.cdl.write.numbers import float_text
+from nczarr.cdl.write.options import DumpOptions
+from nczarr.model import (
+    CompoundType,
+    Dataset,
+    EnumType,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    VlenType,
+    same_values,
+)
+
+#: Value to text.
+ToText = Callable[[Any], str]
+
+_NAMED = {
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    "'": r"\'",
+    '"': r"\"",
+}
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\'\"\udc80-\udcff]")
+_UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
+_NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
+
+
+def _octal(match: re.Match[str]) -> str:
+    c = match[0]
+    return _NAMED.get(c) or f"\\{ord(c) & 0xFF:03o}"
+
+
+def quote(text: str, *, ncdump: bool = False) -> str:
+    r"""Text in quotes, UTF-8 as it is; bytes that are not UTF-8 as octal escapes (raw in ncdump's style).
+
+    Examples
+    --------
+    >>> print(quote('5\u00b0 "N"\n'))
+    "5° \"N\"\n"
+    """
+    return f'"{(_UNSAFE_NCDUMP if ncdump else _UNSAFE).sub(_octal, text)}"'
+
+
+def quote_printable(raw: bytes) -> str:
+    r"""Bytes of char data in quotes, all but printable ASCII as escapes.
+
+    Examples
+    --------
+    >>> print(quote_printable(b"a\0\xff"))
+    "a\000\377"
+    """
+    return f'"{_NOT_PRINTABLE.sub(_octal, raw.decode("latin-1"))}"'
+
+
+class ValueText:
+    """Makes the functions that turn values into text, for one dataset and one style.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Its enums decide which constants are ambiguous.
+    options : DumpOptions
+    """
+
+    def __init__(self, dataset: Dataset, options: DumpOptions) -> None:
+        self._ncdump = options.ncdump
+        self.digits = {
+            "float": options.float_digits or 7,
+            "double": options.double_digits or 15,
+        }
+        self.exact = {
+            "float": not options.ncdump and options.float_digits is None,
+            "double": not options.ncdump and options.double_digits is None,
+        }
+        enums = [t for t in dataset.all_types.values() if isinstance(t, EnumType)]
+        self._members = Counter(name for t in enums for name in {name for name, _ in t.members})
+        self._made: dict[Type, ToText] = {}
+
+    def of(self, type_: Type) -> ToText:
+        """The function that writes one value of a type."""
+        made = self._made.get(type_)
+        if made is None:
+            made = self._made[type_] = self._make(type_)
+        return made
+
+    def _make(self, type_: Type) -> ToText:
+        if isinstance(type_, EnumType):
+            return self._enum(type_)
+        if isinstance(type_, OpaqueType):
+            return lambda value: "0X" + bytes(value).hex().upper()
+        if isinstance(type_, VlenType):
+            return self._vlen(type_)
+        if isinstance(type_, CompoundType):
+            return self._compound(type_)
+        if type_.name == "string":
+            return self._string
+        if type_.name == "char":
+            return lambda value: self.chars(bytes(value))
+        if type_.name in self.digits:
+            digits, exact = self.digits[type_.name], self.exact[type_.name]
+            kind = type_.dtype.type
+            return lambda value: float_text(kind(value), digits, exact)
+        return lambda value: str(int(value))
+
+    def _string(self, value: Any) -> str:
+        if value is None:
+            return "NIL"
+        if self._ncdump:
+            return quote(str(value).replace("\v", "\n"), ncdump=True)
+        return quote(str(value))
+
+    def chars(self, raw: bytes) -> str:
+        """A row of chars inside a compound or a vlen."""
+        if not self._ncdump:
+            return quote_printable(raw)
+        # ncdump writes a backslash and the control character itself.
+        text = raw.rstrip(b"\0").decode("latin-1")
+        named = "\b\f\n\r\t\v\\'\""
+        return '"' + _NOT_PRINTABLE.sub(lambda c: "\\" + c[0] if c[0] in named else _octal(c), text) + '"'
+
+    def _enum(self, type_: EnumType) -> ToText:
+        texts: dict[int, str] = {}
+        for name, value in reversed(type_.members):
+            if self._ncdump:
+                texts[value] = name
+            elif self._members[name] > 1 or "." in name:
+                texts[value] = f"{escape_name(type_.name)}.{escape_name(name)}"
+            else:
+                texts[value] = escape_name(name)
+        if self._ncdump:
+            texts.setdefault(0, "_UNDEFINED")
+
+        def text(value: Any) -> str:
+            number = int(value)
+            return texts.get(number) or str(number)
+
+        return text
+
+    def _vlen(self, type_: VlenType) -> ToText:
+        if type_.base.name == "char" and isinstance(type_.base, PrimitiveType):
+            return lambda value: "{" + (self.chars(value.tobytes()) if len(value) else "") + "}"
+        inside = self.of(type_.base)
+        return lambda value: "{" + ", ".join([inside(v) for v in value]) + "}"
+
+    def _compound(self, type_: CompoundType) -> ToText:
+        parts: list[tuple[str, ToText]] = []
+        for field in type_.fields:
+            if not field.shape:
+                parts.append((field.name, self.of(field.type)))
+            elif field.type.name == "char" and isinstance(field.type, PrimitiveType):
+                parts.append((field.name, self._char_rows(field.shape)))
+            else:
+                parts.append((field.name, self._field_array(self.of(field.type))))
+        return lambda value: "{" + ", ".join([part(value[name]) for name, part in parts]) + "}"
+
+    def _char_rows(self, shape: tuple[int, ...]) -> ToText:
+        count, length = math.prod(shape[:-1]), shape[-1]
+
+        def text(value: Any) -> str:
+            raw = value.tobytes()
+            rows = [self.chars(raw[i * length : (i + 1) * length]) for i in range(count)]
+            return "{" + ", ".join(rows) + "}"
+
+        return text
+
+    @staticmethod
+    def _field_array(inside: ToText) -> ToText:
+        return lambda value: "{" + ", ".join([inside(v) for v in value.reshape(-1)]) + "}"
+
+
+def same_as_ncdump(type_: Type, fill: Any, value: Any) -> bool:
+    """ncdump's test whether a value of a string or user type is the fill value."""
+    if isinstance(type_, CompoundType):
+        for field in type_.fields:
+            a, b = fill[field.name], value[field.name]
+            if field.shape:  # only the first element is looked at
+                a, b = a.reshape(-1)[0], b.reshape(-1)[0]
+            if not same_as_ncdump(field.type, a, b):
+                return False
+        return True
+    if isinstance(type_, VlenType):
+        return len(fill) == len(value) and all(
+            same_as_ncdump(type_.base, a, b) for a, b in zip(fill, value, strict=True)
+        )
+    if isinstance(type_, PrimitiveType) and type_.is_float:
+        return bool(near(np.asarray([value], type_.dtype), type_.dtype.type(fill))[0])
+    return bool(same_values(fill, value))
+
+
+def near(values: np.ndarray, fill: Any) -> np.ndarray:
+    """ncdump's test whether floats are the fill value: within the machine epsilon.
+
+    Examples
+    --------
+    >>> near(np.array([1.0, 1.1, np.nan]), np.float64(1.0))
+    array([ True, False, False])
+    """
+    if np.isnan(fill):
+        return np.isnan(values)
+    if np.isinf(fill):
+        return np.isinf(values) & ((values > 0) == (fill > 0))
+    epsilon = np.finfo(values.dtype).eps
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        close = np.abs(fill - values) <= np.abs(epsilon * values)
+    return close & np.isfinite(values) & ((values > 0) == bool(fill > 0))

@@ -1,0 +1,1 @@
+"""Open, create and change netCDF datasets in Zarr stores, whatever their layout."""

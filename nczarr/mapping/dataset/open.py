@@ -1,0 +1,183 @@
+"""Opening and creating datasets in stores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.layouts import layout_named, layout_of
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import LayoutName, WriteOptions
+from nczarr.model import Dataset, resolve
+from nczarr.stores import LocalStore, Store, open_store
+from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+
+
+def open_dataset(
+    target: Any,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    consolidated: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> StoredDataset:
+    """Open a dataset in a store: NCZarr or plain Zarr, found out by itself.
+
+    Parameters
+    ----------
+    target
+        A path, a URL, a mapping, or a store; see :func:`nczarr.stores.open_store`.
+    mode : {'r', 'r+'}
+        Read, or read and write.
+    consolidated : bool, optional
+        True: consolidated metadata must be there; False: they are not used; None: they are used if they are there.
+    storage_options : dict, optional
+        For the file system of a URL.
+
+    Returns
+    -------
+    StoredDataset
+        A context manager.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is nothing that nczarr can read.
+    MetadataError
+        If the metadata are damaged; the message has the path of the document.
+
+    Examples
+    --------
+    >>> from nczarr.model import Attribute
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_dataset(store, Dataset("d", attributes=(Attribute.of("title", "run 42"),))).close()
+    >>> open_dataset(store).dataset.attribute["title"].text
+    'run 42'
+    """
+    store = open_store(target, mode, storage_options)
+    try:
+        hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
+        layout = layout_of(hierarchy)
+        reading = layout.read(hierarchy, _dataset_name(store))
+        options = WriteOptions(layout=_layout_name(layout.name), consolidated=hierarchy.consolidated)
+        return StoredDataset(
+            hierarchy,
+            layout,
+            reading,
+            reading.dataset,
+            options=options,
+            names=_node_names(store, options, layout.zarr_layout),
+        )
+    except BaseException:
+        if store is not target:
+            store.close()
+        raise
+
+
+def create_dataset(
+    target: Any,
+    dataset: Dataset,
+    options: WriteOptions | None = None,
+    *,
+    overwrite: bool = False,
+    storage_options: dict[str, Any] | None = None,
+) -> StoredDataset:
+    """Create a dataset: all metadata now, the values after, through :meth:`StoredDataset.write`.
+
+    Nothing is visible to readers before :meth:`StoredDataset.commit`. The data of `dataset` are not looked at.
+
+    Parameters
+    ----------
+    target
+        A path, a URL, a mapping, or a store; see :func:`nczarr.stores.open_store`.
+    dataset : Dataset
+        The model; references need not be resolved.
+    options : WriteOptions, optional
+    overwrite : bool
+        Replace a Zarr dataset that exists. Anything else that exists is never replaced.
+    storage_options : dict, optional
+        For the file system of a URL.
+
+    Returns
+    -------
+    StoredDataset
+        A context manager, and a :class:`nczarr.model.DatasetSink`.
+
+    Raises
+    ------
+    DatasetExistsError
+        If there is something that may not be replaced.
+    ModelError
+        If the model is not sound.
+    UnsupportedError, LossError
+        If the layout cannot hold it. In both cases nothing is touched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nczarr.model import INT, Dimension, Variable
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> d = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", INT, ("/x",)),))
+    >>> with create_dataset(store, d) as sink:
+    ...     sink.write("/v", (slice(0, 2),), np.array([1, 2], "i4"))
+    >>> open_dataset(store).data("/v").read((slice(0, 2),))
+    array([1, 2], dtype=int32)
+    """
+    options = options or WriteOptions()
+    layout = layout_named(options.layout)
+    dataset = resolve(dataset)
+    destination = Destination(target, overwrite=overwrite, storage_options=storage_options)
+    store = destination.store
+    try:
+        names = _node_names(store, options, layout.zarr_layout)
+        # All that can be refused is refused before anything is touched.
+        plan = layout.plan(dataset, options, names)
+        destination.prepare()
+        hierarchy = create_hierarchy(store, layout=layout.zarr_layout, hidden=True)  # type: ignore[arg-type]
+        hierarchy.put_many(plan.nodes.items())
+        held = plan.dataset or dataset
+        return StoredDataset(
+            hierarchy, layout, plan, held, options=options, names=names, destination=destination
+        )
+    except BaseException:
+        destination.abort()
+        raise
+
+
+def _layout_name(name: str) -> LayoutName:
+    return name  # type: ignore[return-value]
+
+
+def _dataset_name(store: Store) -> str:
+    """The name of a dataset is not stored: it is that of the file, as netCDF has it."""
+    name = PurePosixPath(store.url.replace("\\", "/").rstrip("/")).name
+    for suffix in (".zip", ".zarr", ".nc", ".ncz"):
+        name = name.removesuffix(suffix)
+    return name or "dataset"
+
+
+def _node_names(store: Store, options: WriteOptions, zarr_layout: str) -> NodeNames:
+    local = isinstance(store, LocalStore)
+    insensitive = options.case_insensitive
+    if insensitive is None:
+        insensitive = isinstance(store, LocalStore) and _ignores_case(str(store.root))
+    return NodeNames(
+        ascii_only=zarr_layout == "draft-2019",
+        windows=local and os.name == "nt",
+        case_insensitive=bool(insensitive) or zarr_layout == "draft-2019",
+    )
+
+
+def _ignores_case(path: str) -> bool:
+    """True if the file system below the nearest directory that exists takes ``T`` and ``t`` for one name."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    other = path.swapcase()
+    try:
+        return other != path and os.path.samefile(path, other)
+    except OSError:
+        return False

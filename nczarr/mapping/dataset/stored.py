@@ -1,0 +1,243 @@
+"""A dataset in a store: its model, its values, and how both are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nczarr.errors import ModelError, ReadOnlyError
+from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.values import VariableData
+from nczarr.mapping.layout import Binding, Layout, Plan, Reading
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.model import Dataset, Group, Region, join_fqn
+from nczarr.stores import Store
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class StoredDataset:
+    """A dataset in a store; objects come from :func:`open_dataset` and :func:`create_dataset`.
+
+    A new dataset is hidden: no reader can see it before :meth:`commit` (or :meth:`publish`) has written the
+    root's document, last of all. It is also a :class:`nczarr.model.DatasetSink`. As a context manager it commits
+    at the end, and removes all that was written if there was an error.
+
+    Reading and writing values is safe from several threads; changes of the model are not.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        The model, with each variable's data bound to a :class:`VariableData`.
+    layout : str
+        The layout's name, as in :class:`WriteOptions`.
+    hierarchy : Hierarchy
+    losses : tuple of str
+        What the layout dropped on writing, or what it could not take over on reading.
+    """
+
+    #: Values may be written from several threads.
+    concurrent = True
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        layout: Layout,
+        found: Reading | Plan,
+        dataset: Dataset,
+        *,
+        options: WriteOptions,
+        names: NodeNames,
+        destination: Destination | None = None,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.losses = found.losses
+        self._layout = layout
+        self._options = options
+        self._names = names
+        self._destination = destination
+        self._closed = False
+        self._data: dict[str, VariableData] = {}
+        self.groups: Mapping[str, str] = found.groups
+        self.dataset = self._bind(dataset, found.variables)
+
+    def _bind(self, dataset: Dataset, bindings: Mapping[str, Binding]) -> Dataset:
+        """The model with its data bound; bindings that are still right are kept."""
+        data: dict[str, VariableData] = {}
+
+        def bound(group: Group, fqn: str) -> Group:
+            variables = []
+            for variable in group.variables:
+                at = join_fqn(fqn, variable.name)
+                shape = dataset.shape(variable)
+                values = self._data.get(at)
+                if values is None or values.binding != bindings[at] or values.shape != shape:
+                    values = VariableData(self, at, bindings[at], shape)
+                data[at] = values
+                variables.append(variable if variable.data is values else variable.with_data(values))
+            groups = tuple(bound(child, join_fqn(fqn, child.name)) for child in group.groups)
+            return replace(group, variables=tuple(variables), groups=groups)
+
+        result = bound(dataset, "/")
+        assert isinstance(result, Dataset)
+        self._data = data
+        return result
+
+    # -- what it is
+
+    @property
+    def layout(self) -> str:
+        """The name of the layout."""
+        return self._layout.name
+
+    @property
+    def store(self) -> Store:
+        """The store."""
+        return self.hierarchy.store
+
+    @property
+    def options(self) -> WriteOptions:
+        """The options with which it is written."""
+        return self._options
+
+    @property
+    def writable(self) -> bool:
+        """True if it can be changed."""
+        return self.hierarchy.writable and not self._closed
+
+    @property
+    def hidden(self) -> bool:
+        """True if it is new, and no reader can see it yet."""
+        return self._destination is not None
+
+    def __repr__(self) -> str:
+        return f"<StoredDataset {self.store.url} {self.layout}>"
+
+    # -- values
+
+    def data(self, fqn: str) -> VariableData:
+        """Return the values of a variable.
+
+        Raises
+        ------
+        ModelError
+            If there is no such variable.
+        """
+        try:
+            return self._data[fqn]
+        except KeyError:
+            self.dataset.variable_at(fqn)
+            raise ModelError(f"there is no variable {fqn!r}", path=self.store.url) from None
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """Shape of the blocks in which a variable is best written: its chunks, or its shards."""
+        return self.data(fqn).chunk_shape
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Write values to a region; see :meth:`nczarr.model.DatasetSink.write`."""
+        self.data(fqn).write(region, values)
+
+    # -- changes
+
+    def update(self, dataset: Dataset) -> None:
+        """Make the stored dataset say what `dataset` says: write the difference of the metadata.
+
+        Values of variables that stay are kept. A variable whose data are a :class:`VariableData` of this dataset
+        is the same variable, perhaps under another name or in another group: its values move with it. A
+        variable that is new has no values yet (all fill). A variable whose type, storage or rank changes loses
+        its values. Arrays get the shapes that the dimensions say; sizes are written after the arrays have them.
+
+        Readers that use consolidated metadata see the change at the next :meth:`sync` or :meth:`close`; where
+        nodes were removed or renamed, at once.
+
+        Raises
+        ------
+        ReadOnlyError, ModelError, UnsupportedError
+            Before anything is changed.
+        """
+        from nczarr.mapping.dataset.update import apply_update
+
+        if not self.writable:
+            raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
+        plan, bound = apply_update(
+            self.hierarchy,
+            self._layout,
+            self.dataset,
+            dataset,
+            self._data,
+            self.groups,
+            self._options,
+            self._names,
+        )
+        self.losses = plan.losses
+        self.groups = plan.groups
+        self.dataset = self._bind(bound, plan.variables)
+
+    # -- the end
+
+    def sync(self) -> None:
+        """Make everything that was written durable, and the consolidated metadata right.
+
+        A new dataset stays hidden.
+        """
+        if self.writable:
+            self.hierarchy.sync()
+
+    def publish(self) -> None:
+        """Make a new dataset visible to readers without closing it; a dataset that it replaces is gone then."""
+        if self._destination is None:
+            return
+        if self._options.consolidated:
+            self.hierarchy.consolidate()
+        self.hierarchy.publish()
+        destination, self._destination = self._destination, None
+        store = destination.finish()
+        if store is not None:
+            self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
+
+    def commit(self) -> None:
+        """Make the dataset complete and visible, and close it."""
+        if not self._closed:
+            if self._destination is not None:
+                self.publish()
+            else:
+                self.sync()
+            self._close()
+
+    def abort(self) -> None:
+        """Close; a new dataset that was not published is removed, and one that it was to replace stays."""
+        if not self._closed:
+            if self._destination is not None:
+                self._destination.abort()
+                self._destination = None
+            self._close()
+
+    def close(self) -> None:
+        """Commit, if there is anything to commit, and release the store. Closing twice is no error."""
+        self.commit()
+
+    def _close(self) -> None:
+        self._closed = True
+        self.hierarchy.close()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None and self._destination is not None:
+            self.abort()
+        else:
+            self.close()

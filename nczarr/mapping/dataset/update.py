@@ -1,0 +1,332 @@
+"""Changing a stored dataset: the difference between what is there and what a model says.
+
+The new model is planned as if it were new; then nodes move, go, come and change, in an order in which a reader
+that comes in between sees no size that the arrays do not have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nczarr.errors import ReadOnlyError
+from nczarr.mapping.dataset.values import VariableData
+from nczarr.mapping.layout import Binding, Known, Layout, Plan
+from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.values.encodings import encoding_for_reading
+from nczarr.model import Attribute, Dataset, Variable, format_fqn, parse_fqn, resolve
+from nczarr.stores import Store
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+Metadata = ArrayMetadata | GroupMetadata
+#: Values that are moved in one batch.
+_BATCH = 64
+
+
+def apply_update(
+    hierarchy: Hierarchy,
+    layout: Layout,
+    old: Dataset,
+    new: Dataset,
+    data: Mapping[str, VariableData],
+    groups: Mapping[str, str],
+    options: WriteOptions,
+    names: NodeNames,
+) -> tuple[Plan, Dataset]:
+    """Change the hierarchy from one model to another.
+
+    Returns
+    -------
+    (Plan, Dataset)
+        What is there now, and the new model, resolved; its data are not bound.
+    """
+    if not hierarchy.writable:
+        raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
+    sources = _sources(new, data)
+    resolved = resolve(_without_data(new))
+    known = _known(hierarchy, old, new, resolved, data, groups, sources)
+    plan = layout.plan(resolved, options, names, known)
+    resolved = plan.dataset or resolved
+    plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
+
+    plan = _keep_foreign(plan, hierarchy, groups, data, sources)
+
+    removed = _removed(plan, hierarchy, data, sources)
+    moves = _moves(plan, data, sources)
+    # What holds nothing that moves goes first: it may be in the way.
+    late = [p for p in removed if any(here.startswith(f"{p}/") for here, _ in moves)]
+    for path in removed:
+        if path not in late:
+            hierarchy.delete(path)
+    _move(hierarchy, moves)
+    for path in late:
+        if path in hierarchy.nodes and path not in plan.nodes:
+            hierarchy.delete(path)
+    changed = [
+        (path, node) for path, node in plan.nodes.items() if not _same(hierarchy.nodes.get(path), node)
+    ]
+    arrays = [(path, node) for path, node in changed if isinstance(node, ArrayMetadata)]
+    for path, node in arrays:
+        _reshape(hierarchy, path, node)
+    # New groups first, then arrays; then what says how large they are.
+    fresh = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p not in hierarchy.nodes]
+    rest = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p in hierarchy.nodes]
+    if fresh:
+        hierarchy.put_many(fresh)
+    if arrays:
+        hierarchy.put_many(arrays)
+    if rest:
+        hierarchy.put_many(sorted(rest, key=lambda item: item[0] == ""))
+    if removed or moves:
+        hierarchy.sync()
+    return plan, resolved
+
+
+def _without_data(dataset: Dataset) -> Dataset:
+    """The model without data: those of variables that change their shape would not fit it."""
+
+    def strip(group: Any) -> Any:
+        return replace(
+            group,
+            variables=tuple(v.with_data(None) for v in group.variables),
+            groups=tuple(strip(g) for g in group.groups),
+        )
+
+    result = strip(dataset)
+    assert isinstance(result, Dataset)
+    return result
+
+
+def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
+    """For each variable of the new model that exists already, its FQN in the old one."""
+    by_id = {id(values): fqn for fqn, values in data.items()}
+    sources: dict[str, str] = {}
+    used: set[str] = set()
+    for fqn, variable in new.all_variables.items():
+        source = by_id.get(id(variable.data))
+        if source is not None and source not in used:
+            sources[fqn] = source
+            used.add(source)
+    for fqn in new.all_variables:
+        if fqn not in sources and fqn in data and fqn not in used:
+            sources[fqn] = fqn
+            used.add(fqn)
+    return sources
+
+
+def _known(
+    hierarchy: Hierarchy,
+    old: Dataset,
+    given: Dataset,
+    new: Dataset,
+    data: Mapping[str, VariableData],
+    groups: Mapping[str, str],
+    sources: Mapping[str, str],
+) -> Known:
+    """The node names of what keeps its name, and the metadata of what did not change."""
+    nodes: dict[tuple[str, str, str], str] = {}
+    for fqn in new.all_groups:
+        if fqn != "/" and fqn in old.all_groups and fqn in groups:
+            *parents, name = parse_fqn(fqn)
+            nodes[format_fqn(parents), "group", name] = groups[fqn].rpartition("/")[2]
+    for fqn, source in sources.items():
+        if fqn == source:
+            *parents, name = parse_fqn(fqn)
+            nodes[format_fqn(parents), "array", name] = data[fqn].path.rpartition("/")[2]
+    arrays: dict[str, tuple[ArrayMetadata, Binding]] = {}
+    if list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types:
+        for fqn, source in sources.items():
+            variable = given.all_variables[fqn]
+            same = fqn == source and variable is old.all_variables[fqn]
+            if same and new.shape(variable) == data[fqn].shape:
+                binding = data[fqn].binding
+                metadata = hierarchy.nodes[binding.path]
+                if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
+                    data[fqn].shape
+                ):
+                    arrays[fqn] = (metadata, binding)
+    return Known(nodes, arrays)
+
+
+def _fill(variable: Variable) -> Attribute | None:
+    return variable.attribute.get("_FillValue")
+
+
+def _keep_storage(
+    plan: Plan,
+    hierarchy: Hierarchy,
+    old: Dataset,
+    new: Dataset,
+    data: Mapping[str, VariableData],
+    sources: Mapping[str, str],
+) -> Plan:
+    """The plan, with the chunks and codecs that arrays have already wherever nothing asks for others."""
+    nodes, variables = dict(plan.nodes), dict(plan.variables)
+    for fqn, source in sources.items():
+        before, after = old.all_variables[source], new.all_variables[fqn]
+        if (
+            before.type != after.type
+            or before.storage != after.storage
+            or len(before.dimensions) != len(after.dimensions)
+        ):
+            continue
+        binding = data[source].binding
+        existing = hierarchy.nodes[binding.path]
+        planned = nodes[plan.variables[fqn].path]
+        if planned is existing:
+            continue
+        assert isinstance(existing, ArrayMetadata)
+        assert isinstance(planned, ArrayMetadata)
+        if existing.data_type != planned.data_type:
+            encoding = encoding_for_reading(after.type, existing.data_type)
+            if encoding != binding.encoding or _fill(before) != _fill(after):
+                continue
+        fill = existing.fill_value if _fill(before) == _fill(after) else planned.fill_value
+        nodes[plan.variables[fqn].path] = replace(
+            planned,
+            shape=new.shape(after) + binding.encoding.inner_shape,
+            data_type=existing.data_type,
+            chunk_grid=existing.chunk_grid,
+            chunk_key_encoding=existing.chunk_key_encoding,
+            codecs=existing.codecs,
+            fill_value=fill,
+            storage_transformers=existing.storage_transformers,
+            extra=existing.extra,
+            origin=existing.origin,
+        )
+        variables[fqn] = Binding(plan.variables[fqn].path, binding.encoding)
+    return replace(plan, nodes=nodes, variables=variables)
+
+
+def _keep_foreign(
+    plan: Plan,
+    hierarchy: Hierarchy,
+    groups: Mapping[str, str],
+    data: Mapping[str, VariableData],
+    sources: Mapping[str, str],
+) -> Plan:
+    """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys."""
+    before = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
+    before.update({plan.variables[fqn].path: data[source].path for fqn, source in sources.items()})
+    nodes = dict(plan.nodes)
+    for path, old in before.items():
+        existing, planned = hierarchy.nodes[old], nodes[path]
+        if planned is existing:
+            continue
+        if isinstance(planned, GroupMetadata) and existing.extra != planned.extra:
+            planned = replace(planned, extra=existing.extra)
+        declared = existing.attributes.get(CONVENTION_KEY)
+        if isinstance(declared, list):
+            own = planned.attributes.get(CONVENTION_KEY, [])
+            foreign = [c for c in declared if c not in own and c != CONVENTION]
+            if foreign:
+                planned = replace(
+                    planned, attributes={**planned.attributes, CONVENTION_KEY: [*own, *foreign]}
+                )
+        nodes[path] = planned
+    return replace(plan, nodes=nodes)
+
+
+def _removed(
+    plan: Plan, hierarchy: Hierarchy, data: Mapping[str, VariableData], sources: Mapping[str, str]
+) -> list[str]:
+    """The topmost paths that go; paths of arrays that move are not among them."""
+    staying = {data[source].path for source in sources.values()}
+    gone: list[str] = []
+    for path in hierarchy.nodes:
+        if not path or (
+            path in plan.nodes and hierarchy.is_array(path) == isinstance(plan.nodes[path], ArrayMetadata)
+        ):
+            continue
+        if path in staying or any(path.startswith(f"{g}/") for g in gone):
+            continue
+        gone.append(path)
+    return gone
+
+
+def _moves(plan: Plan, data: Mapping[str, VariableData], sources: Mapping[str, str]) -> list[tuple[str, str]]:
+    moves = []
+    for fqn, source in sources.items():
+        here, there = data[source].path, plan.variables[fqn].path
+        if here != there:
+            moves.append((here, there))
+    return moves
+
+
+def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> None:
+    """Move arrays, chunks and all; those whose place is still taken go by way of a name of their own."""
+    pending = list(moves)
+    number = 0
+    while pending:
+        sources = [here for here, _ in pending]
+        free = [(here, there) for here, there in pending if not any(_touch(s, there) for s in sources)]
+        if not free:
+            number += 1
+            aside = f"_nc-moving-{number}"
+            _move_one(hierarchy, pending[0][0], aside)
+            pending[0] = (aside, pending[0][1])
+            continue
+        for here, there in free:
+            _move_one(hierarchy, here, there)
+        pending = [move for move in pending if move not in free]
+
+
+def _touch(a: str, b: str) -> bool:
+    """True if two paths are the same, or one is above the other."""
+    return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
+
+
+def _move_one(hierarchy: Hierarchy, here: str, there: str) -> None:
+    metadata = hierarchy.nodes[here]
+    if there in hierarchy.nodes:
+        hierarchy.delete(there)
+    old = hierarchy.array(here).prefix
+    new = hierarchy.put_array(there, metadata).prefix  # type: ignore[arg-type]
+    documents = set(hierarchy.nodes.documents(here)) | set(hierarchy.nodes.documents(there))
+    _copy(hierarchy.store, old, new, documents)
+    hierarchy.delete(here)
+
+
+def _copy(store: Store, old: str, new: str, documents: set[str]) -> None:
+    keys = [key for key in store.list(old.rstrip("/")) if key not in documents]
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        values = store.get_many(batch)
+        store.set_many(
+            (new + key[len(old) :], value)
+            for key, value in zip(batch, values, strict=True)
+            if value is not None
+        )
+
+
+def _same(existing: Metadata | None, planned: Metadata) -> bool:
+    """True if two nodes say the same, to the order of attributes and the sign of zeros."""
+    if existing is planned:
+        return True
+    if existing is None or type(existing) is not type(planned) or existing != planned:
+        return False
+    return json.dumps(existing.attributes) == json.dumps(planned.attributes)
+
+
+def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> None:
+    """Prepare an array that exists for its new metadata: cut it, or erase what would not be readable."""
+    existing = hierarchy.nodes.get(path)
+    if not isinstance(existing, ArrayMetadata):
+        return
+    array = hierarchy.array(path)
+    alike = (
+        existing.data_type == planned.data_type
+        and existing.chunk_grid == planned.chunk_grid
+        and existing.chunk_key_encoding == planned.chunk_key_encoding
+        and existing.codecs == planned.codecs
+        and existing.ndim == planned.ndim
+    )
+    if not alike:
+        array.erase()
+    elif any(n < m for n, m in zip(planned.shape, existing.shape, strict=True)):
+        array.resize(planned.shape)

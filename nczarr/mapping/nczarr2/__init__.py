@@ -1,0 +1,1 @@
+"""Map netCDF onto Zarr v2 as netcdf-c's NCZarr does."""

@@ -1,0 +1,329 @@
+"""NCZarr on Zarr v2, reading: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.dialects`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.mapping.layout import Binding, Reading
+from nczarr.mapping.nczarr2.dialects import (
+    ANONYMOUS,
+    HIDDEN_NAMES,
+    HIDDEN_PREFIXES,
+    ArrayInfo,
+    Dialect,
+    GroupInfo,
+    attribute_type,
+    find_dialect,
+)
+from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
+from nczarr.mapping.nczarr3.attributes import infer_attribute
+from nczarr.mapping.values.encodings import Encoding, PlainEncoding
+from nczarr.mapping.values.filters import filters_of
+from nczarr.mapping.values.json import array_of, float_from_json, int_from_json, show
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Dataset,
+    Dimension,
+    DimensionRef,
+    Group,
+    PrimitiveType,
+    Storage,
+    Variable,
+    default_fill,
+    format_fqn,
+    join_fqn,
+    primitive_for_dtype,
+)
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import data_type_for
+
+#: netcdf-c prints netCDF's default fill value with six digits.
+_ROUNDED_FILL = 9.96921e36
+
+
+def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
+    """Read the model; see :meth:`nczarr.mapping.layout.Layout.read`."""
+    dialect = find_dialect(hierarchy)
+    if dialect is None:
+        raise MetadataError("the hierarchy has none of NCZarr's keys", path=hierarchy.store.url)
+    reader = _Reader(hierarchy, dialect)
+    return Reading(reader.read(name), reader.variables, reader.groups, tuple(reader.losses))
+
+
+@dataclass
+class _Reader:
+    hierarchy: Hierarchy
+    dialect: Dialect
+
+    def __post_init__(self) -> None:
+        self.variables: dict[str, Binding] = {}
+        self.groups: dict[str, str] = {}
+        self.losses: list[str] = []
+        self.dimensions: dict[str, Dimension] = {}
+        self.infos: dict[str, GroupInfo] = {}
+        self.children: dict[str, list[str]] = {}
+
+    def place(self, path: str, document: str) -> str:
+        return self.hierarchy.store.place(f"{path}/{document}" if path else document)
+
+    def read(self, name: str) -> Dataset:
+        for path in self.hierarchy.nodes:
+            if path:
+                self.children.setdefault(path.rpartition("/")[0], []).append(path)
+        self.declare("", "/")
+        body = self.group("", "/", "")
+        return Dataset(
+            name,
+            attributes=body.attributes,
+            dimensions=body.dimensions,
+            variables=body.variables,
+            groups=body.groups,
+            format="netCDF-4",
+        )
+
+    # -- groups
+
+    def declare(self, path: str, fqn: str) -> None:
+        """Note the dimensions of a group and of all below it: arrays refer to any of them."""
+        try:
+            info = self.dialect.group(self.hierarchy, path) or GroupInfo()
+        except MetadataError as error:
+            error.path = error.path or self.place(path, ".zgroup")
+            raise
+        self.infos[path] = info
+        self.groups[fqn] = path
+        for name, (size, unlimited) in info.dimensions.items():
+            self.dimensions[join_fqn(fqn, name)] = Dimension(name, size, unlimited)
+        for child in self.ordered(path, arrays=False):
+            self.declare(child, join_fqn(fqn, child.rpartition("/")[2]))
+
+    def ordered(self, path: str, *, arrays: bool) -> list[str]:
+        """The children of a group: those that NCZarr lists, then the others."""
+        info = self.infos[path]
+        prefix = f"{path}/" if path else ""
+        listed = [prefix + node for node in (info.arrays if arrays else info.groups)]
+        if not self.hierarchy.complete:
+            self.hierarchy.load(listed)
+        missing = [
+            node for node in listed if node not in self.hierarchy.nodes or self.is_array(node) != arrays
+        ]
+        if missing:
+            what = "array" if arrays else "group"
+            raise MetadataError(
+                f"_nczarr_group: there is no {what} {missing[0].rpartition('/')[2]!r}",
+                path=self.place(path, ".zgroup"),
+            )
+        others = [c for c in self.children.get(path, ()) if self.is_array(c) == arrays and c not in listed]
+        return [*listed, *others]
+
+    def is_array(self, path: str) -> bool:
+        return self.hierarchy.is_array(path)
+
+    def group(self, path: str, fqn: str, name: str) -> Group:
+        metadata = self.hierarchy.nodes[path]
+        if not isinstance(metadata, GroupMetadata):
+            raise MetadataError("an array in place of a group", path=self.place(path, ".zarray"))
+        variables = tuple(self.variable(child, fqn) for child in self.ordered(path, arrays=True))
+        groups = tuple(
+            self.group(child, join_fqn(fqn, child.rpartition("/")[2]), child.rpartition("/")[2])
+            for child in self.ordered(path, arrays=False)
+        )
+        # Stand-ins for anonymous dimensions are none of the model's.
+        dimensions = tuple(
+            Dimension(n, size, unlimited)
+            for n, (size, unlimited) in self.infos[path].dimensions.items()
+            if not _is_anonymous(n, size)
+        )
+        return Group(
+            name,
+            attributes=self.attributes(path, metadata.attributes, fqn),
+            dimensions=dimensions,
+            variables=variables,
+            groups=groups,
+        )
+
+    # -- attributes
+
+    def attributes(
+        self, path: str, plain: Mapping[str, Any], fqn: str, type_: PrimitiveType | None = None
+    ) -> tuple[Attribute, ...]:
+        place = self.place(path, ".zattrs")
+        try:
+            types = self.dialect.attribute_types(self.hierarchy, path)
+        except MetadataError as error:
+            error.path, error.fqn = error.path or place, fqn
+            raise
+        found = []
+        for name, value in plain.items():
+            if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
+                continue
+            try:
+                declared = attribute_type(types[name]) if name in types else None
+                if declared is None and name == "_FillValue" and type_ is not None:
+                    declared = type_
+                if declared is None:
+                    found.append(infer_attribute(name, value))
+                else:
+                    found.append(Attribute(name, declared, self.values(path, name, value, declared)))
+            except NCZarrError as error:
+                error.message = f"attribute {name!r}: {error.message}"
+                error.path, error.fqn = place, fqn
+                raise
+        return tuple(found)
+
+    def values(self, path: str, name: str, value: Any, type_: PrimitiveType) -> np.ndarray:
+        if type_ == CHAR:
+            if not isinstance(value, str):
+                value = self.spelled(path, name, value)
+            return np.frombuffer(value.encode("utf-8", "surrogateescape"), "S1").copy()
+        items = value if isinstance(value, list) else [value]
+        if type_ == STRING:
+            return array_of(STRING, [i if isinstance(i, str) else _compact(i) for i in items])
+        convert = float_from_json if type_.is_float else int_from_json
+        return array_of(type_, [convert(item, type_.dtype) for item in items])
+
+    def spelled(self, path: str, name: str, value: Any) -> str:
+        """The text that netcdf-c took for JSON: what stands in the document, as far as that can be told."""
+        data = self.hierarchy.store.get(f"{path}/.zattrs" if path else ".zattrs")
+        if data is None or isinstance(value, list | dict):
+            return _compact(value)
+        try:
+            # Numbers keep their spelling: 1.50 is not 1.5.
+            document = json.loads(data, parse_float=str, parse_int=str, parse_constant=str)
+        except ValueError:
+            return _compact(value)
+        text = document.get(name) if isinstance(document, dict) else None
+        return text if isinstance(text, str) else _compact(value)
+
+    # -- variables
+
+    def variable(self, path: str, group: str) -> Variable:
+        name = path.rpartition("/")[2]
+        fqn = join_fqn(group, name)
+        try:
+            metadata = self.hierarchy.nodes[path]
+            assert isinstance(metadata, ArrayMetadata)
+            info = self.dialect.array(self.hierarchy, path)
+            return self.bound(path, fqn, name, metadata, info)
+        except NCZarrError as error:
+            error.path, error.fqn = error.path or self.place(path, ".zarray"), error.fqn or fqn
+            raise
+
+    def bound(self, path: str, fqn: str, name: str, metadata: ArrayMetadata, info: ArrayInfo) -> Variable:
+        spelled = str((metadata.origin or {}).get("dtype", ""))
+        type_ = _type(metadata, spelled)
+        attributes = self.attributes(path, metadata.attributes, fqn, type_)
+        mended = self.mended(metadata, type_, spelled, {a.name for a in attributes})
+        encoding: Encoding = PlainEncoding(type_, mended.data_type)
+        if type_ == STRING and mended.data_type.dtype != object:
+            encoding = FixedTextEncoding(type_, mended.data_type)
+        shape = metadata.shape
+        if info.scalar and shape == (1,):
+            encoding, shape = ScalarEncoding(type_, mended.data_type, (1,), encoding), ()
+        if mended is not metadata:
+            self.hierarchy.override(path, mended)
+        self.variables[fqn] = Binding(path, encoding)
+        storage = Storage(
+            layout="chunked" if shape else None,
+            chunk_shape=tuple(metadata.chunk_shape) if shape else None,
+            filters=filters_of(metadata.codecs),
+            endian="big" if spelled.startswith(">") and type_.dtype.itemsize > 1 else "native",
+            no_fill=metadata.fill_value is None,
+        )
+        references = self.references(info, metadata, shape)
+        return Variable(name, type_, references, attributes=attributes, storage=storage)
+
+    def mended(
+        self, metadata: ArrayMetadata, type_: PrimitiveType, spelled: str, attributes: set[str]
+    ) -> ArrayMetadata:
+        """The metadata, where the document says other than what netcdf-c has stored."""
+        changes: dict[str, Any] = {}
+        if type_ == CHAR and metadata.data_type.dtype != CHAR.dtype:
+            fill = metadata.fill_value if isinstance(metadata.fill_value, str) else ""
+            changes = {
+                "data_type": data_type_for("S1"),
+                "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
+                "codecs": tuple(NamedConfig("bytes") if c.name == "bytes" else c for c in metadata.codecs),
+            }
+        if self.dialect.native_order and spelled.startswith(">") and type_.dtype.itemsize > 1:
+            changes["codecs"] = tuple(
+                NamedConfig("bytes", {"endian": "little"}) if c.name == "bytes" else c
+                for c in metadata.codecs
+            )
+        if type_.is_float and "_FillValue" not in attributes and metadata.fill_value is not None:
+            rounded = type_.dtype.type(_ROUNDED_FILL)
+            if metadata.fill_value == rounded:
+                changes["fill_value"] = default_fill(type_)
+        return replace(metadata, **changes) if changes else metadata
+
+    def references(
+        self, info: ArrayInfo, metadata: ArrayMetadata, shape: tuple[int, ...]
+    ) -> tuple[DimensionRef, ...]:
+        if info.references is None:
+            return self.named(metadata, shape)
+        if len(info.references) != len(shape):
+            raise MetadataError(
+                f"_nczarr_array.dimension_references: {len(info.references)} for the shape {list(shape)}"
+            )
+        found: list[DimensionRef] = []
+        for reference, length in zip(info.references, shape, strict=True):
+            # netcdf-c writes names as they are; nczarr once escaped blanks in them.
+            plain = format_fqn(reference.strip("/").split("/"))
+            reference = plain if plain in self.dimensions else reference
+            dimension = self.dimensions.get(reference)
+            if dimension is None:
+                raise MetadataError(
+                    f"_nczarr_array.dimension_references: there is no dimension {show(reference)}"
+                )
+            if dimension.size != length and not dimension.unlimited:
+                raise MetadataError(
+                    f"shape: {length} along {show(reference)}, which has the size {dimension.size}"
+                )
+            found.append(length if _is_anonymous(dimension.name, dimension.size) else reference)
+        return tuple(found)
+
+    def named(self, metadata: ArrayMetadata, shape: tuple[int, ...]) -> tuple[DimensionRef, ...]:
+        """Dimensions of an array that NCZarr says nothing of: by xarray's names, else anonymous."""
+        names = metadata.attributes.get("_ARRAY_DIMENSIONS")
+        if not isinstance(names, list) or len(names) != len(shape):
+            return tuple(shape)
+        found: list[DimensionRef] = []
+        for name, length in zip(names, shape, strict=True):
+            dimension = self.dimensions.get(join_fqn("/", name)) if isinstance(name, str) and name else None
+            found.append(join_fqn("/", name) if dimension and dimension.size == length else length)
+        return tuple(found)
+
+
+def _is_anonymous(name: str, size: int) -> bool:
+    return name == f"{ANONYMOUS}{size}"
+
+
+def _type(metadata: ArrayMetadata, spelled: str) -> PrimitiveType:
+    if spelled in (">S1", "<U1", ">U1"):
+        return CHAR
+    dtype = metadata.data_type.dtype
+    if dtype.kind in "SUO":
+        return STRING
+    found = primitive_for_dtype(dtype) if dtype.kind in "iuf" else None
+    if found is None:
+        raise UnsupportedError(f"dtype: {show(spelled)} is none of NCZarr's")
+    return found
+
+
+def _compact(value: Any) -> str:
+    """JSON as netcdf-c prints it: ``{"a": [1,2], "b": 3}``."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {_compact(v)}" for k, v in value.items())
+        return f"{{{inside}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_compact, value))}]"
+    return json.dumps(value, ensure_ascii=False)

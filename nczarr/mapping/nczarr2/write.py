@@ -1,0 +1,300 @@
+"""NCZarr on Zarr v2, writing: what netcdf-c 4.9.3 and later read back exactly.
+
+What that form cannot hold (user-defined types, NUL or bytes that are not UTF-8 in text, payloads of NaN,
+anonymous dimensions other than as named ones, names that Zarr or netcdf-c cannot keep) is refused, or with the
+option ``lossy`` left out and listed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nczarr.errors import LossError
+from nczarr.mapping.layout import Binding, Known, Plan
+from nczarr.mapping.nczarr2.dialects import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
+from nczarr.mapping.nczarr2.drop_user_types import without_user_types
+from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
+from nczarr.mapping.nczarr3.write import chunks_of, fill_value_of
+from nczarr.mapping.node_names import NodeNames, spell_out
+from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
+from nczarr.mapping.values.filters import codecs_for
+from nczarr.mapping.values.json import float_to_json
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Dataset,
+    Dimension,
+    DimensionRef,
+    Filter,
+    Group,
+    PrimitiveType,
+    Variable,
+    join_fqn,
+    parse_fqn,
+    regions,
+)
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.types import data_type_for
+
+VERSION = "2.0.0"
+_JSON = "|J0"
+#: netcdf-c's own limit, taken where the values of a variable are not known yet.
+_DEFAULT_STRING_LENGTH = 128
+_KNOWN_FILTERS = {
+    Filter.DEFLATE,
+    Filter.SHUFFLE,
+    Filter.FLETCHER32,
+    Filter.BZIP2,
+    Filter.BLOSC,
+    Filter.ZSTD,
+}
+
+
+def plan_nczarr_v2(
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+) -> Plan:
+    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`."""
+    held, losses = without_user_types(dataset)
+    writer = _Writer(held, replace(options, codecs="numcodecs", compress=False), names, known or Known())
+    for fqn, what in losses:
+        writer.lose(what, fqn)
+    writer.group("/", held, "")
+    return Plan(writer.nodes, writer.variables, writer.groups, tuple(writer.losses), held)
+
+
+#: What netcdf-c takes for a name.
+_NAME = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff][^\x00-\x1f\x7f/]*(?<! )")
+
+_NAME_BYTES = 256
+
+
+def _is_netcdf_name(name: str) -> bool:
+    if _NAME.fullmatch(name) is None or not unicodedata.is_normalized("NFC", name):
+        return False
+    return len(name.encode("utf-8", "surrogatepass")) <= _NAME_BYTES
+
+
+def _held(name: str) -> str:
+    return name if _is_netcdf_name(name) else spell_out(name)
+
+
+def _dimension_names(reference: DimensionRef) -> list[str]:
+    """The names of the groups and of the dimension, as they stand in the documents."""
+    if isinstance(reference, int):
+        return [f"{ANONYMOUS}{reference}"]
+    return [_held(name) for name in parse_fqn(reference)]
+
+
+class _Lost(Exception):
+    """Something cannot be held; the message says what. `nearest` is what a lossy copy holds instead."""
+
+    def __init__(self, what: str, nearest: Any = None) -> None:
+        super().__init__(what)
+        self.nearest = nearest
+
+
+@dataclass
+class _Writer:
+    dataset: Dataset
+    options: WriteOptions
+    names: NodeNames
+    known: Known
+
+    def __post_init__(self) -> None:
+        self.nodes: dict[str, ArrayMetadata | GroupMetadata] = {}
+        self.variables: dict[str, Binding] = {}
+        self.groups: dict[str, str] = {}
+        self.losses: list[str] = []
+        self.anonymous = sorted(
+            {ref for v in self.dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
+        )
+
+    def lose(self, what: str, fqn: str) -> None:
+        """Note a loss, or refuse it."""
+        if not self.options.lossy:
+            raise LossError(
+                f"NCZarr v2 cannot hold {what}",
+                fqn=fqn,
+                hint="write nczarr-v3, or ask for a lossy copy",
+            )
+        self.losses.append(f"{fqn}: {what}")
+
+    # -- groups
+
+    def group(self, fqn: str, group: Group, path: str) -> None:
+        self.groups[fqn] = path
+        children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
+        nodes = {
+            child: node if _is_netcdf_name(node) else spell_out(node)
+            for child, node in self.names.assign(children).items()
+        }
+        renamed = [(kind, name) for (kind, name), node in nodes.items() if node != name]
+        for kind, name in renamed:
+            what = "variable" if kind == "array" else "group"
+            self.lose(f"the name {name!r} of a {what}", join_fqn(fqn, name))
+        for d in group.dimensions:
+            if not _is_netcdf_name(d.name):
+                self.lose(f"the name {d.name!r} of a dimension", join_fqn(fqn, d.name))
+        dimensions = [*group.dimensions, *(self.stand_ins() if fqn == "/" else ())]
+        info = {
+            "dimensions": {
+                _held(d.name): {"size": d.size, "unlimited": 1} if d.unlimited else d.size for d in dimensions
+            },
+            "arrays": [nodes["array", v.name] for v in group.variables],
+            "groups": [nodes["group", g.name] for g in group.groups],
+        }
+        plain, types = self.attributes(group.attributes, fqn)
+        keys: dict[str, Any] = {"_nczarr_group": info}
+        if fqn == "/":
+            keys["_nczarr_superblock"] = {"version": VERSION}
+        self.nodes[path] = GroupMetadata({**plain, **_with_types(keys, types)})
+        prefix = f"{path}/" if path else ""
+        for variable in group.variables:
+            self.variable(fqn, variable, prefix + nodes["array", variable.name])
+        for child in group.groups:
+            self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
+
+    def stand_ins(self) -> Iterable[Dimension]:
+        """The named dimensions that stand for anonymous ones."""
+        taken = {d.name for d in self.dataset.dimensions}
+        for size in self.anonymous:
+            name = f"{ANONYMOUS}{size}"
+            if name not in taken:
+                yield Dimension(name, size)
+
+    # -- attributes
+
+    def attributes(self, attributes: Iterable[Attribute], fqn: str) -> tuple[dict[str, Any], dict[str, str]]:
+        plain: dict[str, Any] = {}
+        types: dict[str, str] = {}
+        for attribute in attributes:
+            name = attribute.name
+            try:
+                if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
+                    raise _Lost("an attribute of this name, which NCZarr has for itself")
+                if not _is_netcdf_name(name):
+                    raise _Lost("an attribute of this name, which netcdf-c does not take for a name")
+                plain[name], types[name] = _attribute(attribute)
+            except _Lost as lost:
+                self.lose(f"{lost} (attribute {name!r})", fqn)
+                if lost.nearest is not None:
+                    plain[name], types[name] = lost.nearest
+        return plain, types
+
+    # -- variables
+
+    def variable(self, group: str, variable: Variable, path: str) -> None:
+        fqn = join_fqn(group, variable.name)
+        assert isinstance(variable.type, PrimitiveType)
+        shape = self.dataset.shape(variable)
+        encoding = self.encoding(fqn, variable, shape)
+        fill = encoding.encode_fill(fill_value_of(variable))
+        chunks = chunks_of(self.dataset, variable, encoding, shape)
+        for f in variable.storage.filters:
+            if f.id not in _KNOWN_FILTERS:
+                self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")
+        codecs = codecs_for(variable.storage, encoding, self.options, scalar=not shape)
+        if not shape:
+            encoding = ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
+        plain, types = self.attributes(variable.attributes, fqn)
+        # netcdf-c writes and reads these without escapes; no name has a slash.
+        names = [_dimension_names(r) for r in variable.dimensions]
+        info: dict[str, Any] = {"dimension_references": ["/" + "/".join(n) for n in names]}
+        if not shape:
+            info["scalar"] = 1
+        info["storage"] = "chunked"
+        keys: dict[str, Any] = {
+            "_ARRAY_DIMENSIONS": [n[-1] for n in names] or [SCALAR],
+            "_nczarr_array": info,
+        }
+        self.nodes[path] = ArrayMetadata(
+            shape=shape or (1,),
+            data_type=encoding.data_type,
+            chunk_grid=RegularGrid(chunks if shape else (1,)),
+            chunk_key_encoding=ChunkKeyEncoding("v2", "."),
+            fill_value=None if variable.storage.no_fill else fill,
+            codecs=codecs,
+            attributes={**plain, **_with_types(keys, types)},
+            # netcdf-c tells char from string by this spelling.
+            origin={"dtype": ">S1"} if variable.type == CHAR else None,
+        )
+        self.variables[fqn] = Binding(path, encoding)
+
+    def encoding(self, fqn: str, variable: Variable, shape: tuple[int, ...]) -> Encoding:
+        if variable.type == CHAR:
+            return PlainEncoding(CHAR, data_type_for("S1"))
+        if variable.type != STRING:
+            return encoding_for_writing(variable.type)
+        kept = self.known.arrays.get(fqn)
+        if kept is not None:
+            return FixedTextEncoding(STRING, kept[0].data_type)
+        return FixedTextEncoding(STRING, data_type_for(f"S{self.longest(variable, shape)}"))
+
+    def longest(self, variable: Variable, shape: tuple[int, ...]) -> int:
+        """Bytes of the longest string of a variable: netcdf-c keeps them at a fixed length."""
+        fill = fill_value_of(variable)
+        length = max(len(str(fill).encode("utf-8", "surrogateescape")), 1)
+        if variable.data is None:
+            return max(length, _DEFAULT_STRING_LENGTH)
+        block = tuple(max(1, min(n, 4096)) if i == len(shape) - 1 else 1 for i, n in enumerate(shape))
+        for region in regions(shape, block):
+            for text in variable.data.read(region).reshape(-1):
+                length = max(length, len((text or "").encode("utf-8", "surrogateescape")))
+        return length
+
+
+def _with_types(keys: dict[str, Any], types: dict[str, str]) -> dict[str, Any]:
+    """NCZarr's keys and, as netcdf-c has it, their own types."""
+    own = {name: _JSON for name in keys if name.startswith("_nczarr_")}
+    return {**keys, "_nczarr_attr": {"types": {**types, **own, "_nczarr_attr": _JSON}}}
+
+
+def _attribute(attribute: Attribute) -> tuple[Any, str]:
+    """The JSON of an attribute and the spelling of its type."""
+    type_ = attribute.type
+    lost: list[str] = []
+    if type_ == CHAR:
+        result: tuple[Any, str] = _text(attribute.values.tobytes(), lost), ">S1"
+    elif type_ == STRING:
+        raw = [(v or "").encode("utf-8", "surrogateescape") for v in attribute.values]
+        texts = [_text(r, lost) for r in raw]
+        size = max([1, *(len(t.encode("utf-8")) for t in texts)])
+        result = texts[0] if len(texts) == 1 else texts, f"|S{size}"
+    else:
+        assert isinstance(type_, PrimitiveType)
+        result = _numbers(attribute, type_, lost)
+    if lost:
+        raise _Lost(lost[0], result)
+    return result
+
+
+def _numbers(attribute: Attribute, type_: PrimitiveType, lost: list[str]) -> tuple[Any, str]:
+    items: list[Any] = []
+    for value in attribute.values:
+        item = float_to_json(value) if type_.is_float else int(value)
+        if isinstance(item, str) and item.startswith("0x"):
+            lost.append("a NaN with a payload")
+            item = "NaN"
+        items.append(item)
+    order = "|" if type_.dtype.itemsize == 1 else "<"
+    spelled = f"{order}{type_.dtype.kind}{type_.dtype.itemsize}"
+    return items[0] if len(items) == 1 else items, spelled
+
+
+def _text(raw: bytes, lost: list[str]) -> str:
+    if b"\0" in raw:
+        lost.append("a NUL in text")
+        raw = raw.replace(b"\0", b"")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        lost.append("text that is not UTF-8")
+        return raw.decode("utf-8", "replace")

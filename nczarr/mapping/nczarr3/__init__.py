@@ -1,0 +1,1 @@
+"""Map netCDF onto Zarr v3 with NCZarr's keys."""

@@ -1,0 +1,377 @@
+"""Attributes as JSON, readable by people and by xarray, and exact (``docs/spec/nczarr-v3.md``, *Attributes*).
+
+An attribute stands under its own name as plain JSON. What plain JSON cannot say goes to ``_nczarr_attr``:
+``types`` (the type, where JSON's default is wrong), ``exact`` (the exact value of an attribute whose plain form
+loses something, or that has no plain form) and ``order`` (all names, if some have no plain form).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import MetadataError
+from nczarr.mapping.nczarr3.types import find_type, type_name
+from nczarr.mapping.values.json import (
+    array_of,
+    bytes_from_json,
+    bytes_to_json,
+    float_from_json,
+    float_to_json,
+    from_base64,
+    scalar_from_json,
+    scalar_to_json,
+    show,
+)
+from nczarr.model import (
+    BYTE,
+    CHAR,
+    DOUBLE,
+    INT64,
+    STRING,
+    UINT64,
+    Attribute,
+    EnumType,
+    PrimitiveType,
+    Type,
+    UserType,
+    VlenType,
+    same_values,
+)
+
+ATTR_KEY = "_nczarr_attr"
+#: Attribute names that belong to NCZarr; an attribute of the model with such a name has no plain form.
+RESERVED = frozenset({"_nczarr_superblock", "_nczarr_group", "_nczarr_array", ATTR_KEY, "zarr_conventions"})
+_FILL = "_FillValue"
+_INT64 = np.iinfo(np.int64)
+
+
+class _Hidden(Exception):
+    """The attribute has no plain form."""
+
+
+# --- the plain form
+
+
+def _plain(attribute: Attribute, array: Type | None) -> Any:
+    """The plain JSON form of an attribute, which may lose something."""
+    values = attribute.values
+    if attribute.name == _FILL and array is not None:
+        return _plain_fill(attribute, array)
+    if attribute.type == CHAR:
+        # What netCDF4-python, and so xarray, shows for the same bytes.
+        return values.tobytes().decode("utf-8", "replace").replace("\0", "")
+    if attribute.type == STRING:
+        items: list[Any] = [_visible_text(v) for v in values]
+    elif attribute.type.dtype.kind == "f" and attribute.name == "missing_value" and array is not None:
+        # xarray takes text for a value to be masked, and null for none: NaN needs no masking.
+        items = [None if math.isnan(v) else float_to_json(v) for v in values]
+    else:
+        items = [scalar_to_json(attribute.type, v) for v in values]
+    return items[0] if len(items) == 1 and not isinstance(attribute.type, VlenType) else items
+
+
+def _visible_text(value: str | None) -> str:
+    raw = (value or "").encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "replace").replace("\0", "")
+
+
+def _base(type_: Type) -> Type:
+    return type_.base if isinstance(type_, EnumType) else type_
+
+
+def _plain_fill(attribute: Attribute, array: Type) -> Any:
+    """xarray's form of ``_FillValue`` on Zarr v3: integers plain, floats as base64 of a little-endian double."""
+    type_, own = _base(array), _base(attribute.type)
+    if len(attribute.values) != 1 or not _is_number(type_) or not _is_number(own):
+        raise _Hidden
+    value = attribute.values[0]
+    if type_.dtype.kind == "f":
+        return base64.b64encode(struct.pack("<d", value)).decode("ascii")
+    if own.dtype.kind == "f" and not (math.isfinite(value) and float(value).is_integer()):
+        raise _Hidden
+    limits = np.iinfo(type_.dtype)
+    if not limits.min <= int(value) <= limits.max:
+        raise _Hidden
+    return int(value)
+
+
+def _is_number(type_: Type) -> bool:
+    return isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf"
+
+
+# --- from the plain form
+
+
+def default_type(name: str, value: Any, array: Type | None) -> Type | None:
+    """The type of an attribute that has no annotation; None if its JSON is not a value of the model."""
+    if name == _FILL and array is not None and _is_number(_base(array)):
+        return array
+    if isinstance(value, str):
+        return CHAR
+    items = value if isinstance(value, list) else [value]
+    if not items or any(isinstance(i, bool) or not isinstance(i, int | float | str) for i in items):
+        return None
+    if any(isinstance(i, str) for i in items):
+        return STRING if all(isinstance(i, str) for i in items) else None
+    if any(isinstance(i, float) for i in items):
+        return DOUBLE
+    if all(_INT64.min <= i <= _INT64.max for i in items):
+        return INT64
+    return UINT64 if all(0 <= i < 2**64 for i in items) else None
+
+
+def _says_too_little(value: Any) -> bool:
+    """True if every number is whole: JSON software may rewrite ``1.0`` as ``1``."""
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(i, float) and i.is_integer() for i in items)
+
+
+def _from_plain(name: str, value: Any, type_: Type, array: Type | None) -> np.ndarray:
+    """The values that a plain form stands for, as the type given."""
+    if type_ == CHAR and not (name == _FILL and array is not None and _is_number(_base(array))):
+        if isinstance(value, list) and not value:
+            return np.empty(0, "S1")
+        if not isinstance(value, str):
+            raise MetadataError(f"{show(value)} is not text")
+        return np.frombuffer(bytes_from_json(value), "S1").copy()
+    items = value if isinstance(value, list) else [value]
+    if name == _FILL and array is not None and _base(array).dtype.kind == "f" and _is_number(_base(type_)):
+        items = [_unpack_fill(item, type_) for item in items]
+        return array_of(type_, items)
+    if type_.dtype.kind == "f":
+        nan = type_.dtype.type(math.nan)
+        return array_of(type_, [nan if i is None else float_from_json(i, type_.dtype) for i in items])
+    return array_of(type_, [scalar_from_json(type_, item) for item in items])
+
+
+def _unpack_fill(value: Any, type_: Type) -> Any:
+    if isinstance(value, str) and len(value) == 12 and value.endswith("="):
+        raw = from_base64(value)
+        if len(raw) == 8:
+            number = np.frombuffer(raw, "<f8")[0]
+            with np.errstate(all="ignore"):
+                return number.astype(type_.dtype)
+    return scalar_from_json(type_, value)
+
+
+# --- the exact form
+
+
+def _exact(attribute: Attribute) -> Any:
+    if attribute.type == CHAR:
+        return bytes_to_json(attribute.values.tobytes())
+    return [scalar_to_json(attribute.type, v) for v in attribute.values]
+
+
+def _from_exact(value: Any, type_: Type) -> np.ndarray:
+    if type_ == CHAR:
+        return np.frombuffer(bytes_from_json(value), "S1").copy()
+    if not isinstance(value, list):
+        raise MetadataError(f"exact: {show(value)} is not a list")
+    return array_of(type_, [scalar_from_json(type_, item) for item in value])
+
+
+# --- both ways
+
+
+def encode_attributes(
+    attributes: Iterable[Attribute],
+    *,
+    array: Type | None = None,
+    reserved: frozenset[str] = RESERVED,
+    annotate_text: bool = False,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the attributes in plain form, and the content of ``_nczarr_attr`` (empty: write none).
+
+    Parameters
+    ----------
+    attributes : iterable of Attribute
+    array : Type, optional
+        The variable's type, if it is a variable that owns them: ``_FillValue`` has rules of its own there.
+    reserved : frozenset of str
+        Names that have no plain form.
+    annotate_text : bool
+        Say the type of every text, as NZUG-1.0 needs it, where text alone is a string.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> encode_attributes([Attribute.of("units", "K"), Attribute.of("scale", 0.5, FLOAT)])
+    ({'units': 'K', 'scale': 0.5}, {'types': {'scale': 'float32'}})
+    """
+    plain: dict[str, Any] = {}
+    types: dict[str, str] = {}
+    exact: dict[str, Any] = {}
+    order: list[str] = []
+    for attribute in attributes:
+        name = attribute.name
+        order.append(name)
+        try:
+            if name in reserved:
+                raise _Hidden
+            value = _plain(attribute, array)
+        except _Hidden:
+            exact[name] = _exact(attribute)
+            types[name] = type_name(attribute.type)
+            continue
+        plain[name] = value
+        default = default_type(name, value, array)
+        text = annotate_text and attribute.type in (CHAR, STRING)
+        whole = default == DOUBLE and _says_too_little(value)
+        if default != attribute.type or text or whole:
+            types[name] = type_name(attribute.type)
+        if not _survives(attribute, value, array):
+            exact[name] = _exact(attribute)
+    info: dict[str, Any] = {}
+    if types:
+        info["types"] = types
+    if exact:
+        info["exact"] = exact
+    if any(name not in plain for name in order):
+        info["order"] = order
+    return plain, info
+
+
+def _survives(attribute: Attribute, value: Any, array: Type | None) -> bool:
+    try:
+        return same_values(attribute.values, _from_plain(attribute.name, value, attribute.type, array))
+    except MetadataError:
+        return False
+
+
+def decode_attributes(
+    plain: Mapping[str, Any],
+    info: Any,
+    types: Mapping[str, UserType],
+    *,
+    array: Type | None = None,
+    reserved: frozenset[str] = RESERVED,
+) -> tuple[Attribute, ...]:
+    """Return the attributes that :func:`encode_attributes` wrote; its exact inverse.
+
+    Parameters
+    ----------
+    plain : mapping
+        The attributes of the Zarr node.
+    info
+        The value of ``_nczarr_attr``; None if there is none.
+    types : mapping
+        The user-defined types by FQN.
+    array, reserved
+        As for :func:`encode_attributes`.
+
+    Raises
+    ------
+    MetadataError
+        If the two do not fit together.
+
+    Examples
+    --------
+    >>> decode_attributes({"n": 1}, {"types": {"n": "int16"}}, {})
+    (Attribute(name='n', type=SHORT, values=array([1], dtype=int16)),)
+    """
+    info = _checked_info(info)
+    annotated: Mapping[str, Any] = info.get("types", {})
+    exact: Mapping[str, Any] = info.get("exact", {})
+    order: list[str] = info.get("order", [])
+    names = [n for n in plain if n not in reserved]
+    if order:
+        place = {n: i for i, n in enumerate(order)}
+        hidden = [n for n in order if n not in plain or n in reserved]
+        # Names that somebody added since stand at the end.
+        names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
+    result = []
+    for name in names:
+        try:
+            result.append(_decode(name, plain, annotated, exact, types, array, reserved))
+        except MetadataError as error:
+            error.message = f"attribute {name!r}: {error.message}"
+            raise
+    return tuple(result)
+
+
+def _checked_info(info: Any) -> Mapping[str, Any]:
+    if info is None:
+        return {}
+    if not isinstance(info, dict):
+        raise MetadataError(f"{ATTR_KEY}: {show(info)} is not an object")
+    for key in ("types", "exact"):
+        if not isinstance(info.get(key, {}), dict):
+            raise MetadataError(f"{ATTR_KEY}.{key}: {show(info[key])} is not an object")
+    order = info.get("order", [])
+    if not isinstance(order, list) or not all(isinstance(n, str) for n in order):
+        raise MetadataError(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
+    return info
+
+
+def _decode(
+    name: str,
+    plain: Mapping[str, Any],
+    annotated: Mapping[str, Any],
+    exact: Mapping[str, Any],
+    types: Mapping[str, UserType],
+    array: Type | None,
+    reserved: frozenset[str],
+) -> Attribute:
+    visible = name in plain and name not in reserved
+    type_ = find_type(annotated[name], types) if name in annotated else None
+    if name in exact:
+        known = type_ or (default_type(name, plain[name], array) if visible else None)
+        if known is None:
+            raise MetadataError("it has an exact value, but no type")
+        attribute = Attribute(name, known, _from_exact(exact[name], known))
+        if not visible or _still_means(attribute, plain[name], array):
+            return attribute
+        # Somebody changed the plain form since: that is what counts.
+    if not visible:
+        raise MetadataError(f"{ATTR_KEY}.order names it, but it has no value")
+    if type_ is None:
+        return infer_attribute(name, plain[name], array)
+    return Attribute(name, type_, _from_plain(name, plain[name], type_, array))
+
+
+def _still_means(attribute: Attribute, value: Any, array: Type | None) -> bool:
+    try:
+        return json.dumps(_plain(attribute, array)) == json.dumps(value)
+    except _Hidden:
+        return False
+
+
+def infer_attribute(name: str, value: Any, array: Type | None = None) -> Attribute:
+    """Return the attribute for plain JSON without an annotation.
+
+    Text is char, a list of texts string, integers int64 (uint64 where they need it), real numbers double, true
+    and false byte 1 and 0. The words NaN, Infinity and -Infinity among real numbers are numbers. Everything else
+    (null, objects, mixed or nested lists) becomes its JSON as text.
+
+    Examples
+    --------
+    >>> infer_attribute("a", [1, 2.5]).type, infer_attribute("b", {"x": None}).text
+    (DOUBLE, '{"x":null}')
+    """
+    type_ = default_type(name, value, array)
+    if type_ is not None:
+        return Attribute(name, type_, _from_plain(name, value, type_, array))
+    items = value if isinstance(value, list) else [value]
+    if items and all(isinstance(i, bool) for i in items):
+        return Attribute(name, BYTE, np.array(items, "i1"))
+    if any(isinstance(i, float | int) and not isinstance(i, bool) for i in items):
+        try:
+            return Attribute(name, DOUBLE, array_of(DOUBLE, [_real(i) for i in items]))
+        except MetadataError:
+            pass
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True)
+    return Attribute(name, CHAR, np.frombuffer(text.encode("utf-8", "replace"), "S1").copy())
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) > 2**53):
+        raise MetadataError(f"{show(value)} is not a real number")
+    return float_from_json(value, DOUBLE.dtype)

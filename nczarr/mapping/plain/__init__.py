@@ -1,0 +1,1 @@
+"""Map netCDF onto plain Zarr, with xarray's conventions."""

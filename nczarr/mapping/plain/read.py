@@ -1,0 +1,105 @@
+"""Plain Zarr, of any version, as a netCDF model (``docs/spec/plain-zarr.md``)."""
+
+from __future__ import annotations
+
+from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.mapping.layout import Binding, Reading
+from nczarr.mapping.node_names import unescape_name
+from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
+from nczarr.model import Dataset, Group, Variable, check_name, join_fqn
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+
+def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
+    """Read a hierarchy without NCZarr's keys; see :meth:`nczarr.mapping.layout.Layout.read`.
+
+    Arrays that netCDF has no type for are left out, and named in ``losses``. A single array at the root becomes
+    a dataset with one variable, named after the dataset.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If it cannot be found out which nodes there are.
+    """
+    if not hierarchy.complete:
+        raise DatasetNotFoundError(
+            "the store cannot list its keys, and there are no consolidated metadata that say what it holds",
+            path=hierarchy.store.url,
+            hint="consolidate the metadata (nczarr consolidate), or have the server list them",
+        )
+    reader = _Reader(hierarchy)
+    if hierarchy.is_array(""):
+        body = reader.group("/", "", name, single=name)
+    else:
+        body = reader.group("/", "", name)
+    dataset = Dataset(
+        name,
+        attributes=body.attributes,
+        types=body.types,
+        dimensions=body.dimensions,
+        variables=body.variables,
+        groups=body.groups,
+    )
+    return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses))
+
+
+class _Reader:
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self.hierarchy = hierarchy
+        self.plain = PlainArrays(hierarchy)
+        self.variables: dict[str, Binding] = {}
+        self.groups: dict[str, str] = {}
+        self.losses: list[str] = []
+        self.children: dict[str, list[str]] = {}
+        for path in hierarchy.nodes:
+            if path:
+                self.children.setdefault(path.rpartition("/")[0], []).append(path)
+
+    def group(self, fqn: str, path: str, name: str, single: str | None = None) -> Group:
+        self.groups[fqn] = path
+        names: dict[str, str] = {}
+        for child in [""] if single else self.children.get(path, []):
+            node = single or child.rpartition("/")[2]
+            true = unescape_name(node)
+            true = node if true is None else true
+            wrong = check_name(true)
+            if wrong or true in names.values():
+                self.losses.append(f"{child!r} is left out: {wrong or 'its name is taken'}")
+                continue
+            names[child] = true
+        arrays = {c: n for c, n in names.items() if self.hierarchy.is_array(c)}
+        metadata = {c: self._array(c) for c in arrays}
+        self.plain.begin_group(fqn, [])
+        self.plain.prefer(fqn, [(n, metadata[c]) for c, n in arrays.items()])
+        variables = [
+            v for c, n in arrays.items() if (v := self._variable(fqn, c, n, metadata[c])) is not None
+        ]
+        own = self.hierarchy.nodes[path]
+        attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
+        groups = tuple(
+            self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if not self.hierarchy.is_array(c)
+        )
+        return Group(
+            name,
+            attributes=attributes,
+            types=self.plain.types(fqn),
+            dimensions=self.plain.dimensions(fqn),
+            variables=tuple(variables),
+            groups=groups,
+        )
+
+    def _array(self, path: str) -> ArrayMetadata:
+        metadata = self.hierarchy.nodes[path]
+        assert isinstance(metadata, ArrayMetadata)
+        return metadata
+
+    def _variable(self, group: str, path: str, name: str, metadata: ArrayMetadata) -> Variable | None:
+        fqn = join_fqn(group, name)
+        try:
+            variable, self.variables[fqn] = self.plain.variable(group, path, name, metadata)
+        except NCZarrError as error:
+            error.path = error.path or self.hierarchy.store.place(path)
+            error.fqn = error.fqn or fqn
+            raise
+        return variable

@@ -1,0 +1,97 @@
+"""Plain Zarr v3 with xarray's conventions, writing: the documents of NCZarr without NCZarr's keys.
+
+What the documents then no longer say is listed in the plan's ``losses`` (``docs/spec/plain-zarr.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from nczarr.mapping.layout import Known, Plan
+from nczarr.mapping.nczarr3.attributes import RESERVED, decode_attributes
+from nczarr.mapping.nczarr3.write import plan_nczarr_v3
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.model import (
+    Attribute,
+    Dataset,
+    EnumType,
+    Group,
+    PrimitiveType,
+    Storage,
+    Type,
+    join_fqn,
+    parse_fqn,
+    split_fqn,
+)
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+
+def plan_plain_v3(
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+) -> Plan:
+    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`."""
+    plan = plan_nczarr_v3(dataset, replace(options, nzug=False, extensions=False), names, known)
+    nodes: dict[str, ArrayMetadata | GroupMetadata] = {
+        path: replace(node, attributes={k: v for k, v in node.attributes.items() if k not in RESERVED})
+        for path, node in plan.nodes.items()
+    }
+    return Plan(nodes, plan.variables, plan.groups, tuple(_losses(dataset, plan, nodes)))
+
+
+def _losses(dataset: Dataset, plan: Plan, nodes: dict[str, ArrayMetadata | GroupMetadata]) -> Iterator[str]:
+    used = {ref for v in dataset.all_variables.values() for ref in v.dimensions if not isinstance(ref, int)}
+    for fqn, dimension in dataset.all_dimensions.items():
+        if fqn not in used:
+            yield f"{fqn}: the dimension is dropped, as no variable uses it"
+        elif dimension.unlimited:
+            yield f"{fqn}: the dimension is no longer unlimited"
+    for type_fqn in dataset.all_types:
+        yield f"{type_fqn}: the type is dropped; values are kept in the form that NCZarr has for them"
+    for fqn, group in dataset.all_groups.items():
+        yield from _attribute_losses(fqn, group.attributes, nodes[plan.groups[fqn]], None)
+        yield from _variable_losses(fqn, group, plan, nodes)
+
+
+def _variable_losses(
+    fqn: str, group: Group, plan: Plan, nodes: dict[str, ArrayMetadata | GroupMetadata]
+) -> Iterator[str]:
+    for variable in group.variables:
+        at = join_fqn(fqn, variable.name)
+        node = nodes[plan.variables[at].path]
+        assert isinstance(node, ArrayMetadata)
+        labels = node.dimension_names or ()
+        for ref, label in zip(variable.dimensions, labels, strict=False):
+            if isinstance(ref, int):
+                yield f"{at}: the anonymous dimension of {ref} is named {label!r}"
+            elif label != split_fqn(ref)[1]:
+                yield f"{at}: the dimension {ref} is named {label!r}"
+            elif ref != join_fqn(fqn, str(label)) and parse_fqn(fqn):
+                yield f"{at}: the dimension {ref} is known by its name alone"
+        if variable.storage != Storage():
+            yield f"{at}: storage hints are dropped (layout, filter list, byte order asked for, fill mode)"
+        yield from _attribute_losses(at, variable.attributes, node, variable.type)
+
+
+def _attribute_losses(
+    fqn: str,
+    attributes: tuple[Attribute, ...],
+    node: ArrayMetadata | GroupMetadata,
+    array: Type | None,
+) -> Iterator[str]:
+    simple = array.base if isinstance(array, EnumType) else array
+    kept = {
+        a.name: a
+        for a in decode_attributes(
+            node.attributes, None, {}, array=simple if isinstance(simple, PrimitiveType) else None
+        )
+    }
+    for attribute in attributes:
+        if attribute.name not in kept:
+            yield f"{fqn}: the attribute {attribute.name!r} is dropped"
+        elif kept[attribute.name] != attribute:
+            yield (
+                f"{fqn}: the attribute {attribute.name!r} of type {attribute.type.name} "
+                f"becomes {kept[attribute.name].type.name}"
+            )

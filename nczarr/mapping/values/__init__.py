@@ -1,0 +1,1 @@
+"""Encode netCDF values as Zarr elements, JSON values and codecs."""

@@ -1,0 +1,309 @@
+"""How the values of each netCDF type are held by a Zarr array, both ways.
+
+========================  ==========================================================  ========================
+netCDF type               Zarr data type                                              class
+========================  ==========================================================  ========================
+integers, floats, enum    the same number type                                        :class:`PlainEncoding`
+char                      ``null_terminated_bytes`` of length 1                       :class:`PlainEncoding`
+char, on request          ``uint8``                                                   :class:`ViewEncoding`
+string                    ``string``                                                  :class:`PlainEncoding`
+opaque                    ``uint8`` with one more dimension                           :class:`ViewEncoding`
+compound of fixed size    ``struct``, a nested struct for a field with dimensions     :class:`ViewEncoding`
+the same, on request      ``uint8`` with one more dimension: little-endian, packed    :class:`ViewEncoding`
+everything else           ``bytes``: the packed form                                  :class:`PackedEncoding`
+========================  ==========================================================  ========================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import MetadataError
+from nczarr.mapping.values.packed import packer, unpacker
+from nczarr.model import (
+    CHAR,
+    STRING,
+    CompoundType,
+    EnumType,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    default_fill,
+)
+from nczarr.zarr.types import DataType, StructField, StructType, data_type_for
+
+#: A compound with more numbers than this is packed: each element of a field is a field of the Zarr document.
+MAX_STRUCT_FIELDS = 512
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How one variable's values are held by its array.
+
+    Parameters
+    ----------
+    type : Type
+        The netCDF type.
+    data_type : DataType
+        The Zarr data type of the array.
+    inner_shape : tuple of int
+        Lengths of the dimensions that the array has behind those of the variable.
+    """
+
+    type: Type
+    data_type: DataType
+    inner_shape: tuple[int, ...] = ()
+
+    #: True if an array's values are the variable's values, so that nothing is to be converted.
+    is_identity = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the variable's values."""
+        return self.type.dtype
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Turn values of the variable into values of the array, inner dimensions included."""
+        raise NotImplementedError
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """Turn values of the array into values of the variable; the exact inverse of :meth:`encode`."""
+        raise NotImplementedError
+
+    def encode_fill(self, value: Any) -> Any:
+        """Turn a fill value of the variable into one of the array's data type."""
+        one = np.empty((), self.dtype)
+        one[()] = value
+        return self.encode(one)[()]
+
+
+@dataclass(frozen=True)
+class PlainEncoding(Encoding):
+    """The array's values are the variable's values."""
+
+    is_identity = True
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        return raw
+
+    def encode_fill(self, value: Any) -> Any:
+        return value
+
+
+@dataclass(frozen=True)
+class ViewEncoding(Encoding):
+    """The same bytes under another dtype, perhaps with one more dimension.
+
+    Examples
+    --------
+    >>> e = encoding_for_writing(OpaqueType("/o", 2))
+    >>> e.encode(np.array([b"ab", b"cd"], "V2"))
+    array([[ 97,  98],
+           [ 99, 100]], dtype=uint8)
+    """
+
+    @property
+    def _stored(self) -> np.dtype:
+        # Bytes along a dimension of their own have no codec that could turn them: they are little-endian.
+        return self.dtype.newbyteorder("<") if self.inner_shape else self.dtype
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        values = np.ascontiguousarray(values, self._stored).reshape(np.shape(values))
+        if self.inner_shape:
+            flat = np.frombuffer(values.tobytes(), np.uint8) if not values.ndim else values.view(np.uint8)
+            return flat.reshape(values.shape + self.inner_shape)
+        return values.view(self.data_type.dtype)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        if self.inner_shape:
+            shape = raw.shape[: raw.ndim - len(self.inner_shape)]
+            stored = np.ascontiguousarray(raw).reshape(-1).view(self._stored).reshape(shape)
+            return stored.astype(self.dtype, copy=False)
+        return raw.view(self.dtype)
+
+    def encode_fill(self, value: Any) -> Any:
+        if self.inner_shape:
+            return np.asarray(value, self._stored).tobytes()[0]
+        return super().encode_fill(value)
+
+
+@dataclass(frozen=True)
+class PackedEncoding(Encoding):
+    """Each value is one ``bytes`` object in the packed form.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT, VlenType
+    >>> e = encoding_for_writing(VlenType("/v", SHORT))
+    >>> one = np.empty(1, object); one[0] = np.array([7], "i2")
+    >>> e.encode(one), e.decode(e.encode(one))[0]
+    (array([b'\\x07\\x00'], dtype=object), array([7], dtype=int16))
+    """
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        pack = packer(self.type)
+        out = np.empty(values.shape, object)
+        flat = out.reshape(-1)
+        for i, value in enumerate(values.reshape(-1)):
+            flat[i] = pack(value)
+        return out
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        unpack = unpacker(self.type)
+        out = np.empty(raw.shape, self.dtype)
+        flat = out.reshape(-1)
+        for i, data in enumerate(raw.reshape(-1)):
+            flat[i] = unpack(data)
+        return out
+
+
+def encoding_for_writing(
+    type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "struct"
+) -> Encoding:
+    """Choose how the values of a type are held.
+
+    Parameters
+    ----------
+    type_ : Type
+    fill
+        The fill value. What would be bytes along a dimension is packed if its fill value is not one byte
+        repeated, as a Zarr fill value could not say it; so is a string whose fill value is not UTF-8.
+    char : {'bytes', 'uint8'}
+    compound : {'struct', 'bytes'}
+
+    Examples
+    --------
+    >>> from nczarr.model import INT, VlenType
+    >>> [encoding_for_writing(t).data_type.name for t in (INT, CHAR, STRING, VlenType("/v", INT))]
+    ['int32', 'null_terminated_bytes', 'string', 'bytes']
+    """
+    if type_ == CHAR:
+        if char == "uint8":
+            return ViewEncoding(type_, data_type_for("uint8"))
+        return PlainEncoding(type_, data_type_for("S1"))
+    if type_ == STRING:
+        if isinstance(fill, str) and not _is_unicode(fill):
+            return PackedEncoding(type_, data_type_for("bytes"))
+        return PlainEncoding(type_, data_type_for("string"))
+    if isinstance(type_, PrimitiveType | EnumType):
+        return PlainEncoding(type_, data_type_for(type_.dtype))
+    if isinstance(type_, OpaqueType) or (
+        isinstance(type_, CompoundType) and type_.is_fixed_size and compound == "bytes"
+    ):
+        raw = np.asarray(default_fill(type_) if fill is None else fill, type_.dtype).tobytes()
+        if raw == raw[:1] * len(raw):
+            return ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
+    elif isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
+        return ViewEncoding(type_, struct_type(type_))
+    return PackedEncoding(type_, data_type_for("bytes"))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _leaves(type_: Type) -> int:
+    if not isinstance(type_, CompoundType):
+        return 1
+    total = 0
+    for f in type_.fields:
+        shape = f.shape[:-1] if f.type == CHAR else f.shape
+        total += _leaves(f.type) * math.prod(shape)
+    return total
+
+
+def struct_type(type_: CompoundType) -> StructType:
+    """Return the Zarr ``struct`` of a compound: the same bytes, fields with dimensions as nested structs.
+
+    Examples
+    --------
+    >>> from nczarr.model import SHORT, Field
+    >>> struct_type(CompoundType("/c", (Field("a", SHORT, (2,)), Field("b", CHAR, (8,))))).to_json()[
+    ...     "configuration"]["fields"][0]["data_type"]["configuration"]
+    {'fields': [{'name': '0', 'data_type': 'int16'}, {'name': '1', 'data_type': 'int16'}]}
+    """
+    fields = tuple(StructField(f.name, _field_type(f.type, f.shape)) for f in type_.fields)
+    return StructType.checked("struct", fields)
+
+
+def _field_type(type_: Type, shape: tuple[int, ...]) -> DataType:
+    if type_ == CHAR and len(shape) == 1:
+        return data_type_for(f"S{shape[0]}")
+    if shape:
+        element = _field_type(type_, shape[1:])
+        return StructType.checked("struct", tuple(StructField(str(i), element) for i in range(shape[0])))
+    if isinstance(type_, CompoundType):
+        return struct_type(type_)
+    return data_type_for(type_.dtype)
+
+
+def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:
+    """Return the encoding of an array that has the data type given and holds values of `type_`.
+
+    Raises
+    ------
+    MetadataError
+        If values of the type cannot be held so.
+
+    Examples
+    --------
+    >>> encoding_for_reading(CHAR, data_type_for("uint8")).data_type.name
+    'uint8'
+    """
+    dtype = data_type.dtype
+    if data_type.name in ("bytes", "variable_length_bytes"):
+        if type_ == STRING or not isinstance(type_, PrimitiveType | EnumType):
+            return PackedEncoding(type_, data_type)
+    elif data_type.name == "string":
+        if type_ == STRING:
+            return PlainEncoding(type_, data_type)
+    elif type_.dtype == dtype and not isinstance(type_, CompoundType):
+        return PlainEncoding(type_, data_type)
+    elif data_type.name == "uint8" and (
+        isinstance(type_, OpaqueType) or (isinstance(type_, CompoundType) and type_.is_fixed_size)
+    ):
+        return ViewEncoding(type_, data_type, (type_.dtype.itemsize,))
+    elif (type_ == CHAR and dtype.kind in "uiS" and dtype.itemsize == 1) or (
+        isinstance(type_, CompoundType)
+        and type_.is_fixed_size
+        and _leaf_codes(type_.dtype) == _leaf_codes(dtype)
+    ):
+        return ViewEncoding(type_, data_type)
+    raise MetadataError(
+        f"values of the type {type_.name!r} cannot be held by the data type {data_type.name!r}"
+    )
+
+
+def _leaf_codes(dtype: np.dtype) -> list[str]:
+    """The kinds and sizes of all numbers in a packed dtype, in order; rows of bytes count as one."""
+    codes: list[str] = []
+
+    def walk(dt: np.dtype) -> None:
+        if dt.subdtype is not None:
+            base, shape = dt.subdtype
+            for _ in range(math.prod(shape)):
+                walk(base)
+        elif dt.names is not None:
+            for name in dt.names:
+                walk(dt[name])
+        elif dt.kind in "SV":
+            if codes and codes[-1].startswith("bytes "):
+                codes[-1] = f"bytes {int(codes[-1][6:]) + dt.itemsize}"
+            else:
+                codes.append(f"bytes {dt.itemsize}")
+        else:
+            codes.append(f"{dt.kind}{dt.itemsize}")
+
+    walk(dtype)
+    return codes

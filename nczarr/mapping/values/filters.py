@@ -1,0 +1,199 @@
+"""netCDF's filters as Zarr codecs, and back (``docs/spec/nczarr-v3.md``, *Filters*).
+
+The filter list of a variable is recorded as it is. What the chunks are really encoded with is chosen here, from
+codecs that every Zarr v3 reader has:
+
+====================  =========================================================================
+filters               codecs
+====================  =========================================================================
+none                  ``blosc`` (zstd, shuffle); none if compression is not wanted, or a scalar
+deflate               ``gzip``
+shuffle, deflate      ``blosc`` (zlib, shuffle)
+zstd                  ``zstd``
+shuffle, zstd         ``blosc`` (zstd, shuffle)
+blosc                 ``blosc`` with the same parameters
+fletcher32            ``crc32c``, after the others
+others                as for none
+====================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.values.encodings import Encoding
+from nczarr.model import EnumType, Filter, PrimitiveType, Storage
+from nczarr.zarr.metadata import NamedConfig
+
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd")  # number 3, snappy, is gone from blosc
+_BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
+#: blosc counts the bytes of an element in one byte.
+_BLOSC_MAX_TYPESIZE = 255
+_DEFAULT_CLEVEL = 3
+
+
+def codecs_for(
+    storage: Storage, encoding: Encoding, options: WriteOptions, *, scalar: bool = False
+) -> tuple[NamedConfig, ...]:
+    """Return the codecs of an array, from array to stored bytes.
+
+    Parameters
+    ----------
+    storage : Storage
+        The variable's hints: filters and byte order.
+    encoding : Encoding
+    options : WriteOptions
+    scalar : bool
+        True for a variable without dimensions; one value is not worth a compressor.
+
+    Examples
+    --------
+    >>> from nczarr.mapping.values.encodings import encoding_for_writing
+    >>> from nczarr.model import INT
+    >>> s = Storage(filters=(Filter(2), Filter(1, (4,))), endian="big")
+    >>> [c.name for c in codecs_for(s, encoding_for_writing(INT), WriteOptions())]
+    ['bytes', 'blosc']
+    """
+    data_type = encoding.data_type
+    if data_type.name == "string":
+        first = NamedConfig("vlen-utf8")
+    elif data_type.is_variable:
+        first = NamedConfig("vlen-bytes")
+    elif data_type.needs_endian:
+        number = isinstance(encoding.type, PrimitiveType | EnumType)
+        first = NamedConfig("bytes", {"endian": "big" if storage.endian == "big" and number else "little"})
+    else:
+        first = NamedConfig("bytes")
+    make = _portable if options.codecs == "portable" else _numcodecs
+    itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
+    rest = make(storage.filters, itemsize)
+    if rest is None:
+        rest = [] if scalar or not options.compress else [_blosc("zstd", _DEFAULT_CLEVEL, itemsize)]
+        if any(f.id == Filter.FLETCHER32 for f in storage.filters):
+            rest.append(NamedConfig("crc32c"))
+    return (first, *rest)
+
+
+def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -> NamedConfig:
+    typesize = itemsize if itemsize <= _BLOSC_MAX_TYPESIZE else 1
+    if shuffle is None:
+        shuffle = "shuffle" if typesize > 1 else "noshuffle"
+    return NamedConfig(
+        "blosc",
+        {"cname": cname, "clevel": clevel, "shuffle": shuffle, "typesize": typesize, "blocksize": 0},
+    )
+
+
+def _level(f: Filter, default: int, low: int, high: int) -> int:
+    """The level of a compressor, made to fit; zstd's negative levels are stored as unsigned numbers."""
+    value = f.parameters[0] if f.parameters else default
+    if value >= 1 << 31:
+        value -= 1 << 32
+    return max(low, min(value, high))
+
+
+def _blosc_filter(f: Filter, itemsize: int) -> NamedConfig:
+    # HDF5's filter: two versions, the element size, the block size, level, shuffle, compressor.
+    p = (*f.parameters, *(0, 0, 0, 0, 5, 1, 0)[len(f.parameters) :])
+    cname = _BLOSC_NAMES[p[6]] if p[6] < len(_BLOSC_NAMES) else "zstd"
+    shuffle = _BLOSC_SHUFFLES[p[5]] if p[5] < len(_BLOSC_SHUFFLES) else "shuffle"
+    return _blosc(cname, min(p[4], 9), itemsize, shuffle)
+
+
+def _portable(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | None:
+    ids = {f.id for f in filters}
+    shuffle = Filter.SHUFFLE in ids and 1 < itemsize <= _BLOSC_MAX_TYPESIZE
+    for f in filters:
+        if f.id == Filter.DEFLATE:
+            level = _level(f, 1, 0, 9)
+            codec = _blosc("zlib", level, itemsize) if shuffle else NamedConfig("gzip", {"level": level})
+        elif f.id == Filter.ZSTD:
+            level = _level(f, 3, -131072, 22)
+            # blosc's levels 1 to 9 stand for zstd's 1, 3, 5, …, 22.
+            blosc_level = max(1, min((level + 1) // 2, 9))
+            codec = (
+                _blosc("zstd", blosc_level, itemsize)
+                if shuffle
+                else NamedConfig("zstd", {"level": level, "checksum": False})
+            )
+        elif f.id == Filter.BLOSC:
+            codec = _blosc_filter(f, itemsize)
+        else:
+            continue
+        return [codec, NamedConfig("crc32c")] if Filter.FLETCHER32 in ids else [codec]
+    return None
+
+
+def _numcodecs(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | None:
+    codecs = []
+    for f in filters:
+        if f.id == Filter.SHUFFLE:
+            codecs.append(NamedConfig("numcodecs.shuffle", {"elementsize": itemsize}))
+        elif f.id == Filter.DEFLATE:
+            codecs.append(NamedConfig("numcodecs.zlib", {"level": _level(f, 1, 0, 9)}))
+        elif f.id == Filter.FLETCHER32:
+            codecs.append(NamedConfig("numcodecs.fletcher32", {}))
+        elif f.id == Filter.BZIP2:
+            codecs.append(NamedConfig("numcodecs.bz2", {"level": _level(f, 9, 1, 9)}))
+        elif f.id == Filter.ZSTD:
+            codecs.append(NamedConfig("zstd", {"level": _level(f, 3, -131072, 22), "checksum": False}))
+        elif f.id == Filter.BLOSC:
+            codecs.append(_blosc_filter(f, itemsize))
+    return codecs or None
+
+
+def filters_of(codecs: Sequence[NamedConfig]) -> tuple[Filter, ...]:
+    """Return the netCDF filters that say most nearly what the codecs of plain Zarr do.
+
+    Examples
+    --------
+    >>> filters_of([NamedConfig("bytes"), NamedConfig("gzip", {"level": 5})])
+    (Filter(id=1, parameters=(5,)),)
+    """
+    filters: list[Filter] = []
+    for codec in codecs:
+        name, c = codec.name, codec.configuration
+        if name == "sharding_indexed":
+            return filters_of([NamedConfig(**_named(item)) for item in c.get("codecs", [])])
+        if name in ("gzip", "numcodecs.gzip", "numcodecs.zlib"):
+            filters.append(Filter(Filter.DEFLATE, (_int(c.get("level"), 1),)))
+        elif name in ("zstd", "numcodecs.zstd"):
+            filters.append(Filter(Filter.ZSTD, (_int(c.get("level"), 3) & 0xFFFFFFFF,)))
+        elif name == "numcodecs.bz2":
+            filters.append(Filter(Filter.BZIP2, (_int(c.get("level"), 9),)))
+        elif name == "numcodecs.shuffle":
+            filters.append(Filter(Filter.SHUFFLE))
+        elif name in ("crc32c", "numcodecs.fletcher32"):
+            filters.append(Filter(Filter.FLETCHER32))
+        elif name in ("blosc", "numcodecs.blosc"):
+            filters.extend(_from_blosc(c))
+    return tuple(filters)
+
+
+def _from_blosc(c: Any) -> list[Filter]:
+    cname, shuffle, level = c.get("cname"), c.get("shuffle"), _int(c.get("clevel"), 5)
+    if cname == "zlib" and shuffle in ("shuffle", "noshuffle", 0, 1):
+        before = [Filter(Filter.SHUFFLE)] if shuffle in ("shuffle", 1) else []
+        return [*before, Filter(Filter.DEFLATE, (level,))]
+    if cname == "zstd" and shuffle in ("shuffle", "noshuffle", 0, 1):
+        before = [Filter(Filter.SHUFFLE)] if shuffle in ("shuffle", 1) else []
+        zstd = 22 if level >= 9 else max(1, 2 * level - 1)
+        return [*before, Filter(Filter.ZSTD, (zstd,))]
+    number = _BLOSC_NAMES.index(cname) if cname in _BLOSC_NAMES else 5
+    kind = _BLOSC_SHUFFLES.index(shuffle) if shuffle in _BLOSC_SHUFFLES else 1
+    size, block = _int(c.get("typesize"), 1), _int(c.get("blocksize"), 0)
+    return [Filter(Filter.BLOSC, (2, 2, size, block, level, kind, number))]
+
+
+def _named(item: Any) -> dict[str, Any]:
+    if isinstance(item, NamedConfig):
+        return {"name": item.name, "configuration": item.configuration}
+    if isinstance(item, dict):
+        return {"name": str(item.get("name")), "configuration": item.get("configuration") or {}}
+    return {"name": str(item)}
+
+
+def _int(value: Any, default: int) -> int:
+    return value if type(value) is int else default

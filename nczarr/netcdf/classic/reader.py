@@ -1,0 +1,275 @@
+"""netCDF classic files to the model, without any library: the header is small and the data are plain arrays."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NetCDFFileError
+from nczarr.model import (
+    Attribute,
+    Dataset,
+    Dimension,
+    Region,
+    Variable,
+    join_fqn,
+    normalize_name,
+)
+from nczarr.netcdf.classic.format import (
+    FORMATS,
+    TYPES,
+    ClassicAttribute,
+    ClassicDimension,
+    ClassicVariable,
+    Header,
+    Widths,
+    padded,
+)
+
+_DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
+_BLOCK = 1 << 16
+#: Bytes that are read in one go, wanted or not, rather than value by value.
+_SPAN = 1 << 20
+
+
+class ClassicFile:
+    """A file that is open for reading at any place, from any thread."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor: int | None = descriptor
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str) -> ClassicFile:
+        """Open a file."""
+        try:
+            return cls(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be read: {error.strerror}", path=path) from error
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset`; :class:`NetCDFFileError` if they are not there."""
+        if self._descriptor is None:
+            raise NetCDFFileError("the file is closed", path=self.path)
+        parts = []
+        while size:
+            try:
+                part = self._read_at(offset, size)
+            except OSError as error:
+                raise NetCDFFileError(f"the file cannot be read: {error.strerror}", path=self.path) from error
+            if not part:
+                raise NetCDFFileError(f"the file is truncated: it ends at byte {offset}", path=self.path)
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_at(self, offset: int, size: int) -> bytes:
+        assert self._descriptor is not None
+        if hasattr(os, "pread"):
+            return os.pread(self._descriptor, size, offset)
+        with self._lock:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            return os.read(self._descriptor, size)
+
+    def close(self) -> None:
+        """Close the file; the sources cannot be read any more."""
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+
+def read_classic(file: ClassicFile, name: str) -> Dataset:
+    """Read the header of an open file; the variables get lazy sources.
+
+    Raises
+    ------
+    NetCDFFileError
+        If the file is damaged or ends before the place where its header says that the data end.
+    """
+    header = parse_header(file)
+    names = [normalize_name(_text(d.name)) for d in header.dimensions]
+    for variable in header.variables:
+        if header.end(variable) > file.size:
+            raise NetCDFFileError(
+                f"the file is truncated: it has {file.size} bytes, "
+                f"the variable {_text(variable.name)!r} ends at {header.end(variable)}",
+                path=file.path,
+            )
+    return Dataset(
+        name,
+        attributes=tuple(_attribute(a) for a in header.attributes),
+        dimensions=tuple(
+            Dimension(n, d.length or header.records, d.length == 0)
+            for n, d in zip(names, header.dimensions, strict=True)
+        ),
+        variables=tuple(
+            Variable(
+                normalize_name(_text(v.name)),
+                v.type,
+                tuple(join_fqn("/", names[i]) for i in v.dimensions),
+                attributes=tuple(_attribute(a) for a in v.attributes),
+                data=ClassicSource(file, v.type.dtype, header.shape(v), header.strides(v), v.begin),
+            )
+            for v in header.variables
+        ),
+        format=next(name for name, version in FORMATS.items() if version == header.version),
+    )
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _attribute(attribute: ClassicAttribute) -> Attribute:
+    values = attribute.values.astype(attribute.type.dtype)
+    return Attribute(normalize_name(_text(attribute.name)), attribute.type, values)
+
+
+def parse_header(file: ClassicFile) -> Header:
+    """Parse the header of a classic file; :class:`NetCDFFileError` names the byte where it makes no sense."""
+    return _Parser(file).header()
+
+
+class _Parser:
+    def __init__(self, file: ClassicFile) -> None:
+        self.file = file
+        self.buffer = b""
+        self.position = 0
+
+    def take(self, size: int) -> bytes:
+        end = self.position + size
+        if end > self.file.size:
+            raise self.wrong(
+                f"the header is truncated: {size} bytes are needed and the file ends", self.position
+            )
+        if end > len(self.buffer):
+            more = min(max(end, 2 * len(self.buffer), _BLOCK), self.file.size) - len(self.buffer)
+            self.buffer += self.file.read(len(self.buffer), more)
+        found = self.buffer[self.position : end]
+        self.position = end
+        return found
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def wrong(self, message: str, position: int) -> NetCDFFileError:
+        return NetCDFFileError(f"damaged header at byte {position}: {message}", path=self.file.path)
+
+    def header(self) -> Header:
+        self.version = self.take(4)[3]
+        self.widths = Widths.of(self.version)
+        records = self.count()
+        streaming = records == (1 << 8 * self.widths.count) - 1
+        self.dimensions = self.listing(_DIMENSIONS, self.dimension)
+        if sum(d.length == 0 for d in self.dimensions) > 1:
+            raise self.wrong("two dimensions are unlimited", self.position)
+        attributes = self.listing(_ATTRIBUTES, self.attribute)
+        variables = self.listing(_VARIABLES, self.variable)
+        header = Header(self.version, 0 if streaming else records, self.dimensions, attributes, variables)
+        if not streaming:
+            return header
+        begins = [v.begin for v in variables if header.is_record(v)]
+        size = header.record_size
+        found = (self.file.size - min(begins)) // size if begins and size else 0
+        return Header(self.version, max(found, 0), self.dimensions, attributes, variables)
+
+    def count(self) -> int:
+        return self.number(self.widths.count)
+
+    def listing(self, tag: int, item: Callable[[], Any]) -> tuple[Any, ...]:
+        start = self.position
+        found, count = self.number(4), self.count()
+        if found == 0 and count == 0:
+            return ()
+        if found != tag:
+            raise self.wrong(f"the tag {tag} should stand here, not {found}", start)
+        if count > self.file.size:  # each item needs a byte at least: do not try to read millions of them
+            raise self.wrong(f"a list of {count} items cannot be in a file of {self.file.size} bytes", start)
+        return tuple(item() for _ in range(count))
+
+    def name(self) -> bytes:
+        size = self.count()
+        return self.take(padded(size))[:size]
+
+    def dimension(self) -> ClassicDimension:
+        return ClassicDimension(self.name(), self.count())
+
+    def type(self) -> Any:
+        start = self.position
+        number = self.number(4)
+        if number not in TYPES or (self.version != 5 and number > 6):
+            raise self.wrong(f"there is no type with the number {number}", start)
+        return TYPES[number]
+
+    def attribute(self) -> ClassicAttribute:
+        name = self.name()
+        type_ = self.type()
+        count = self.count()
+        dtype = type_.dtype.newbyteorder(">")
+        data = self.take(padded(count * dtype.itemsize))
+        return ClassicAttribute(name, type_, np.frombuffer(data, dtype, count))
+
+    def variable(self) -> ClassicVariable:
+        name = self.name()
+        start = self.position
+        rank = self.count()
+        if rank > self.file.size:
+            raise self.wrong(f"{rank} dimensions cannot be in a file of {self.file.size} bytes", start)
+        ids = tuple(self.count() for _ in range(rank))
+        for axis, number in enumerate(ids):
+            if number >= len(self.dimensions):
+                raise self.wrong(f"there is no dimension with the number {number}", start)
+            if axis and self.dimensions[number].length == 0:
+                raise self.wrong("the unlimited dimension is not the first of a variable", start)
+        attributes = self.listing(_ATTRIBUTES, self.attribute)
+        type_ = self.type()
+        self.count()  # the size in bytes: it overflows for large variables, so nobody uses it
+        return ClassicVariable(name, type_, ids, attributes, self.number(self.widths.offset))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassicSource:
+    """An :class:`~nczarr.model.ArraySource` on a part of a classic file: an array with strides."""
+
+    file: ClassicFile
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    begin: int
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        axes = [range(s.start, s.stop, s.step or 1) for s in region]
+        if out is None:
+            out = np.empty([len(axis) for axis in axes], self.dtype)
+        if out.size:
+            self._fill(out, self.begin, axes, self.strides)
+        return out
+
+    def _fill(self, out: np.ndarray, offset: int, axes: list[range], strides: tuple[int, ...]) -> None:
+        """Read the bytes from the first to the last value if they are few, else split the first axis."""
+        offset += sum(axis[0] * stride for axis, stride in zip(axes, strides, strict=True))
+        axes = [range(0, axis[-1] - axis[0] + 1, axis.step) for axis in axes]
+        span = self.dtype.itemsize
+        span += sum(axis[-1] * stride for axis, stride in zip(axes, strides, strict=True))
+        if span <= max(_SPAN, 2 * out.nbytes):
+            steps = [axis.step * stride for axis, stride in zip(axes, strides, strict=True)]
+            data = self.file.read(offset, span)
+            out[...] = np.ndarray(out.shape, self.dtype.newbyteorder(">"), data, 0, steps)
+            return
+        first, *rest = axes
+        if len(first) == 1:
+            self._fill(out[0], offset, rest, strides[1:])
+            return
+        block = max(1, _SPAN // (first.step * strides[0]))
+        for i in range(0, len(first), block):
+            self._fill(out[i : i + block], offset, [first[i : i + block], *rest], strides)

@@ -1,0 +1,1 @@
+"""Read and write netCDF-4 files through HDF5."""

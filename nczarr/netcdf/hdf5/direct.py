@@ -1,0 +1,114 @@
+"""HDF5's own C functions, for what h5py has no way to say.
+
+Values with pointers inside (strings, sequences) cannot be read in their own type through h5py without losing
+memory: h5py converts them once more and forgets the first copy. Nor can it set a fill value of such a type, or
+name an enum's value above 2**63. The functions are those of the library that h5py itself has loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import UnsupportedError
+from nczarr.netcdf.hdf5.library import hdf5
+
+_ID = ctypes.c_int64
+_BUFFER = ctypes.c_void_p
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "H5Aread": (_ID, _ID, _BUFFER),
+    "H5Awrite": (_ID, _ID, _BUFFER),
+    "H5Dread": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5Dvlen_reclaim": (_ID, _ID, _ID, _BUFFER),
+    "H5Dwrite": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5PLget_loading_state": (_BUFFER,),
+    "H5PLset_loading_state": (ctypes.c_uint,),
+    "H5Pset_fill_value": (_ID, _ID, _BUFFER),
+    "H5Tenum_insert": (_ID, ctypes.c_char_p, _BUFFER),
+    "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
+}
+
+_functions: dict[str, Any] = {}
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Call a function; the caller holds the lock. OSError if the function fails."""
+    if not _functions:
+        _functions.update(_load())
+    if _functions[name](*arguments) < 0:
+        raise OSError(f"HDF5's function {name} failed")
+
+
+def _load() -> dict[str, Any]:
+    module = Path(hdf5().h5p.__file__)
+    library = module.with_name("hdf5.dll") if sys.platform == "win32" else module
+    found = {}
+    try:
+        loaded = ctypes.CDLL(str(library))
+        for name, signature in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.argtypes = signature
+            function.restype = ctypes.c_int
+            found[name] = function
+    except (OSError, AttributeError) as error:
+        raise UnsupportedError(
+            f"the functions of the HDF5 library that h5py uses cannot be found: {error}",
+            hint="install h5py from PyPI",
+        ) from error
+    return found
+
+
+def read_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, out: np.ndarray) -> None:
+    """H5Dread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    _call("H5Dread", dataset.id, type_id.id, memory.id, chosen.id, 0, out.ctypes.data)
+
+
+def write_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, values: np.ndarray) -> None:
+    """H5Dwrite from a contiguous array."""
+    _call("H5Dwrite", dataset.id, type_id.id, memory.id, chosen.id, 0, values.ctypes.data)
+
+
+def read_attribute(attribute: Any, type_id: Any, out: np.ndarray) -> None:
+    """H5Aread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    _call("H5Aread", attribute.id, type_id.id, out.ctypes.data)
+
+
+def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
+    """H5Awrite from a contiguous array."""
+    _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
+
+
+def reclaim(type_id: Any, values: np.ndarray) -> None:
+    """Free the memory behind all pointers of an array that HDF5 has filled."""
+    space = hdf5().h5s.create_simple((values.size,))
+    _call("H5Dvlen_reclaim", type_id.id, space.id, 0, values.ctypes.data)
+
+
+def set_fill_value(creation: Any, type_id: Any, value: np.ndarray) -> None:
+    """Set the fill value of a creation list, in the dataset's own type; HDF5 makes its own copy."""
+    _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
+
+
+def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
+    """The value of a member of an enum whose base is `dtype`."""
+    value = np.zeros((), dtype)
+    _call("H5Tget_member_value", type_id.id, index, value.ctypes.data)
+    return int(value)
+
+
+def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
+    """Add a member to an enum whose base is `dtype`."""
+    _call("H5Tenum_insert", type_id.id, name, np.array(value, dtype).ctypes.data)
+
+
+def plugin_loading(state: int | None = None) -> int:
+    """The kinds of plugins that HDF5 loads, as bits; changed first if `state` is given."""
+    if state is not None:
+        _call("H5PLset_loading_state", state)
+    found = ctypes.c_uint()
+    _call("H5PLget_loading_state", ctypes.byref(found))
+    return found.value

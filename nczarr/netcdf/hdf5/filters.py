@@ -1,0 +1,204 @@
+"""HDF5 filters that are plugins: chunks are decoded and encoded here, so that no plugin has to be installed.
+
+HDF5 itself has deflate, shuffle, fletcher32 and mostly szip. zstd, blosc and bzip2 are plugins for it, which may
+be missing, or may belong to another copy of the library that happens to be in the process. Their chunks go
+through HDF5 as they are, and through numcodecs here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numcodecs import blosc
+from numcodecs.fletcher32 import Fletcher32
+from numcodecs.zstd import Zstd
+
+from nczarr.errors import NetCDFFileError
+from nczarr.model import Filter
+
+_PLUGINS = frozenset({Filter.BZIP2, Filter.BLOSC, Filter.ZSTD})
+_KNOWN = _PLUGINS | {Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32}
+_COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+_NAMES = {
+    Filter.DEFLATE: "deflate",
+    Filter.SHUFFLE: "shuffle",
+    Filter.FLETCHER32: "fletcher32",
+    Filter.SZIP: "szip",
+    5: "nbit",
+    6: "scaleoffset",
+    Filter.BZIP2: "bzip2",
+    32000: "lzf",
+    Filter.BLOSC: "blosc",
+    32004: "lz4",
+    32008: "bitshuffle",
+    32013: "zfp",
+    Filter.ZSTD: "zstd",
+    32017: "sz",
+    32026: "blosc2",
+}
+
+
+def filter_name(number: int) -> str:
+    """A filter for people.
+
+    Examples
+    --------
+    >>> filter_name(32013), filter_name(40000)
+    ('32013 (zfp)', '40000')
+    """
+    return f"{number} ({_NAMES[number]})" if number in _NAMES else str(number)
+
+
+def is_ours(filters: Sequence[Filter]) -> bool:
+    """True if chunks with these filters go through this module: a plugin is among them, and all are known.
+
+    Examples
+    --------
+    >>> is_ours([Filter(2), Filter(32015, (3,))]), is_ours([Filter(2), Filter(1, (4,))])
+    (True, False)
+    """
+    numbers = {f.id for f in filters}
+    return bool(numbers & _PLUGINS) and numbers <= _KNOWN
+
+
+def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
+    """The filter with the numbers that its plugin would add for a chunk of `size` bytes.
+
+    Examples
+    --------
+    >>> complete(Filter(32001, (0, 0, 0, 0, 4, 1, 1)), 8, 8000).parameters
+    (0, 0, 8, 8000, 4, 1, 1)
+    """
+    if filter_.id != Filter.BLOSC:
+        return filter_
+    given = (*filter_.parameters, *(0, 0, 0, 0, 5, 1, 0)[len(filter_.parameters) :])
+    return replace(filter_, parameters=(*given[:2], min(itemsize, 255), size & 0xFFFFFFFF, *given[4:]))
+
+
+def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
+    """Undo the filters of a chunk.
+
+    Parameters
+    ----------
+    data : bytes
+        The chunk as it is in the file.
+    filters : sequence of Filter
+        In the order in which they were applied.
+    mask : int
+        Bit `i` is set if filter `i` was left out for this chunk.
+    itemsize, size : int
+        Bytes of an element and of the whole chunk when decoded.
+
+    Returns
+    -------
+    ndarray of uint8
+        `size` bytes.
+
+    Raises
+    ------
+    NetCDFFileError
+        If the chunk is damaged.
+    """
+    made: Any = data
+    for i in reversed(range(len(filters))):
+        if mask >> i & 1:
+            continue
+        try:
+            # Any filter but fletcher32 keeps or restores the size; the checksum has four bytes more.
+            room = size + 4 * sum(f.id == Filter.FLETCHER32 for f in filters[:i])
+            made = _decode(filters[i], made, itemsize, room)
+        except (ValueError, RuntimeError, OSError, EOFError, zlib.error, MemoryError) as error:
+            name = filter_name(filters[i].id)
+            raise NetCDFFileError(f"a chunk is damaged: filter {name}: {error}") from error
+    found = np.frombuffer(made, np.uint8)
+    if found.size != size:
+        raise NetCDFFileError(f"a chunk is damaged: it has {found.size} bytes and should have {size}")
+    return found
+
+
+def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> bytes:
+    """Apply filters to a chunk.
+
+    Examples
+    --------
+    >>> chain = [Filter(2), Filter(32015, (3,)), Filter(3)]
+    >>> data = np.arange(100, dtype="i4")
+    >>> decode_chunk(encode_chunk(data, chain, 4), chain, 0, 4, 400).view("i4")[-3:].tolist()
+    [97, 98, 99]
+    """
+    made: Any = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    for filter_ in filters:
+        made = _encode(filter_, made, itemsize)
+    return bytes(made)
+
+
+def _decode(filter_: Filter, data: Any, itemsize: int, size: int) -> Any:
+    if filter_.id == Filter.SHUFFLE:
+        return _unshuffle(np.frombuffer(data, np.uint8), itemsize)
+    if filter_.id == Filter.FLETCHER32:
+        return Fletcher32().decode(np.frombuffer(data, np.uint8))
+    if filter_.id == Filter.DEFLATE:
+        return zlib.decompressobj().decompress(data, size + 1)
+    if filter_.id == Filter.BZIP2:
+        return bz2.BZ2Decompressor().decompress(bytes(data), size + 1)
+    data = bytes(data)
+    if filter_.id == Filter.ZSTD:
+        if _zstd_size(data) not in (None, size):
+            raise ValueError("its header does not say the chunk's size")
+        return Zstd().decode(data)
+    if len(data) < 16 or int.from_bytes(data[4:8], "little") != size:
+        raise ValueError("its header does not say the chunk's size")
+    out = np.empty(size, np.uint8)
+    blosc.decompress(data, out)
+    return out
+
+
+def _zstd_size(data: bytes) -> int | None:
+    """What a frame's header says of the size of its content; None if it says nothing (RFC 8878, 3.1.1.1)."""
+    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
+        raise ValueError("it is no zstd frame")
+    flag, single, dictionary = data[4] >> 6, data[4] >> 5 & 1, data[4] & 3
+    width = (single, 2, 4, 8)[flag]
+    if not width:
+        return None
+    start = 6 - single + (0, 1, 2, 4)[dictionary]
+    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+
+
+def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
+    first = filter_.parameters[0] if filter_.parameters else None
+    if filter_.id == Filter.SHUFFLE:
+        return _shuffle(np.frombuffer(data, np.uint8), itemsize)
+    if filter_.id == Filter.FLETCHER32:
+        return Fletcher32().encode(np.frombuffer(data, np.uint8))
+    if filter_.id == Filter.DEFLATE:
+        return zlib.compress(data, min(first if first is not None else 6, 9))
+    if filter_.id == Filter.BZIP2:
+        return bz2.compress(data, min(max(first if first is not None else 9, 1), 9))
+    if filter_.id == Filter.ZSTD:
+        level = first if first is not None else 3
+        return Zstd(level - (1 << 32) if level >> 31 else level).encode(data)
+    level, shuffle, compressor = complete(filter_, itemsize, len(data)).parameters[4:7]
+    name = _COMPRESSORS[compressor] if compressor < len(_COMPRESSORS) else "blosclz"
+    if name not in blosc.list_compressors():
+        name = "lz4"  # another compressor of the same container: every reader of it can read it
+    raw = np.frombuffer(data, np.uint8)
+    if len(raw) % itemsize == 0 and itemsize < 256:
+        raw = raw.view(f"V{itemsize}")
+    return blosc.compress(raw, name.encode(), min(level, 9), min(shuffle, 2))
+
+
+def _shuffle(data: np.ndarray, itemsize: int) -> np.ndarray:
+    """HDF5's shuffle: first bytes of all elements, then second bytes …; what is left over stays at the end."""
+    whole = len(data) // itemsize * itemsize
+    return np.concatenate([data[:whole].reshape(-1, itemsize).T.reshape(-1), data[whole:]])
+
+
+def _unshuffle(data: np.ndarray, itemsize: int) -> np.ndarray:
+    whole = len(data) // itemsize * itemsize
+    return np.concatenate([data[:whole].reshape(itemsize, -1).T.reshape(-1), data[whole:]])

@@ -1,0 +1,95 @@
+"""The HDF5 library: loaded when it is first needed, one caller at a time, its failures turned into ours."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
+
+_loading = threading.Lock()
+_loaded: SimpleNamespace | None = None
+
+
+def hdf5() -> Any:
+    """The low-level modules of h5py, as attributes (``hdf5().h5t`` …).
+
+    HDF5 is not safe for threads: whoever calls it holds ``hdf5().phil``, h5py's own lock, which also those hold
+    who use h5py beside us.
+
+    Raises
+    ------
+    UnsupportedError
+        If h5py is not installed.
+    """
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    with _loading:
+        if _loaded is None:
+            try:
+                import h5py
+                from h5py import h5, h5a, h5d, h5ds, h5f, h5g, h5i, h5o, h5p, h5s, h5t, h5z
+                from h5py._objects import phil
+            except ImportError as error:
+                raise UnsupportedError(
+                    "netCDF-4 files need the package h5py",
+                    hint="install the extra: pip install 'nczarr[netcdf]'",
+                ) from error
+            _loaded = SimpleNamespace(
+                h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5g=h5g, h5i=h5i, h5o=h5o, h5p=h5p, h5s=h5s,
+                h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
+            )  # fmt: skip
+        return _loaded
+
+
+@contextmanager
+def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
+    """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
+    with hdf5().phil:
+        try:
+            yield
+        except NCZarrError as error:
+            error.path = error.path or path
+            error.fqn = error.fqn or fqn
+            raise
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError) as error:
+            reason = str(error).strip("'\"") or type(error).__name__
+            raise NetCDFFileError(f"{doing}: {reason}", path=path, fqn=fqn) from error
+
+
+@contextmanager
+def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
+    """Hide filters that were loaded as plugins: HDF5 then stores their numbers and calls nobody.
+
+    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is made. The
+    caller holds the lock.
+    """
+    from nczarr.netcdf.hdf5.direct import plugin_loading
+
+    h5z = hdf5().h5z
+    before = plugin_loading()
+    plugin_loading(0)
+    try:
+        for number in numbers:
+            if h5z.filter_avail(number):
+                # Refused while an open dataset needs it; then it has to do.
+                with suppress(RuntimeError, ValueError):
+                    h5z.unregister_filter(number)
+        yield
+    finally:
+        plugin_loading(before)
+
+
+def available_filter(number: int) -> bool:
+    """True if HDF5 has the filter; the plugins of hdf5plugin are tried if that package is installed."""
+    with hdf5().phil:
+        if hdf5().h5z.filter_avail(number):
+            return True
+        with suppress(ImportError):
+            importlib.import_module("hdf5plugin")  # registers its filters
+        return bool(hdf5().h5z.filter_avail(number))

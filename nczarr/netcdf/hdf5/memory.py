@@ -1,0 +1,193 @@
+"""Values as HDF5 lays them out in memory, and as the model has them.
+
+HDF5 hands over a string as a pointer and a sequence as a length and a pointer, at any depth inside a compound.
+h5py converts the simple cases only. So values are read and written here in the file's own type, without any
+conversion by HDF5 (this also keeps every bit of a float), and turned into the model's form by a walk along a
+:class:`Layout`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import UnsupportedError
+from nczarr.model import CompoundType, Type, VlenType
+
+_POINTER = np.dtype(f"u{ctypes.sizeof(ctypes.c_void_p)}")
+_SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data", _POINTER)])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one value lies in memory; `dtype` has pointers as unsigned integers."""
+
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class Plain(Layout):
+    """No pointers inside: numpy can read it as it is, in any byte order."""
+
+
+@dataclass(frozen=True)
+class FixedText(Layout):
+    """A string of fixed size, which only other programs than netCDF write."""
+
+
+@dataclass(frozen=True)
+class Text(Layout):
+    """A pointer to a string that ends with a NUL."""
+
+    dtype: np.dtype = _POINTER
+
+
+@dataclass(frozen=True)
+class Sequence(Layout):
+    """A length and a pointer to that many values of `base`."""
+
+    dtype: np.dtype = _SEQUENCE
+    base: Layout = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Record(Layout):
+    """A compound that has pointers inside; one layout for each field of `dtype`."""
+
+    fields: tuple[Layout, ...]
+
+
+def has_pointers(layout: Layout) -> bool:
+    """True if HDF5 allocates memory for values of the layout."""
+    if isinstance(layout, Record):
+        return any(has_pointers(part) for part in layout.fields)
+    return isinstance(layout, Text | Sequence)
+
+
+def decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
+    """Turn a buffer that HDF5 has filled into values of the model; everything is copied.
+
+    Parameters
+    ----------
+    layout : Layout
+    raw : ndarray
+        Of ``layout.dtype``.
+    type_ : Type
+
+    Returns
+    -------
+    ndarray
+        Of the same shape and of ``type_.dtype``.
+    """
+    if isinstance(layout, Plain):
+        return raw.astype(type_.dtype)
+    return _decode(layout, raw.reshape(-1), type_).reshape(raw.shape)
+
+
+def _decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
+    if isinstance(layout, Plain):
+        return raw.astype(type_.dtype)
+    out = np.empty(raw.shape, type_.dtype)
+    if isinstance(layout, Text):
+        out[:] = [_text_at(address) for address in raw.tolist()]
+    elif isinstance(layout, FixedText):
+        size = layout.dtype.itemsize
+        data = raw.tobytes()
+        out[:] = [_text(data[i : i + size].split(b"\0", 1)[0]) for i in range(0, len(data), size)]
+    elif isinstance(layout, Sequence):
+        assert isinstance(type_, VlenType)
+        for i, (length, address) in enumerate(raw.tolist()):
+            out[i] = _sequence_at(layout.base, length, address, type_.base)
+    else:
+        assert isinstance(layout, Record)
+        assert isinstance(type_, CompoundType)
+        for field, part in zip(type_.fields, layout.fields, strict=True):
+            inside = raw[field.name]
+            out[field.name] = _decode(part, inside.reshape(-1), field.type).reshape(inside.shape)
+    return out
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _text_at(address: int) -> str:
+    if not address:
+        return ""
+    return _text(ctypes.string_at(address))
+
+
+def _sequence_at(base: Layout, length: int, address: int, type_: Type) -> np.ndarray:
+    if not length or not address:
+        return np.empty(0, type_.dtype)
+    data = ctypes.string_at(address, length * base.dtype.itemsize)
+    return _decode(base, np.frombuffer(data, base.dtype), type_)
+
+
+def encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+    """Turn values of the model into a buffer for HDF5, the inverse of :func:`decode`.
+
+    Parameters
+    ----------
+    keep : list
+        Gets what the pointers point to; the buffer is good as long as the list is.
+
+    Returns
+    -------
+    ndarray
+        Contiguous, of the same shape and of ``layout.dtype``.
+
+    Raises
+    ------
+    UnsupportedError
+        If a string has a NUL inside.
+    """
+    if isinstance(layout, Plain):
+        return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
+    return _encode(layout, values.reshape(-1), type_, keep).reshape(values.shape)
+
+
+def _encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+    if isinstance(layout, Plain):
+        return np.ascontiguousarray(values, layout.dtype)
+    out = np.zeros(values.shape, layout.dtype)
+    if isinstance(layout, Text):
+        out[:] = [0 if text is None else _keep_text(text, keep) for text in values]
+    elif isinstance(layout, Sequence):
+        assert isinstance(type_, VlenType)
+        for i, items in enumerate(values):
+            items = _as_vector(items, type_.base)
+            if len(items):
+                data = _encode(layout.base, items, type_.base, keep)
+                keep.append(data)
+                out[i] = len(items), data.ctypes.data
+    else:
+        assert isinstance(layout, Record)
+        assert isinstance(type_, CompoundType)
+        for field, part in zip(type_.fields, layout.fields, strict=True):
+            inside = values[field.name]
+            out[field.name] = _encode(part, inside.reshape(-1), field.type, keep).reshape(inside.shape)
+    return out
+
+
+def _keep_text(text: str, keep: list[Any]) -> int:
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise UnsupportedError(f"netCDF-4 cannot hold a string with a NUL inside: {text!r}")
+    buffer = ctypes.create_string_buffer(data)
+    keep.append(buffer)
+    return ctypes.addressof(buffer)
+
+
+def _as_vector(items: Any, type_: Type) -> np.ndarray:
+    if items is None:
+        return np.empty(0, type_.dtype)
+    if isinstance(items, np.ndarray) and items.dtype == type_.dtype and items.ndim == 1:
+        return items
+    vector = np.empty(len(items), type_.dtype)
+    for i, item in enumerate(items):
+        vector[i] = item
+    return vector

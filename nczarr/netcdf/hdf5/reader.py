@@ -1,0 +1,248 @@
+"""netCDF-4 files to the model: a walk over the HDF5 file that finds what netCDF's own library finds.
+
+h5py's low-level interface reads the file, because netCDF4-python skips variables, types and attributes of
+types that it does not know, and gives other attributes in another form than they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NCZarrError, NetCDFFileError
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Dataset,
+    DimensionRef,
+    Filter,
+    Group,
+    PrimitiveType,
+    Storage,
+    Type,
+    UserType,
+    Variable,
+    default_fill,
+    join_fqn,
+    normalize_name,
+)
+from nczarr.netcdf.hdf5.dimensions import FoundDimensions
+from nczarr.netcdf.hdf5.direct import read_attribute, reclaim
+from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.memory import FixedText, Layout, decode, has_pointers
+from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
+from nczarr.netcdf.hdf5.tree import (
+    ROOT_BOOKS,
+    SCALE_BOOKS,
+    VARIABLE_BOOKS,
+    FoundGroup,
+    collect,
+    text_of,
+    variable_name,
+)
+from nczarr.netcdf.hdf5.types import KnownTypes
+
+_SZIP_CHOICES = 4 | 32
+
+
+def read_hdf5(file: HDF5File, name: str) -> Dataset:
+    """Read all metadata of an open file; the variables get lazy sources.
+
+    Raises
+    ------
+    NetCDFFileError
+        If the file is damaged, or has something that the model has no place for; the message names it.
+    """
+    with hdf5_errors(file.path):
+        return _Reader(file).dataset(name)
+
+
+class _Reader:
+    def __init__(self, file: HDF5File) -> None:
+        self.file = file
+        self.types = KnownTypes()
+
+    def dataset(self, name: str) -> Dataset:
+        root = collect(self.file.id, self.file.path)
+        named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
+        for group in root.walk():
+            links = [link for link, _ in group.datasets]
+            self.types.taken.update(join_fqn(group.fqn, text_of(link)) for link in links)
+            self.types.taken.update(child.fqn for child in group.groups)
+        self.types.taken.update(fqn for _, fqn, _ in named)
+        self.declared: dict[str, UserType] = self.placed(None, self.types.declare, named)
+        self.dimensions = FoundDimensions(root, self.file.path)
+        made = self.group(root)
+        strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
+        return Dataset(
+            name,
+            attributes=made.attributes,
+            types=made.types,
+            dimensions=made.dimensions,
+            variables=made.variables,
+            groups=made.groups,
+            format="netCDF-4 classic model" if strict else "netCDF-4",
+        )
+
+    def placed(self, fqn: str | None, call: Any, *args: Any) -> Any:
+        """Call, and add the place to an error that has none."""
+        try:
+            return call(*args)
+        except NCZarrError as error:
+            error.path = error.path or self.file.path
+            error.fqn = error.fqn or fqn
+            raise
+
+    def group(self, found: FoundGroup) -> Group:
+        books = ROOT_BOOKS if found.fqn == "/" else frozenset()
+        attributes = self.attributes(found.id, books, found.fqn, found.fqn)
+        variables = tuple(self.variables(found))
+        declared = [self.declared[fqn] for fqn, _ in found.types if fqn in self.declared]
+        return Group(
+            found.name,
+            attributes=attributes,
+            types=(*declared, *self.types.unnamed.get(found.fqn, ())),
+            dimensions=tuple(self.dimensions.of_group.get(found.fqn, ())),
+            variables=variables,
+            groups=tuple(self.group(child) for child in found.groups),
+        )
+
+    def variables(self, group: FoundGroup) -> Iterator[Variable]:
+        for link, dataset in group.datasets:
+            name = variable_name(link, dataset)
+            if name is not None:
+                fqn = join_fqn(group.fqn, name)
+                with hdf5_errors(self.file.path, fqn):
+                    yield self.variable(group, link, dataset, name, fqn)
+
+    def variable(self, group: FoundGroup, link: bytes, dataset: Any, name: str, fqn: str) -> Variable:
+        type_, layout = self.placed(fqn, self.types.find, dataset.get_type(), group.fqn)
+        plist = dataset.get_create_plist()
+        books = VARIABLE_BOOKS | (SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
+        attributes = self.attributes(dataset, books, group.fqn, fqn)
+        references: list[DimensionRef] = []
+        shape = []
+        for dimension, size in zip(self.dimensions.of_variable[fqn], dataset.shape, strict=True):
+            if not dimension.unlimited and dimension.size != size:
+                raise NetCDFFileError(
+                    f"the variable has the size {size} where its dimension {dimension.fqn} has {dimension.size}",
+                    path=self.file.path,
+                    fqn=fqn,
+                )
+            references.append(dimension.fqn)
+            shape.append(dimension.size)
+        source = HDF5Source(
+            self.file,
+            fqn,
+            group.link_path(link),
+            type_,
+            layout,
+            tuple(shape),
+            tuple(dataset.shape),
+            _fill(type_, attributes, plist),
+        )
+        return Variable(
+            name,
+            type_,
+            tuple(references),
+            attributes=attributes,
+            storage=_storage(plist, type_, layout),
+            data=source,
+        )
+
+    def attributes(self, owner: Any, books: frozenset[bytes], group: str, fqn: str) -> tuple[Attribute, ...]:
+        made = []
+        for attribute in _attribute_ids(owner):
+            if attribute.name not in books:
+                name = normalize_name(text_of(attribute.name))
+                with hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
+                    made.append(self.placed(fqn, self.attribute, attribute, name, group))
+        return tuple(made)
+
+    def attribute(self, attribute: Any, name: str, group: str) -> Attribute:
+        api = hdf5()
+        type_id = attribute.get_type()
+        space = attribute.get_space()
+        try:
+            type_, layout = self.types.find(type_id, group)
+        except NetCDFFileError as error:
+            raise NetCDFFileError(f"the attribute {name!r} cannot be read: {error.message}") from None
+        kind = space.get_simple_extent_type()
+        if type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str():
+            scalar = kind != api.h5s.SIMPLE
+            if scalar:  # text: netCDF's form of char
+                raw = np.zeros(0 if kind == api.h5s.NULL else type_id.get_size(), "S1")
+                if raw.size:
+                    attribute.read(raw, type_id)
+                return Attribute(name, CHAR, raw)
+            if type_ == CHAR:
+                type_ = STRING
+                layout = FixedText(np.dtype("S1"))
+        if kind == api.h5s.NULL:
+            return Attribute(name, type_, np.empty(0, type_.dtype))
+        if len(attribute.shape) > 1:
+            raise NetCDFFileError(
+                f"the attribute {name!r} has {len(attribute.shape)} dimensions; netCDF allows 1"
+            )
+        raw = np.zeros(attribute.shape or (1,), layout.dtype)
+        if raw.size:
+            read_attribute(attribute, type_id, raw)
+        values = decode(layout, raw, type_)
+        if raw.size and has_pointers(layout):
+            reclaim(type_id, raw)
+        return Attribute(name, type_, values)
+
+
+def _attribute_ids(owner: Any) -> Iterator[Any]:
+    """The attributes of an object in order of creation; by name where the file has lost that order."""
+    api = hdf5()
+    order = api.h5.INDEX_CRT_ORDER
+    for i in range(api.h5a.get_num_attrs(owner)):
+        try:
+            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
+        except (KeyError, ValueError, RuntimeError, OSError):
+            if i or order == api.h5.INDEX_NAME:
+                raise
+            order = api.h5.INDEX_NAME
+            yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
+
+
+def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
+    """The value beyond the end of a variable that is shorter than its unlimited dimension."""
+    for attribute in attributes:
+        if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
+            return attribute.values[0]
+    defined = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
+    if defined and isinstance(type_, PrimitiveType) and type_ != STRING:
+        value = np.zeros((), type_.dtype)
+        plist.get_fill_value(value)
+        return value[()]
+    return default_fill(type_)
+
+
+def _storage(plist: Any, type_: Type, layout: Layout) -> Storage:
+    api = hdf5()
+    kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
+    kind = kinds.get(plist.get_layout())
+    endian = "native"
+    if isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf" and layout.dtype.itemsize > 1:
+        endian = "big" if layout.dtype == layout.dtype.newbyteorder(">") else "little"
+    return Storage(
+        layout=kind,
+        chunk_shape=tuple(plist.get_chunk()) if kind == "chunked" else None,
+        filters=tuple(_filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters())),
+        endian=endian,
+        # As netCDF has it: without a fill value of its own, a variable is not filled.
+        no_fill=plist.fill_value_defined() != api.h5d.FILL_VALUE_USER_DEFINED,
+    )
+
+
+def _filter(number: int, values: tuple[int, ...]) -> Filter:
+    if number in (Filter.SHUFFLE, Filter.FLETCHER32):
+        return Filter(number)
+    if number == Filter.SZIP:
+        return Filter(number, (values[0] & _SZIP_CHOICES, values[1]))
+    return Filter(number, tuple(values))

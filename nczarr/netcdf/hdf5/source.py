@@ -1,0 +1,265 @@
+"""Values of a variable of a netCDF-4 file, region by region."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NetCDFFileError
+from nczarr.model import Filter, Region, Type
+from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
+from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.memory import Layout, decode, has_pointers
+
+_OPEN_DATASETS = 8
+_CACHE_LIMIT = 32 << 20
+
+
+@dataclass
+class HDF5File:
+    """An HDF5 file that is open for reading, and the datasets that were used last.
+
+    Few datasets are kept open, because HDF5 keeps a cache of decoded chunks for each.
+    """
+
+    path: str
+    id: Any
+    _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
+    _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def open(cls, path: str) -> HDF5File:
+        """Open a file; :class:`NetCDFFileError` if HDF5 refuses it."""
+        api = hdf5()
+        with hdf5_errors(path, doing="HDF5 cannot open the file"):
+            # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
+            access = api.h5p.create(api.h5p.FILE_ACCESS)
+            return cls(
+                path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
+            )
+
+    def dataset(self, link: bytes) -> Any:
+        """The open dataset of a path; call it with the lock held."""
+        if self.id is None:
+            raise NetCDFFileError("the file is closed", path=self.path)
+        found = self._datasets.get(link)
+        if found is None:
+            found = self._datasets[link] = self._open_dataset(link)
+        self._datasets.move_to_end(link)
+        while len(self._datasets) > _OPEN_DATASETS:
+            self._datasets.popitem(last=False)
+        return found
+
+    def _open_dataset(self, link: bytes) -> Any:
+        api = hdf5()
+        found = api.h5d.open(self.id, link)
+        plist = found.get_create_plist()
+        if plist.get_layout() == api.h5d.CHUNKED and not is_ours(filters_of(plist)):
+            for filter_ in filters_of(plist):
+                if not available_filter(filter_.id):
+                    raise NetCDFFileError(
+                        f"HDF5 here has no filter {filter_name(filter_.id)}",
+                        hint="the package hdf5plugin has many filters",
+                    )
+            chunk = int(np.prod(plist.get_chunk(), dtype=np.int64)) * found.get_type().get_size()
+            if (
+                chunk > 1 << 20
+            ):  # HDF5's own cache may be too small for one chunk: each read would decode anew
+                access = api.h5p.create(api.h5p.DATASET_ACCESS)
+                access.set_chunk_cache(521, max(chunk, min(4 * chunk, _CACHE_LIMIT)), 1.0)
+                found = api.h5d.open(self.id, link, access)
+        return found
+
+    def chunk(self, link: bytes, dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """A chunk that HDF5 cannot decode, as an array; call it with the lock held."""
+        found = self._decoded.get((link, origin))
+        if found is None:
+            found = self._decoded[link, origin] = decoded_chunk(dataset, origin, dtype)
+        self._decoded.move_to_end((link, origin))
+        while len(self._decoded) > 1 and sum(a.nbytes for a in self._decoded.values()) > _CACHE_LIMIT:
+            self._decoded.popitem(last=False)
+        return found
+
+    def close(self) -> None:
+        """Close the file; the sources cannot be read any more."""
+        with hdf5().phil:
+            self._datasets.clear()
+            self._decoded.clear()
+            if self.id is not None:
+                self.id.close()
+                self.id = None
+
+
+@dataclass(frozen=True, eq=False)
+class HDF5Source:
+    """An :class:`~nczarr.model.ArraySource` on a dataset of an HDF5 file.
+
+    `stored` is the dataset's extent; along an unlimited dimension it may be less than `shape`, and the rest has
+    the value `fill`.
+    """
+
+    file: HDF5File
+    fqn: str
+    link: bytes
+    type: Type
+    layout: Layout
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+    fill: Any
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        wanted = [range(s.start, s.stop, s.step or 1) for s in region]
+        shape = tuple(len(axis) for axis in wanted)
+        inside = tuple(
+            range(axis.start, min(axis.stop, size), axis.step)
+            for axis, size in zip(wanted, self.stored, strict=True)
+        )
+        part = tuple(len(axis) for axis in inside)
+        if part == shape:
+            values = self._stored(inside, part)
+            if out is None:
+                return values
+            out[...] = values
+            return out
+        if out is None:
+            out = np.empty(shape, self.dtype)
+        fill_with(out, self.fill)
+        if 0 not in part:
+            out[tuple(slice(n) for n in part)] = self._stored(inside, part)
+        return out
+
+    def _stored(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        if 0 in shape:
+            return np.empty(shape, self.dtype)
+        with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
+            dataset = self.file.dataset(self.link)
+            plist = dataset.get_create_plist()
+            if is_ours(filters_of(plist)):
+                raw = self._decoded_here(dataset, axes, shape)
+            elif not has_pointers(self.layout):
+                raw = np.empty(shape, self.layout.dtype)
+                # Nothing may be freed inside the call: an interrupt that came meanwhile would be raised in the
+                # callback that h5py has for freed objects, and be lost there.
+                memory, chosen = hyperslab(dataset, axes)
+                type_id = dataset.get_type()
+                dataset.read(memory, chosen, raw, type_id)
+            elif lacks_chunks(dataset):
+                return self._by_chunk(dataset, axes, shape)
+            else:
+                return self._with_pointers(dataset, axes, shape)
+        return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
+
+    def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        """Read chunk by chunk what has filters that HDF5 itself lacks."""
+        if has_pointers(self.layout):
+            raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
+        raw = np.empty(shape, self.layout.dtype)
+        for origin, place, inside in chunks_of(dataset, axes):
+            chunk = self.file.chunk(self.link, dataset, origin, raw.dtype)
+            raw[place] = chunk[
+                tuple(slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True))
+            ]
+        return raw
+
+    def _with_pointers(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        raw = np.empty(shape, self.layout.dtype)
+        type_id = dataset.get_type()
+        memory, chosen = hyperslab(dataset, axes)
+        read_dataset(dataset, type_id, memory, chosen, raw)
+        try:
+            return decode(self.layout, raw, self.type)
+        finally:
+            reclaim(type_id, raw)
+
+    def _by_chunk(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+        """Read chunk by chunk: HDF5 cannot read strings or sequences from a chunk that was never written."""
+        out = np.empty(shape, self.dtype)
+        fill_with(out, self.fill)
+        for origin, place, inside in chunks_of(dataset, axes):
+            if dataset.get_chunk_info_by_coord(origin).byte_offset is not None:
+                count = tuple(len(axis) for axis in inside)
+                out[place] = self._with_pointers(dataset, inside, count)
+        return out
+
+
+def filters_of(plist: Any) -> tuple[Filter, ...]:
+    """The filters of a dataset's creation list, in the order in which they are applied on writing."""
+    return tuple(Filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters()))
+
+
+def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A chunk with filters that HDF5 itself lacks, in the file's own type; the fill value if it was never written."""
+    plist = dataset.get_create_plist()
+    shape = plist.get_chunk()
+    if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
+        inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
+        found = np.zeros(shape, dtype)
+        part = np.empty([len(axis) for axis in inside], dtype)
+        dataset.read(*hyperslab(dataset, inside), part, dataset.get_type())  # no chunk, so no filter either
+        found[tuple(slice(n) for n in part.shape)] = part
+        return found
+    mask, data = dataset.read_direct_chunk(origin)
+    size = math.prod(shape) * dtype.itemsize
+    return decode_chunk(data, filters_of(plist), mask, dtype.itemsize, size).view(dtype).reshape(shape)
+
+
+def chunks_of(
+    dataset: Any, axes: tuple[range, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
+    """The chunks that a selection touches: start of the chunk, place in the selection, what is inside."""
+    sizes = dataset.get_create_plist().get_chunk()
+    for pieces in product(*(_cut(axis, size) for axis, size in zip(axes, sizes, strict=True))):
+        yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
+
+
+def fill_with(out: np.ndarray, value: Any) -> None:
+    """Set every element, also where an element is an array or a record with arrays inside."""
+    if not out.dtype.hasobject:
+        out[...] = value
+        return
+    for index in np.ndindex(out.shape):
+        out[index] = value
+
+
+def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
+    """Cut an axis of a selection at chunk borders: start of the chunk, place in the selection, what is inside."""
+    pieces = []
+    place = 0
+    while place < len(axis):
+        start = axis[place] // size * size
+        end = place + len(range(axis[place], min(start + size, axis.stop), axis.step))
+        pieces.append((start, slice(place, end), axis[place:end]))
+        place = end
+    return pieces
+
+
+def lacks_chunks(dataset: Any) -> bool:
+    """True if some chunk of a dataset was never written."""
+    plist = dataset.get_create_plist()
+    if plist.get_layout() != hdf5().h5d.CHUNKED:
+        return False
+    sizes = zip(dataset.shape, plist.get_chunk(), strict=True)
+    return bool(dataset.get_num_chunks() < math.prod(-(-n // c) for n, c in sizes))
+
+
+def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:
+    """HDF5's dataspaces for a selection of a dataset: in memory and in the file."""
+    h5s = hdf5().h5s
+    if not axes:
+        return h5s.ALL, h5s.ALL
+    shape = tuple(len(axis) for axis in axes)
+    chosen = dataset.get_space()
+    chosen.select_hyperslab(tuple(axis.start for axis in axes), shape, tuple(axis.step for axis in axes))
+    return h5s.create_simple(shape), chosen

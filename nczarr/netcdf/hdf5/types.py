@@ -1,0 +1,401 @@
+"""Types: HDF5's and the model's, both ways."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import LossError, NetCDFFileError
+from nczarr.model import (
+    CHAR,
+    STRING,
+    CompoundType,
+    EnumType,
+    Field,
+    OpaqueType,
+    PrimitiveType,
+    Type,
+    UserType,
+    VlenType,
+    join_fqn,
+    primitive_for_dtype,
+)
+from nczarr.netcdf.hdf5.direct import insert_member, member_value, read_attribute, write_attribute
+from nczarr.netcdf.hdf5.library import hdf5
+from nczarr.netcdf.hdf5.memory import FixedText, Layout, Plain, Record, Sequence, Text
+
+_BASES = b"_nczarr_bases"
+
+
+def address_of(object_id: Any) -> tuple[int, int]:
+    """What tells one object of a file from another."""
+    info = hdf5().h5o.get_info(object_id)
+    return info.fileno, info.addr
+
+
+@dataclass
+class KnownTypes:
+    """The named types of a file, and the way from any HDF5 type to the model's.
+
+    netCDF does not say in the file by which name a variable's type goes. It is the first named type that is
+    equal, parents before children: the netCDF library looks for it so. A type that no name fits (other programs
+    write such) gets one: ``unnamed_enum_1`` and so on, in the group where it is used.
+
+    Attributes
+    ----------
+    taken : set of str
+        FQNs that are in use.
+    unnamed : dict of list of UserType
+        The types that got a name here, by group.
+    """
+
+    taken: set[str] = field(default_factory=set)
+    unnamed: dict[str, list[UserType]] = field(default_factory=dict)
+    _may_name: bool = False
+
+    by_address: dict[tuple[int, int], UserType] = field(default_factory=dict)
+    by_group: dict[str, list[tuple[Any, UserType]]] = field(default_factory=dict)
+
+    def declare(self, found: list[tuple[str, str, Any]]) -> dict[str, UserType]:
+        """Add the named types of a file.
+
+        Parameters
+        ----------
+        found : list of (group, fqn, HDF5 type)
+            In any order: a type may be built on one that stands later.
+
+        Returns
+        -------
+        dict
+            By FQN; without those that only name a type that netCDF has anyway.
+
+        Raises
+        ------
+        NetCDFFileError
+            If a type holds something that netCDF has no type for.
+        """
+        made: dict[str, UserType] = {}
+        while found:
+            waiting = []
+            for group, fqn, type_id in found:
+                try:
+                    new = self._make(type_id, fqn, group, made)
+                except NetCDFFileError as error:
+                    error.fqn = error.fqn or fqn
+                    failure = error
+                    waiting.append((group, fqn, type_id))
+                    continue
+                if new is not None:
+                    made[fqn] = new
+                    self.by_address[address_of(type_id)] = new
+                    self.by_group.setdefault(group, []).append((type_id, new))
+            if len(waiting) == len(found):
+                if self._may_name:
+                    raise failure
+                self._may_name = True
+            found = waiting
+        self._may_name = True
+        return made
+
+    def find(self, type_id: Any, group: str) -> tuple[Type, Layout]:
+        """The model's type and the layout of an HDF5 type that is used in a group.
+
+        Raises
+        ------
+        NetCDFFileError
+            If netCDF has no such type; without the place, which the caller adds.
+        """
+        h5t = hdf5().h5t
+        kind = type_id.get_class()
+        if kind in (h5t.INTEGER, h5t.FLOAT):
+            dtype = _number_dtype(type_id)
+            primitive = primitive_for_dtype(dtype)
+            if primitive is None:
+                raise NetCDFFileError(f"netCDF has no type for HDF5's {dtype}")
+            return primitive, Plain(dtype)
+        if kind == h5t.STRING:
+            if type_id.is_variable_str():
+                return STRING, Text()
+            size = type_id.get_size()
+            return (CHAR, Plain(CHAR.dtype)) if size == 1 else (STRING, FixedText(np.dtype(f"S{size}")))
+        if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
+            named = self._named(type_id, group)
+            if named is None and self._may_name:
+                named = self._name_it(type_id, group)
+            if named is None:
+                raise NetCDFFileError(f"its type, {_KINDS[kind]}, is not one of the file's named types")
+            return named, self.layout(type_id, named, group)
+        raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
+
+    def _named(self, type_id: Any, group: str) -> UserType | None:
+        if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
+            return known
+        for named in self.by_group.values():
+            for other, made in named:
+                if type_id.equal(other):
+                    return made
+        return None
+
+    def _name_it(self, type_id: Any, group: str) -> UserType | None:
+        number = 1
+        kind = _KINDS[type_id.get_class()].split()[-1]
+        while (fqn := join_fqn(group, f"unnamed_{kind}_{number}")) in self.taken:
+            number += 1
+        self.taken.add(fqn)
+        made = self._make(type_id, fqn, group, {})
+        if made is not None:
+            self.by_group.setdefault(group, []).append((type_id, made))
+            self.unnamed.setdefault(group, []).append(made)
+        return made
+
+    def layout(self, type_id: Any, type_: Type, group: str) -> Layout:
+        """How values of an HDF5 type of the model's type `type_` lie in memory."""
+        if isinstance(type_, EnumType):
+            return Plain(_number_dtype(type_id.get_super()))
+        if isinstance(type_, OpaqueType):
+            return Plain(type_.dtype)
+        if isinstance(type_, VlenType):
+            return Sequence(base=self.find(type_id.get_super(), group)[1])
+        if not isinstance(type_, CompoundType):
+            return self.find(type_id, group)[1]
+        offsets, parts = [], []
+        for i in range(type_id.get_nmembers()):
+            base, _ = _array_base(type_id.get_member_type(i))
+            parts.append(self.find(base, group)[1])
+            offsets.append(type_id.get_member_offset(i))
+        dtype = np.dtype(
+            {
+                "names": [f.name for f in type_.fields],
+                "formats": [(p.dtype, f.shape) for p, f in zip(parts, type_.fields, strict=True)],
+                "offsets": offsets,
+                "itemsize": type_id.get_size(),
+            }
+        )
+        if all(isinstance(part, Plain) for part in parts):
+            return Plain(dtype)
+        return Record(dtype, tuple(parts))
+
+    def _make(self, type_id: Any, fqn: str, group: str, made: dict[str, UserType]) -> UserType | None:
+        h5t = hdf5().h5t
+        kind = type_id.get_class()
+        if kind == h5t.ENUM:
+            base, _ = self.find(type_id.get_super(), group)
+            assert isinstance(base, PrimitiveType)
+            dtype = _number_dtype(type_id.get_super())
+            members = [
+                (_name(type_id.get_member_name(i)), member_value(type_id, i, dtype))
+                for i in range(type_id.get_nmembers())
+            ]
+            return EnumType(fqn, base, tuple(members))
+        if kind == h5t.OPAQUE:
+            return OpaqueType(fqn, type_id.get_size())
+        bases = _recorded_bases(type_id)
+
+        def inside(base_id: Any, index: int) -> Type:
+            recorded = bases[index] if index < len(bases) else ""
+            if recorded and recorded not in made:
+                raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
+            return made[recorded] if recorded else self.find(base_id, group)[0]
+
+        if kind == h5t.VLEN:
+            return VlenType(fqn, inside(type_id.get_super(), 0))
+        if kind == h5t.COMPOUND:
+            fields = []
+            for i in range(type_id.get_nmembers()):
+                base_id, shape = _array_base(type_id.get_member_type(i))
+                fields.append(Field(_name(type_id.get_member_name(i)), inside(base_id, i), shape))
+            return CompoundType(fqn, tuple(fields))
+        return None
+
+
+_KINDS = {
+    0: "an integer", 1: "a float", 2: "a time", 3: "a string", 4: "a bit field", 5: "an opaque", 6: "a compound",
+    7: "a reference", 8: "an enum", 9: "a variable-length sequence", 10: "an array", 11: "a complex number",
+}  # fmt: skip
+
+
+def _recorded_bases(type_id: Any) -> list[str]:
+    """FQNs of the types inside a named type, where :func:`record_bases` has written them."""
+    h5a = hdf5().h5a
+    if not type_id.committed() or not h5a.exists(type_id, _BASES):
+        return []
+    attribute = h5a.open(type_id, _BASES)
+    text = np.zeros(attribute.get_type().get_size(), "S1")
+    read_attribute(attribute, attribute.get_type(), text)
+    return _name(text.tobytes()).split("\n")
+
+
+def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) -> None:
+    """Write down the names of the types inside a committed type, if HDF5 cannot tell them from others.
+
+    A type inside another has no name in HDF5, so two declared types of one definition are the same to it. An
+    attribute of the named type, which netCDF's library does not look at, keeps the names apart.
+    """
+    bases = [f.type for f in type_.fields] if isinstance(type_, CompoundType) else []
+    if isinstance(type_, VlenType):
+        bases = [type_.base]
+    if not any(
+        isinstance(base, UserType) and any(d.fqn != base.fqn and _alike(d, base) for d in declared)
+        for base in bases
+    ):
+        return
+    api = hdf5()
+    names = [base.fqn if isinstance(base, UserType) else "" for base in bases]
+    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    kind = api.h5t.C_S1.copy()
+    kind.set_size(len(text))
+    attribute = api.h5a.create(type_id, _BASES, kind, api.h5s.create(api.h5s.SCALAR))
+    write_attribute(attribute, kind, np.frombuffer(text, "S1"))
+
+
+def _alike(a: Type, b: Type) -> bool:
+    """True if two types differ in their names only."""
+    if isinstance(a, CompoundType) and isinstance(b, CompoundType):
+        return len(a.fields) == len(b.fields) and all(
+            f.name == g.name and f.shape == g.shape and _alike(f.type, g.type)
+            for f, g in zip(a.fields, b.fields, strict=True)
+        )
+    if isinstance(a, VlenType) and isinstance(b, VlenType):
+        return _alike(a.base, b.base)
+    if isinstance(a, EnumType) and isinstance(b, EnumType):
+        return a.base == b.base and dict(a.members) == dict(b.members)
+    if isinstance(a, OpaqueType) and isinstance(b, OpaqueType):
+        return a.size == b.size
+    return a == b
+
+
+def _name(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _number_dtype(type_id: Any) -> np.dtype:
+    h5t = hdf5().h5t
+    kind = type_id.get_class()
+    order = "<" if type_id.get_order() in (h5t.ORDER_LE, h5t.ORDER_NONE) else ">"
+    size = type_id.get_size()
+    if kind == h5t.FLOAT:
+        for code, standards in (
+            ("f4", (h5t.IEEE_F32LE, h5t.IEEE_F32BE)),
+            ("f8", (h5t.IEEE_F64LE, h5t.IEEE_F64BE)),
+        ):
+            if any(type_id.equal(standard) for standard in standards):
+                return np.dtype(order + code)
+        raise NetCDFFileError(f"netCDF has no type for a float of {size} bytes of this form")
+    if size not in (1, 2, 4, 8) or type_id.get_precision() != 8 * size:
+        raise NetCDFFileError(f"netCDF has no integer type of {type_id.get_precision()} bits in {size} bytes")
+    return np.dtype(f"{order}{'u' if type_id.get_sign() == h5t.SGN_NONE else 'i'}{size}")
+
+
+def _array_base(type_id: Any) -> tuple[Any, tuple[int, ...]]:
+    shape: tuple[int, ...] = ()
+    while type_id.get_class() == hdf5().h5t.ARRAY:
+        shape += tuple(type_id.get_array_dims())
+        type_id = type_id.get_super()
+    return type_id, shape
+
+
+class TypeWriter:
+    """From the model's types to HDF5's; named types are committed once and used from then on."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, Any] = {}
+
+    def make(self, type_: Type, endian: str = "native") -> Any:
+        """The HDF5 type of a type of the model: the committed one, if there is one."""
+        if isinstance(type_, UserType):
+            return self.committed.get(type_.fqn) or self.build(type_)
+        assert isinstance(type_, PrimitiveType)
+        return _primitive(type_, endian)
+
+    def build(self, type_: UserType) -> Any:
+        """A new HDF5 type, not committed yet.
+
+        Raises
+        ------
+        LossError
+            If two members of an enum have one value: HDF5 has no room for that.
+        """
+        h5t = hdf5().h5t
+        if isinstance(type_, EnumType):
+            made = h5t.enum_create(_primitive(type_.base, "native"))
+            if len({value for _, value in type_.members}) != len(type_.members):
+                raise LossError(
+                    "netCDF-4 files cannot hold an enum with two names for one value", fqn=type_.fqn
+                )
+            for name, value in type_.members:
+                insert_member(made, name.encode("utf-8", "surrogateescape"), value, type_.dtype)
+            return made
+        if isinstance(type_, OpaqueType):
+            made = h5t.create(h5t.OPAQUE, type_.size)
+            made.set_tag(b"")
+            return made
+        if isinstance(type_, VlenType):
+            return h5t.vlen_create(self.make(type_.base))
+        assert isinstance(type_, CompoundType)
+        offset, alignment, parts = 0, 1, []
+        for f in type_.fields:
+            part = self.make(f.type)
+            here = _alignment(f.type)
+            alignment = max(alignment, here)
+            offset = -(-offset // here) * here
+            parts.append((f.name, offset, h5t.array_create(part, f.shape) if f.shape else part))
+            offset += parts[-1][2].get_size()
+        made = h5t.create(h5t.COMPOUND, -(-offset // alignment) * alignment)
+        for name, start, part in parts:
+            made.insert(name.encode("utf-8", "surrogateescape"), start, part)
+        return made
+
+    def layout(self, type_: Type, type_id: Any) -> Layout:
+        """The memory layout of a type that :meth:`make` made."""
+        if isinstance(type_, PrimitiveType):
+            if type_ == STRING:
+                return Text()
+            return Plain(type_.dtype) if type_ == CHAR else Plain(_number_dtype(type_id))
+        if isinstance(type_, EnumType):
+            return Plain(_number_dtype(type_id.get_super()))
+        if isinstance(type_, OpaqueType):
+            return Plain(type_.dtype)
+        if isinstance(type_, VlenType):
+            return Sequence(base=self.layout(type_.base, type_id.get_super()))
+        assert isinstance(type_, CompoundType)
+        parts = []
+        for i, f in enumerate(type_.fields):
+            parts.append(self.layout(f.type, _array_base(type_id.get_member_type(i))[0]))
+        dtype = np.dtype(
+            {
+                "names": [f.name for f in type_.fields],
+                "formats": [(p.dtype, f.shape) for p, f in zip(parts, type_.fields, strict=True)],
+                "offsets": [type_id.get_member_offset(i) for i in range(len(parts))],
+                "itemsize": type_id.get_size(),
+            }
+        )
+        return Plain(dtype) if all(isinstance(p, Plain) for p in parts) else Record(dtype, tuple(parts))
+
+
+def _primitive(type_: PrimitiveType, endian: str) -> Any:
+    h5t = hdf5().h5t
+    if type_ in (CHAR, STRING):
+        made = h5t.C_S1.copy()
+        made.set_size(1 if type_ == CHAR else h5t.VARIABLE)
+        made.set_strpad(h5t.STR_NULLTERM)
+        if type_ == STRING:
+            made.set_cset(h5t.CSET_UTF8)
+        return made
+    order = "BE" if endian == "big" or (endian == "native" and sys.byteorder == "big") else "LE"
+    bits = 8 * type_.dtype.itemsize
+    if type_.is_float:
+        return getattr(h5t, f"IEEE_F{bits}{order}")
+    return getattr(h5t, f"STD_{type_.dtype.kind.upper()}{bits}{order}")
+
+
+def _alignment(type_: Type) -> int:
+    """The alignment that a C compiler would give, so that netCDF's own programs see the struct they expect."""
+    if isinstance(type_, CompoundType):
+        return max(_alignment(f.type) for f in type_.fields)
+    if isinstance(type_, OpaqueType):
+        return 1
+    return 8 if type_.dtype == object else type_.dtype.itemsize

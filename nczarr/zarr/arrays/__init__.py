@@ -1,0 +1,1 @@
+"""Zarr arrays: select, plan, fetch and decode chunks; encode and store them."""

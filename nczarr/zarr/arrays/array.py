@@ -1,0 +1,391 @@
+"""A Zarr array: reading and writing regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError
+from nczarr.stores import LocalStore, Store
+from nczarr.zarr.arrays.cache import Memory, new_owner
+from nczarr.zarr.arrays.files import supported
+from nczarr.zarr.arrays.plan import plan
+from nczarr.zarr.arrays.read_files import read_from_files
+from nczarr.zarr.arrays.read_store import read_from_store
+from nczarr.zarr.arrays.selection import normalize
+from nczarr.zarr.arrays.write_files import write_to_files
+from nczarr.zarr.arrays.write_store import write_to_store
+from nczarr.zarr.codecs.base import ChunkSpec
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
+from nczarr.zarr.grids import RectilinearGrid
+from nczarr.zarr.metadata import ArrayMetadata
+
+#: The indexes of this many shards are remembered for each array.
+SHARD_INDEXES = 1024
+
+
+class Array:
+    """An array of a hierarchy. All methods may be called from several threads at once.
+
+    Parameters
+    ----------
+    store : Store
+    prefix : str
+        Where the array's chunks are: the part of their keys before ``c/0/0``.
+    metadata : ArrayMetadata
+    path : str, optional
+        The path of the node, for messages, where it is not `prefix` (the drafts).
+    save : callable, optional
+        Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> metadata = ArrayMetadata((4, 6), data_type_for("int32"), RegularGrid((2, 3)), fill_value=np.int32(-1))
+    >>> array = Array(MemoryStore(), "v", metadata)
+    >>> array.write((0, slice(0, 4)), [1, 2, 3, 4])
+    >>> array.read(0).tolist()
+    [1, 2, 3, 4, -1, -1]
+    >>> array.nchunks, array.nchunks_initialized()
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        metadata: ArrayMetadata,
+        *,
+        path: str | None = None,
+        save: Callable[[ArrayMetadata], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.path = prefix.strip("/") if path is None else path
+        self.metadata = metadata
+        self.prefix = prefix.rstrip("/") + "/" if prefix else ""
+        self._save = save
+        self.owner = new_owner()
+        self._has_files = type(store) is LocalStore and supported()
+        self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
+        self._chains: dict[tuple[int, ...], Chain] = {}
+        self.shard_indexes: Memory[ShardIndex] = Memory(SHARD_INDEXES)
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.metadata.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.metadata.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of values in memory, in native byte order."""
+        return self.metadata.data_type.dtype
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The shape in which the array is best written: of a chunk, or of a shard."""
+        return self.metadata.chunk_grid.chunk_shape
+
+    @property
+    def inner_chunk_shape(self) -> tuple[int, ...]:
+        """The shape in which the array can be read: of a chunk, or of a chunk inside a shard."""
+        return self.chunk_shape if self.sharding is None else self.sharding.inner_shape
+
+    @property
+    def sharding(self) -> ShardingCodec | None:
+        """The shards' codec, if the chunks are shards and nothing but it makes their bytes."""
+        return self._fixed()[1]
+
+    @property
+    def fixed_chain(self) -> Chain | None:
+        """The codecs, if all chunks have one shape."""
+        return self._fixed()[0]
+
+    def _fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
+        shared = self._shared
+        if shared is None:
+            chain = None if isinstance(self.metadata.chunk_grid, RectilinearGrid) else self.chain()
+            codec = chain.serializer if chain is not None and chain.is_bare else None
+            shared = (chain, codec if isinstance(codec, ShardingCodec) else None)
+            self._shared = shared
+        return shared
+
+    @property
+    def grid_shape(self) -> tuple[int, ...]:
+        """The number of chunks (of shards) along each dimension."""
+        return self.metadata.chunk_grid.grid_shape(self.metadata.shape)
+
+    @property
+    def nchunks(self) -> int:
+        """The number of chunks (of shards), stored or not."""
+        return prod(self.grid_shape)
+
+    def __repr__(self) -> str:
+        return f"<Array {'/' + self.path!r} shape={self.shape} dtype={self.dtype} chunks={self.chunk_shape}>"
+
+    def chunk_key(self, index: tuple[int, ...]) -> str:
+        """Return the key under which the chunk at a place of the grid is stored."""
+        return self.prefix + self.metadata.chunk_key_encoding.key(index)
+
+    def place(self, name: str) -> str:
+        """Return the place of a key below the array, for messages."""
+        return self.store.place((self.prefix + name).rstrip("/"))
+
+    def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
+        """Return the part of the array that a chunk holds."""
+        grid = self.metadata.chunk_grid
+        region = []
+        for i, (number, size) in enumerate(zip(index, self.metadata.shape, strict=True)):
+            if isinstance(grid, RectilinearGrid):
+                offsets = grid.offsets(i, size)
+                low, high = int(offsets[number]), int(offsets[number + 1])
+            else:
+                low = number * grid.chunk_shape[i]
+                high = low + grid.chunk_shape[i]
+            region.append(slice(low, min(high, size), 1))
+        return tuple(region)
+
+    def chain(self, index: tuple[int, ...] | None = None) -> Chain:
+        """Return the codecs for the chunk at a place of the grid."""
+        grid = self.metadata.chunk_grid
+        if index is not None and isinstance(grid, RectilinearGrid):
+            shape = grid.chunk_shape_at(index)
+        else:
+            shape = grid.chunk_shape
+        chain = self._chains.get(shape)
+        if chain is None:
+            spec = ChunkSpec(shape, self.dtype, self.metadata.fill)
+            try:
+                chain = Chain(self.metadata.codecs, spec)
+            except CodecError as error:
+                raise CodecError(
+                    error.message, path=self.store.url, fqn="/" + self.path, hint=error.hint
+                ) from error
+            self._chains[shape] = chain
+        return chain
+
+    # --- reading and writing
+
+    def read(self, selection: Any = ..., out: np.ndarray | None = None) -> np.ndarray:
+        """Read a selection.
+
+        Parameters
+        ----------
+        selection : int, slice, ellipsis, sequence of int or bool, or a tuple of these
+            Orthogonal: each item selects along its own dimension.
+        out : ndarray, optional
+            An array of the selection's shape and of :attr:`dtype` that receives the values.
+
+        Returns
+        -------
+        ndarray
+            `out`, or a new array of :attr:`dtype`; a dimension at which an integer stands is left out.
+
+        Raises
+        ------
+        SelectionError
+            The selection does not fit the array, or `out` does not fit the selection.
+        ChunkError
+            A chunk is damaged; the error names its key, the array and the region.
+        """
+        chosen = normalize(selection, self.shape)
+        shape = chosen.shape
+        if out is None:
+            out = self._empty(shape)
+        elif out.shape != shape or out.dtype != self.dtype:
+            raise SelectionError(
+                f"out has shape {out.shape} and dtype {out.dtype}; {shape} and {self.dtype} are needed",
+                path=self.store.url,
+                fqn="/" + self.path,
+            )
+        elif not out.flags.writeable:
+            raise SelectionError("out is read-only", path=self.store.url, fqn="/" + self.path)
+        if 0 not in shape:
+            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
+            read = read_from_files if self._has_files else read_from_store
+            read(self, parts, chosen.expand(out))
+        return out
+
+    def _empty(self, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            return np.empty(shape, self.dtype)
+        except (MemoryError, ValueError) as error:
+            raise UnsupportedError(
+                f"a result of shape {shape} and dtype {self.dtype} does not fit into memory",
+                path=self.store.url,
+                fqn="/" + self.path,
+                hint="read it in parts",
+            ) from error
+
+    def write(self, selection: Any, values: Any) -> None:
+        """Write a selection.
+
+        Whole chunks are replaced; other chunks are read, changed and replaced, which is safe among the threads
+        of this process, but not among several processes.
+
+        Parameters
+        ----------
+        selection
+            As for :meth:`read`.
+        values : array_like
+            Broadcast to the selection's shape, and converted to :attr:`dtype` where no value changes.
+
+        Raises
+        ------
+        SelectionError
+            The selection does not fit the array, or `values` do not fit the selection.
+        UnsupportedError
+            A value cannot be converted.
+        ReadOnlyError
+            The store is open for reading only.
+        """
+        self._check_writable()
+        chosen = normalize(selection, self.shape)
+        source = self._convert(values)
+        try:
+            if source.shape != chosen.shape:
+                source = np.broadcast_to(source, chosen.shape)
+        except ValueError:
+            raise SelectionError(
+                f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}",
+                path=self.store.url,
+                fqn="/" + self.path,
+            ) from None
+        if 0 not in chosen.shape:
+            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
+            write = write_to_files if self._has_files else write_to_store
+            write(self, parts, chosen.expand(source))
+
+    def _check_writable(self) -> None:
+        if not self.store.writable:
+            raise ReadOnlyError(
+                "the store is open for reading only", path=self.store.url, fqn="/" + self.path
+            )
+
+    def _convert(self, values: Any) -> np.ndarray:
+        dtype = self.dtype
+        try:
+            if dtype.kind not in "biufc" and not isinstance(values, np.ndarray | np.generic):
+                return np.asarray(values, dtype)
+            source = np.asarray(values)
+            if source.dtype == dtype:
+                return source
+            if source.dtype.newbyteorder("=") == dtype or np.can_cast(source.dtype, dtype, "safe"):
+                return source.astype(dtype)
+            if dtype.kind in "biufc" and source.dtype.kind not in "biufcO":
+                raise ValueError(f"values of {source.dtype} are no numbers")
+            if source.dtype.hasobject and None in source.ravel().tolist():
+                raise ValueError("None is not a value")
+            with np.errstate(all="ignore"):
+                result = source.astype(dtype)
+            narrowed = dtype.kind in "fc" and np.can_cast(source.dtype, dtype, "same_kind")
+            if not narrowed and not dtype.hasobject and not (result == source).all():
+                raise ValueError("a value would change")
+            return result
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UnsupportedError(
+                f"the values cannot be stored as {dtype}: {error}", path=self.store.url, fqn="/" + self.path
+            ) from error
+
+    # --- chunks as a whole
+
+    def initialized_chunks(self) -> list[tuple[int, ...]]:
+        """Return the places in the grid of all chunks (shards) that are stored, sorted; costs one listing."""
+        return sorted(self._initialized())
+
+    def _initialized(self) -> list[tuple[int, ...]]:
+        encoding, grid = self.metadata.chunk_key_encoding, self.grid_shape
+        if not self.store.listable:
+            return [index for index in product(*map(range, grid)) if self.store.exists(self.chunk_key(index))]
+        keys = self.store.list(self.prefix.removesuffix("/"))
+        return encoding.indices(keys, grid, skip=len(self.prefix))
+
+    def nchunks_initialized(self) -> int:
+        """Return how many chunks (shards) are stored."""
+        return len(self._initialized())
+
+    def erase(self) -> None:
+        """Remove all chunks, so that every element has the fill value again."""
+        self._check_writable()
+        for index in self.initialized_chunks():
+            self.store.delete(self.chunk_key(index))
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Make the array longer in memory only, so that values can be written before a document claims them.
+
+        The document follows when the hierarchy puts the array's metadata again, or with :meth:`resize`.
+
+        Raises
+        ------
+        SelectionError
+            Another number of dimensions, or a length that is smaller than before.
+        """
+        self._check_writable()
+        shape = tuple(map(int, shape))
+        if len(shape) != self.ndim or any(n < old for n, old in zip(shape, self.shape, strict=True)):
+            raise SelectionError(
+                f"{self.shape} cannot grow to {shape}", path=self.store.url, fqn="/" + self.path
+            )
+        self.metadata = replace(self.metadata, shape=shape)
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        """Change the lengths of the dimensions.
+
+        Elements that leave the array are gone: chunks outside are removed, and in chunks across the new edge
+        they are replaced by the fill value, so that they do not come back when the array grows again.
+
+        Raises
+        ------
+        SelectionError
+            Another number of dimensions, or a negative length.
+        UnsupportedError
+            The chunks of a rectilinear grid do not reach so far.
+        """
+        self._check_writable()
+        if self._save is None:
+            raise ReadOnlyError("this array cannot be resized", path=self.store.url, fqn="/" + self.path)
+        shape = tuple(map(int, shape))
+        if len(shape) != self.ndim or min(shape, default=0) < 0:
+            raise SelectionError(
+                f"{shape} is not a shape for {self.ndim} dimensions", path=self.store.url, fqn="/" + self.path
+            )
+        new = replace(self.metadata, shape=shape)
+        try:
+            grid = new.chunk_grid.grid_shape(shape)
+        except SelectionError as error:
+            raise UnsupportedError(error.message, path=self.store.url, fqn="/" + self.path) from error
+        outside = []
+        if any(n < old for n, old in zip(shape, self.metadata.shape, strict=True)):
+            for index in self.initialized_chunks():
+                if all(i < n for i, n in zip(index, grid, strict=True)):
+                    self._blank_beyond(shape, index)
+                else:
+                    outside.append(index)
+        self._save(new)
+        self.metadata = new
+        for index in outside:
+            self.store.delete(self.chunk_key(index))
+
+    def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
+        """Put the fill value into the part of a stored chunk that lies outside a new shape."""
+        region = self.chunk_region(index)
+        for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
+            if part.start < size < part.stop:
+                cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
+                fill = np.empty((), self.dtype)
+                fill[()] = self.metadata.fill
+                self.write(tuple(cut), fill)

@@ -1,0 +1,126 @@
+"""What all ways of reading have in common: putting a chunk where it belongs, and naming it in errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nczarr.errors import ChunkError, CodecError
+from nczarr.zarr.arrays.plan import Part, bounds, is_whole, moved, take
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.pool import scratch
+
+if TYPE_CHECKING:
+    from nczarr.zarr.arrays.array import Array
+
+#: Chunks of fewer bytes are always decoded as a whole.
+START_BYTES = 128 << 10
+
+
+def chunk_error(array: Array, index: tuple[int, ...], error: CodecError) -> ChunkError:
+    """Return the error that names the key, the array and the region of a chunk."""
+    region = ", ".join(f"{part.start}:{part.stop}" for part in array.chunk_region(index))
+    return ChunkError(
+        f"chunk {index}, region [{region}]: {error.message}",
+        path=array.store.place(array.chunk_key(index)),
+        fqn="/" + array.path,
+        hint=error.hint,
+    )
+
+
+def put_fill(target: np.ndarray, index: Any, fill: Any) -> None:
+    """Assign the fill value; as one object if the array holds objects."""
+    if target.dtype.hasobject and target.dtype.names is None:
+        value = np.empty((), object)
+        value[()] = fill
+        target[index] = value
+    else:
+        target[index] = fill
+
+
+def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
+    """Decode a chunk into its place: at once if the place is contiguous, else by way of the thread's own buffer."""
+    if chain.stored_dtype is not None:
+        stored = view if chain.order is None else view.transpose(chain.order)
+        if not stored.flags.c_contiguous or stored.dtype.names is not None:
+            np.copyto(view, chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0)))
+            return
+    chain.decode_into(data, view)
+
+
+def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
+    """Put what is selected of one chunk into the result.
+
+    Parameters
+    ----------
+    chain : Chain
+    item : sequence of Part
+        One for each dimension.
+    data : buffer or None
+        The stored chunk; None if it is missing.
+    target : ndarray
+    """
+    out = take(item, "out")
+    if data is None:
+        put_fill(target, out, chain.spec.fill)
+    elif all(map(is_whole, item)):
+        put_whole(chain, data, target[out])
+    elif not place_start(chain, item, data, target):
+        target[out] = chain.decode(data)[take(item, "inner")]
+
+
+def _strides(chain: Chain) -> list[int]:
+    """The distance of neighbouring elements along each dimension of a serialized chunk, in bytes."""
+    stored = chain.stored_dtype
+    assert stored is not None
+    assert chain.order is not None
+    strides = [0] * len(chain.order)
+    distance = stored.itemsize
+    for dimension in reversed(chain.order):
+        strides[dimension] = distance
+        distance *= chain.spec.shape[dimension]
+    return strides
+
+
+def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
+    """Return start and length of the serialized bytes from the first to the last selected element.
+
+    Only where the chain's `stored_dtype` is set.
+    """
+    assert chain.stored_dtype is not None
+    start, last = 0, chain.stored_dtype.itemsize
+    for part, stride in zip(item, _strides(chain), strict=True):
+        limit = bounds(part)
+        start += limit.start * stride
+        last += (limit.stop - 1) * stride
+    return start, last - start
+
+
+def place_span(
+    chain: Chain, item: Sequence[Part], data: Buffer, span: tuple[int, int], target: np.ndarray
+) -> None:
+    """Put what is selected of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
+    source = as_bytes_array(data)
+    if source.nbytes != span[1]:
+        raise CodecError(f"the stored chunk ends after {span[0] + source.nbytes} bytes")
+    assert chain.stored_dtype is not None
+    limits = [bounds(part) for part in item]
+    counts = [limit.stop - limit.start for limit in limits]
+    box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, _strides(chain))
+    inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
+    target[take(item, "out")] = box[take(inside, "inner")]
+
+
+def place_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
+    """Decode a large chunk no further than the last selected element; False if that is not possible, or no use."""
+    if chain.stored_dtype is None or (chain.decoded_size or 0) < START_BYTES:
+        return False
+    span = needed_bytes(chain, item)
+    decoded = chain.decode_start(data, sum(span))
+    if decoded is None:
+        return False
+    place_span(chain, item, decoded[span[0] :], span, target)
+    return True

@@ -1,0 +1,210 @@
+"""Which chunks a selection touches, and which part of each goes where.
+
+All is computed along each dimension for itself, with numpy; the chunks are the product of the dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nczarr.zarr.arrays.selection import Axis, Selection
+from nczarr.zarr.grids import ChunkGrid, RectilinearGrid
+
+
+class Part(NamedTuple):
+    """What a selection takes from the chunks at one place along one dimension.
+
+    Parameters
+    ----------
+    chunk : int
+        The place in the grid.
+    out : slice or ndarray
+        Where in the result.
+    inner : slice or ndarray
+        Where in the chunk; a slice has start, stop and a step of at least 1.
+    full : bool
+        All of the chunk, in order.
+    covers : bool
+        All of the chunk that lies inside the array, in order.
+    size : int
+        The length of the chunk.
+    """
+
+    chunk: int
+    out: Any
+    inner: Any
+    full: bool
+    covers: bool
+    size: int
+
+    @property
+    def sliced(self) -> bool:
+        """True if nothing but slices is needed."""
+        return isinstance(self.inner, slice) and isinstance(self.out, slice)
+
+
+Item = tuple[Part, ...]
+"""A chunk that is read or written: a part for each dimension."""
+
+
+def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[list[Part]]:
+    """Return the parts along each dimension; their product is the chunks, in row-major order.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> from nczarr.zarr.arrays.selection import normalize
+    >>> parts = plan(normalize(slice(1, 6), (8,)), RegularGrid((4,)), (8,))
+    >>> [(p.chunk, p.out, p.inner) for p in parts[0]]
+    [(0, slice(0, 3, None), slice(1, 4, 1)), (1, slice(3, 5, None), slice(0, 2, 1))]
+    """
+    result = []
+    for i, (axis, size) in enumerate(zip(selection.axes, shape)):
+        if isinstance(grid, RectilinearGrid) and not isinstance(edge := grid.edges[i], int):
+            offsets = grid.offsets(i, size)
+            lengths = np.asarray(edge[: len(offsets) - 1], np.int64)
+            result.append(plan_axis(axis, size, offsets, lengths))
+        else:
+            length = grid.chunk_shape[i]
+            result.append(plan_axis(axis, size, length))
+    return result
+
+
+def plan_axis(
+    axis: Axis, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
+) -> list[Part]:
+    """Return the parts along one dimension.
+
+    Parameters
+    ----------
+    axis : Axis
+    size : int
+        The length of the array.
+    chunk : int or ndarray
+        The length of all chunks, or where each chunk begins and the last one ends.
+    lengths : ndarray, optional
+        The lengths of the chunks, if `chunk` is an array; the last may reach beyond the array.
+    """
+    if axis.count == 0:
+        return []
+    if axis.indices is not None:
+        return _plan_indices(axis.indices, size, chunk, lengths)
+    start, count, step = axis.start, axis.count, axis.step
+    last = start + (count - 1) * step
+    if isinstance(chunk, int):
+        first_chunk, last_chunk = start // chunk, last // chunk
+        if first_chunk == last_chunk:
+            low = first_chunk * chunk
+            return [_part(first_chunk, low, chunk, 0, count, start - low, step, size)]
+        chunks = np.arange(first_chunk, last_chunk + 1)
+        lows = chunks * chunk
+        sizes = np.full(chunks.shape, chunk)
+        highs = lows + chunk
+    else:
+        assert lengths is not None
+        first_chunk = int(np.searchsorted(chunk, start, "right")) - 1
+        last_chunk = int(np.searchsorted(chunk, last, "right")) - 1
+        chunks = np.arange(first_chunk, last_chunk + 1)
+        lows = chunk[chunks]
+        sizes = lengths[chunks]
+        highs = lows + sizes
+    # The first and the last (exclusive) element of the selection inside each chunk.
+    begin = np.maximum(-(-(lows - start) // step), 0)
+    end = np.minimum((highs - 1 - start) // step + 1, count)
+    keep = begin < end
+    inside = start + begin * step - lows
+    rows = np.stack([chunks, lows, sizes, begin, end, inside])[:, keep].T.tolist()
+    return [_part(i, low, n, k0, k1, at, step, size) for i, low, n, k0, k1, at in rows]
+
+
+def _part(chunk: int, low: int, length: int, begin: int, end: int, at: int, step: int, size: int) -> Part:
+    count = end - begin
+    stop = at + (count - 1) * step + 1
+    dense = at == 0 and count == stop
+    full = dense and stop == length
+    covers = dense and stop >= min(length, size - low)
+    return Part(chunk, slice(begin, end), slice(at, stop, 1 if count == 1 else step), full, covers, length)
+
+
+def _plan_indices(
+    places: np.ndarray, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None
+) -> list[Part]:
+    if isinstance(chunk, int):
+        numbers = places // chunk
+    else:
+        numbers = np.searchsorted(chunk, places, "right") - 1
+    ascending = bool((np.diff(numbers) >= 0).all())
+    order = None if ascending else np.argsort(numbers, kind="stable")
+    ordered = numbers if order is None else numbers[order]
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(ordered)) + 1, [ordered.size]]).tolist()
+    result = []
+    for begin, end in pairwise(edges):
+        number = int(ordered[begin])
+        if isinstance(chunk, int):
+            low, length = number * chunk, chunk
+        else:
+            assert lengths is not None
+            low, length = int(chunk[number]), int(lengths[number])
+        where: Any = slice(begin, end) if order is None else order[begin:end]
+        inner = places[begin:end] - low if order is None else places[where] - low
+        # Any order and repetition; a slice where that says the same.
+        steps = np.diff(inner)
+        if inner.size == 1 or (steps[0] > 0 and (steps == steps[0]).all()):
+            step = 1 if inner.size == 1 else int(steps[0])
+            dense = step == 1 and int(inner[0]) == 0
+            within = min(length, size - low)
+            result.append(
+                Part(
+                    number,
+                    where,
+                    slice(int(inner[0]), int(inner[-1]) + 1, step),
+                    dense and inner.size == length,
+                    dense and inner.size >= within,
+                    length,
+                )
+            )
+        else:
+            result.append(Part(number, where, inner, False, False, length))
+    return result
+
+
+def is_whole(part: Part) -> bool:
+    """True if all of the chunk along a dimension goes to consecutive places."""
+    return part.full and type(part.out) is slice
+
+
+def bounds(part: Part) -> slice:
+    """Return the stretch of the chunk in which the selected places lie."""
+    if isinstance(part.inner, slice):
+        return slice(part.inner.start, part.inner.stop, 1)
+    return slice(int(part.inner.min()), int(part.inner.max()) + 1, 1)
+
+
+def moved(part: Part, low: int) -> Part:
+    """Return the part for a chunk of which only the places from `low` on are at hand."""
+    if isinstance(part.inner, slice):
+        return part._replace(inner=slice(part.inner.start - low, part.inner.stop - low, part.inner.step))
+    return part._replace(inner=part.inner - low)
+
+
+def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:
+    """Return one field of the parts of a chunk as an index: plain slices, or an open mesh of arrays.
+
+    Examples
+    --------
+    >>> take([Part(0, slice(0, 2), slice(1, 3, 1), False, False, 4)], "inner")
+    (slice(1, 3, 1),)
+    """
+    if not parts:
+        return (Ellipsis,)  # a view, where an empty index would give a scalar
+    items = [getattr(part, attribute) for part in parts]
+    if all(isinstance(item, slice) for item in items):
+        return tuple(items)
+    arrays = [
+        np.arange(item.start, item.stop, item.step) if isinstance(item, slice) else item for item in items
+    ]
+    return np.ix_(*arrays)

@@ -1,0 +1,176 @@
+"""Selections: which elements of an array are meant, one rule for each dimension (orthogonal).
+
+Integers, slices with any step, an ellipsis, integer arrays and boolean masks, as numpy has them; but arrays and
+masks are one-dimensional, and each selects along its own dimension only (netCDF4-python and h5py do the same).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nczarr.errors import SelectionError
+
+
+class Axis(NamedTuple):
+    """What is selected along one dimension.
+
+    Parameters
+    ----------
+    start, count, step : int
+        The first place, how many, and the distance (at least 1) between them.
+    indices : ndarray of int64, optional
+        The places themselves, where they are not evenly spaced; then `start` and `step` have no meaning.
+    flip : bool
+        The places are wanted in descending order.
+    drop : bool
+        A single place whose dimension is left out of the result.
+    """
+
+    start: int
+    count: int  # type: ignore[assignment]  # of a tuple it would be the method
+    step: int = 1
+    indices: np.ndarray | None = None
+    flip: bool = False
+    drop: bool = False
+
+
+class Selection(NamedTuple):
+    """A selection that fits an array.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+    """
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """The shape of the result with all dimensions of the array."""
+        return tuple([axis.count for axis in self.axes])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result: without the dimensions at which an integer stands."""
+        return tuple([axis.count for axis in self.axes if not axis.drop])
+
+    def expand(self, values: np.ndarray) -> np.ndarray:
+        """Return a view of an array of :attr:`shape` with :attr:`full_shape`, ascending along each dimension."""
+        index: list[Any] = []
+        plain = True
+        for axis in self.axes:
+            if axis.drop:
+                index.append(None)
+                plain = False
+            elif axis.flip:
+                index.append(slice(None, None, -1))
+                plain = False
+            else:
+                index.append(slice(None))
+        return values if plain else values[tuple(index)]
+
+
+def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
+    """Return a selection with one rule for each dimension of an array of the given shape.
+
+    Parameters
+    ----------
+    selection : int, slice, ellipsis, sequence or array of int or bool, or a tuple of these
+    shape : tuple of int
+
+    Raises
+    ------
+    SelectionError
+        Too many rules, an index outside the array, a mask of the wrong length, or something else altogether.
+
+    Examples
+    --------
+    >>> normalize((slice(None, None, -2), [0, 2]), (5, 4)).shape
+    (3, 2)
+    """
+    items = selection if isinstance(selection, tuple) else (selection,)
+    ellipses = sum(item is Ellipsis for item in items)
+    if ellipses > 1:
+        raise SelectionError("a selection has at most one ellipsis")
+    missing = len(shape) - (len(items) - ellipses)
+    if missing < 0:
+        raise SelectionError(f"{len(items) - ellipses} indices for {len(shape)} dimensions")
+    padding = (slice(None),) * missing
+    if ellipses:
+        at = next(i for i, item in enumerate(items) if item is Ellipsis)
+        items = items[:at] + padding + items[at + 1 :]
+    else:
+        items = items + padding
+    return Selection(tuple([_axis(item, size, i) for i, (item, size) in enumerate(zip(items, shape))]))
+
+
+def _axis(item: Any, size: int, dimension: int) -> Axis:
+    if isinstance(item, slice):
+        return _slice(item, size, dimension)
+    if isinstance(item, bool | np.bool_) or item is None:
+        raise SelectionError(f"{item!r} is not a selection along dimension {dimension}")
+    try:
+        index = operator.index(item)
+    except TypeError:
+        return _indices(item, size, dimension)
+    return Axis(_inside(index, size, dimension), 1, drop=True)
+
+
+def _inside(index: int, size: int, dimension: int) -> int:
+    if not -size <= index < size:
+        raise SelectionError(f"index {index} is outside dimension {dimension} of size {size}")
+    return index + size if index < 0 else index
+
+
+def _slice(item: slice, size: int, dimension: int) -> Axis:
+    try:
+        places = range(*item.indices(size))
+    except (TypeError, ValueError) as error:
+        raise SelectionError(f"dimension {dimension}: {error}") from None
+    count = len(places)
+    if places.step > 0:
+        return Axis(places.start, count, places.step if count > 1 else 1)
+    if count <= 1:
+        return Axis(places.start if count else 0, count)
+    return Axis(places[-1], count, -places.step, flip=True)
+
+
+def _indices(item: Any, size: int, dimension: int) -> Axis:
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise SelectionError(f"dimension {dimension}: {error}") from None
+    if array.ndim != 1:
+        raise SelectionError(f"dimension {dimension}: {str(item)[:60]} is not a one-dimensional selection")
+    if array.dtype == np.bool_:
+        if array.size != size:
+            raise SelectionError(f"a mask of {array.size} along dimension {dimension} of size {size}")
+        places = np.flatnonzero(array)
+    elif array.size == 0:
+        places = np.empty(0, np.int64)
+    elif array.dtype.kind in "iu":
+        low, high = int(array.min()), int(array.max())
+        _inside(low, size, dimension)
+        _inside(high, size, dimension)
+        places = array.astype(np.int64)
+        if low < 0:
+            places[places < 0] += size
+    else:
+        raise SelectionError(f"dimension {dimension}: values of {array.dtype} do not select")
+    return even_axis(places)
+
+
+def even_axis(places: np.ndarray) -> Axis:
+    """Return the places as a slice where they are evenly spaced and ascending, else as they are."""
+    count = places.size
+    if count == 0:
+        return Axis(0, 0)
+    if count == 1:
+        return Axis(int(places[0]), 1)
+    step = int(places[1]) - int(places[0])
+    if step > 0 and (np.diff(places) == step).all():
+        return Axis(int(places[0]), count, step)
+    return Axis(0, count, indices=places)

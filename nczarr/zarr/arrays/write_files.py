@@ -1,0 +1,193 @@
+"""Writing a region of an array to local files.
+
+Each chunk is written under a temporary name and renamed, so that a reader sees the old chunk or the new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nczarr.errors import CodecError, StoreError
+from nczarr.stores import LocalStore
+from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, read_file
+from nczarr.zarr.arrays.neighbours import encode_row, row_view, run_rows
+from nczarr.zarr.arrays.place import chunk_error
+from nczarr.zarr.arrays.plan import Item, Part, take
+from nczarr.zarr.arrays.write_store import encode_chunk, is_covered, lock_of
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.pool import scratch, writing_workers
+
+if TYPE_CHECKING:
+    from nczarr.zarr.arrays.array import Array
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+#: Names that the local store takes for unfinished files.
+_TEMPORARY = "%s.nczarr-%x-c%x.tmp"
+_numbers = itertools.count()
+#: A directory may vanish between its making and its use, when another thread deletes its last chunk.
+_ATTEMPTS = 100
+
+
+def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) -> None:
+    """Write the chunks of a plan from `source`, which has the full shape of the selection."""
+    store = array.store
+    assert isinstance(store, LocalStore)
+    folder = os.path.join(store.root, array.prefix)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write: {error.strerror}", path=array.place("")) from error
+    items = list(product(*parts))
+    with Directory(folder, array.place) as directory:
+        name = array.metadata.chunk_key_encoding.key
+
+        def work(item: Item) -> None:
+            index = tuple([part.chunk for part in item])
+            key = name(index)
+            try:
+                with lock_of(array, array.prefix + key):
+                    _write_chunk(array, directory, folder, key, index, item, source)
+            except CodecError as error:
+                raise chunk_error(array, index, error) from error
+            except OSError as error:
+                raise StoreError(
+                    f"cannot write: {error.strerror}", path=array.place(key), fqn="/" + array.path
+                ) from error
+
+        chunk_bytes = prod(array.chunk_shape) * source.itemsize
+        workers = writing_workers(source.nbytes, chunk_bytes)
+        chain = array.fixed_chain
+
+        def work_row(row: Sequence[Item]) -> bool:
+            return _write_row(array, directory, folder, row, source)
+
+        run_rows(chain if chain and chain.writes_rows else None, parts, items, workers, work, work_row)
+
+
+def _write_row(
+    array: Array, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
+) -> bool:
+    """Write a row of whole chunks; False if anything fails, which then has to be found one by one."""
+    name = array.metadata.chunk_key_encoding.key
+    try:
+        chunks = encode_row(array.chain(), len(row), row_view(row, source))
+        for item, data in zip(row, chunks, strict=True):
+            key = name(tuple([part.chunk for part in item]))
+            with lock_of(array, array.prefix + key):
+                _replace(directory.descriptor, folder, key, [data])
+    except (CodecError, OSError):
+        return False
+    return True
+
+
+def _write_chunk(
+    array: Array,
+    directory: Directory,
+    folder: str,
+    key: str,
+    index: tuple[int, ...],
+    item: Item,
+    source: np.ndarray,
+) -> None:
+    chain = array.fixed_chain or array.chain(index)
+    buffers: Sequence[Any]
+    if is_covered(item):
+        values = source[take(item, "out")]
+        if values.shape == chain.spec.shape and chain.is_raw:
+            buffers = _rows(values, chain)
+        elif values.shape == chain.spec.shape and array.sharding is not None:
+            buffers = [array.sharding.encode_shard(values, _reused)]
+        elif values.shape == chain.spec.shape and chain.writes_rows and not values.flags.c_contiguous:
+            # By way of a buffer that the thread keeps: a new one of this size costs as much as the copy.
+            buffers = [as_bytes_array(encode_row(chain, 1, values)[0])]
+        else:
+            buffers = [as_bytes_array(encode_chunk(array, chain, item, None, source))]
+    else:
+        buffers = [as_bytes_array(encode_chunk(array, chain, item, _old(directory, key), source))]
+    _replace(directory.descriptor, folder, key, buffers)
+
+
+def _reused(size: int) -> np.ndarray:
+    return scratch("shard", size)[:size]
+
+
+def _old(directory: Directory, key: str) -> Buffer | None:
+    found = directory.open(key)
+    if found is None:
+        return None
+    descriptor, status = found
+    try:
+        return read_file(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
+    """Return the bytes of an uncompressed chunk, as few contiguous buffers, copied only if they are short."""
+    stored = values.transpose(chain.order or ())
+    if stored.dtype == chain.stored_dtype:
+        if stored.flags.c_contiguous:
+            return [as_bytes_array(stored)]
+        if (
+            stored.ndim == 2
+            and stored.strides[1] == stored.itemsize
+            and stored.shape[1] * stored.itemsize >= ROW
+        ):
+            return list(stored.view(np.uint8))
+    assert chain.stored_dtype is not None
+    size = stored.size * stored.itemsize
+    buffer = scratch("write", size)[:size]
+    np.copyto(buffer.view(chain.stored_dtype).reshape(stored.shape), stored)
+    return [buffer]
+
+
+def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[Any]) -> None:
+    parent = key[: key.rfind("/") + 1]
+    temporary = _TEMPORARY % (parent, os.getpid(), next(_numbers))
+    for attempt in range(_ATTEMPTS):
+        try:
+            file = os.open(temporary, _CREATE, 0o666, dir_fd=descriptor)
+            break
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            os.makedirs(os.path.join(folder, parent), exist_ok=True)
+    try:
+        try:
+            _write_all(file, buffers)
+        finally:
+            os.close(file)
+        os.rename(temporary, key, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+    except BaseException:
+        os.unlink(temporary, dir_fd=descriptor)
+        raise
+
+
+def _write_all(file: int, buffers: Sequence[Any]) -> None:
+    """Write buffers, flat bytes of one length, one after another."""
+    if len(buffers) == 1:
+        (buffer,) = buffers
+        done = os.write(file, buffer)
+        size = memoryview(buffer).nbytes
+        while done < size:  # rare: the system took less than all, as it does above 2 GiB
+            done += os.write(file, memoryview(buffer)[done:])
+        return
+    for start in range(0, len(buffers), MAX_BUFFERS):
+        some = buffers[start : start + MAX_BUFFERS]
+        done = os.writev(file, some)
+        if done == len(some) * some[0].nbytes:
+            continue
+        # Rare: the system took less than all, as it does above 2 GiB.
+        for buffer in some:
+            rest = buffer[min(done, buffer.nbytes) :]
+            done = max(0, done - buffer.nbytes)
+            while rest.nbytes:
+                rest = rest[os.write(file, rest) :]

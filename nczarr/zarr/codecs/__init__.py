@@ -1,0 +1,1 @@
+"""Zarr codecs: arrays to arrays, arrays to bytes, bytes to bytes, and the chain of them that a chunk passes."""

@@ -1,0 +1,265 @@
+"""Codecs from arrays to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError
+from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int
+from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+from nczarr.zarr.types import data_type_for, parse_data_type
+
+
+class TransposeCodec(ArrayArrayCodec):
+    """``transpose``: the dimensions in another order; the old documents' ``C`` and ``F`` are understood."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], ndim: int) -> None:
+        check_keys(name, configuration, "order")
+        order = configuration.get("order")
+        if order == "C":
+            order = list(range(ndim))
+        elif order == "F":
+            order = list(range(ndim))[::-1]
+        if not isinstance(order, list | tuple) or sorted(map(str, order)) != sorted(map(str, range(ndim))):
+            raise CodecError(f"codec {name!r}: order {str(order)[:60]} does not fit {ndim} dimensions")
+        self.order: tuple[int, ...] = tuple(order)
+        self.inverse: tuple[int, ...] = tuple(int(i) for i in np.argsort(self.order))
+
+    def resolve(self, spec: ChunkSpec) -> ChunkSpec:
+        return ChunkSpec(tuple(spec.shape[i] for i in self.order), spec.dtype, spec.fill)
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        return chunk.transpose(self.order)
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        return chunk.transpose(self.inverse)
+
+
+class BitroundCodec(ArrayArrayCodec):
+    """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decodes to itself."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "keepbits")
+        self.keepbits = configured_int(name, configuration, "keepbits", 0, 1, 64)
+        if dtype.kind not in "fciuMm":
+            raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be rounded")
+
+    def resolve(self, spec: ChunkSpec) -> ChunkSpec:
+        return spec
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        kind, width = chunk.dtype.kind, chunk.dtype.itemsize
+        if kind == "c":
+            parts = np.ascontiguousarray(chunk).view(np.dtype(f"f{width // 2}"))
+            return self._floats(parts).view(chunk.dtype).reshape(chunk.shape)
+        if kind == "f":
+            return self._floats(np.ascontiguousarray(chunk)).reshape(chunk.shape)
+        return self._integers(chunk)
+
+    def _floats(self, values: np.ndarray) -> np.ndarray:
+        mantissa = np.finfo(values.dtype).nmant
+        drop = mantissa - self.keepbits
+        if drop <= 0:
+            return values
+        bits = values.view(np.dtype(f"u{values.dtype.itemsize}"))
+        one = bits.dtype.type(1)
+        last = bits.dtype.type(drop)
+        half = bits.dtype.type((1 << (drop - 1)) - 1)
+        mask = ~bits.dtype.type((1 << drop) - 1)
+        rounded = (bits + ((bits >> last) & one) + half) & mask
+        return np.where(np.isfinite(values), rounded, bits).view(values.dtype)
+
+    def _integers(self, chunk: np.ndarray) -> np.ndarray:
+        bits = np.ascontiguousarray(chunk).view(np.dtype(f"u{chunk.dtype.itemsize}"))
+        top = np.zeros(bits.shape, np.int64)
+        rest = bits.copy()
+        while rest.any():
+            top += rest > 0
+            rest >>= rest.dtype.type(1)
+        drop = np.maximum(top - self.keepbits, 0).astype(bits.dtype)
+        return ((bits >> drop) << drop).view(chunk.dtype).reshape(chunk.shape)
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        return chunk
+
+
+class ScaleOffsetCodec(ArrayArrayCodec):
+    """``scale_offset``: ``(value - offset) * scale``, in the data type of the array."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "offset", "scale")
+        if dtype.kind not in "fciu":
+            raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be scaled")
+        data_type = data_type_for(dtype)
+        self.name = name
+        self.offset = data_type.fill_from_json(configuration.get("offset", 0))
+        self.scale = data_type.fill_from_json(configuration.get("scale", 1))
+        if not self.scale:
+            raise CodecError(f"codec {name!r}: the scale is zero")
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        if spec.dtype.kind in "fc":
+            with np.errstate(all="ignore"):
+                return (chunk - self.offset) * self.scale
+        values = (chunk.astype(object) - int(self.offset)) * int(self.scale)
+        return self._fitting(values, spec.dtype)
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        if spec.dtype.kind in "fc":
+            with np.errstate(all="ignore"):
+                return chunk / self.scale + self.offset
+        # Plain integers of any length: nothing wraps around unseen.
+        values = chunk.astype(object)
+        if (values % int(self.scale)).any():
+            raise CodecError(f"codec {self.name!r}: a stored value is not a multiple of {self.scale}")
+        return self._fitting(values // int(self.scale) + int(self.offset), spec.dtype)
+
+    def _fitting(self, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        limits = np.iinfo(dtype)
+        if values.size and not (limits.min <= values.min() and values.max() <= limits.max):
+            raise CodecError(f"codec {self.name!r}: a value does not fit into {dtype}")
+        return values.astype(dtype)
+
+
+class CastValueCodec(ArrayArrayCodec):
+    """``cast_value``: the same values in another data type; never silently another value."""
+
+    _ROUNDINGS = ("nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away")
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "data_type", "rounding", "out_of_range")
+        self.name = name
+        self.target = parse_data_type(configuration.get("data_type")).dtype
+        self.rounding = configuration.get("rounding", "nearest-even")
+        self.out_of_range = configuration.get("out_of_range", "error")
+        if self.rounding not in self._ROUNDINGS:
+            raise CodecError(f"codec {name!r}: the rounding {str(self.rounding)[:50]!r} is not known")
+        if self.out_of_range not in ("error", "clamp", "wrap"):
+            raise CodecError(f"codec {name!r}: out_of_range {str(self.out_of_range)[:50]!r} is not known")
+        for side in (dtype, self.target):
+            if side.kind not in "fiu":
+                raise CodecError(f"codec {name!r}: values of dtype {side} cannot be cast")
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        return self._cast(chunk, self.target)
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        return self._cast(chunk, spec.dtype)
+
+    def _cast(self, values: np.ndarray, target: np.dtype) -> np.ndarray:
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        if target.kind == "f":
+            return self._to_float(values, target)
+        limits = np.iinfo(target)
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            if np.isnan(values).any():
+                raise CodecError(f"codec {self.name!r}: NaN cannot be cast to {target}")
+            values = self._round(values)
+            # 2.0**63 is the first float beyond the range, so compare with the bound that floats can hold.
+            inside = finite & (values >= float(limits.min)) & (values < float(limits.max) + 1)
+        else:
+            finite = np.ones(values.shape, bool)
+            wide = values.astype(object) if values.dtype.kind != target.kind else values
+            inside = np.asarray((wide >= limits.min) & (wide <= limits.max), bool)
+        if inside.all():
+            return values.astype(target)
+        if self.out_of_range == "error":
+            raise CodecError(f"codec {self.name!r}: a value is outside the range of {target}")
+        result = np.where(inside, values, 0).astype(target)
+        outside = values[~inside]
+        if self.out_of_range == "clamp":
+            result[~inside] = np.where(outside > 0, limits.max, limits.min).astype(target)
+            return result
+        if not finite.all():
+            raise CodecError(f"codec {self.name!r}: an infinity cannot be wrapped into {target}")
+        modulus = 1 << (8 * target.itemsize)
+        wrapped = [(int(v) - int(limits.min)) % modulus + int(limits.min) for v in outside.tolist()]
+        result[~inside] = np.array(wrapped, target)
+        return result
+
+    def _to_float(self, values: np.ndarray, target: np.dtype) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            result = values.astype(target)
+        overflow = np.isinf(result) & np.isfinite(values.astype(np.float64, copy=False))
+        if overflow.any():
+            if self.out_of_range != "clamp":
+                raise CodecError(f"codec {self.name!r}: a value is outside the range of {target}")
+            largest = np.finfo(target).max
+            result[overflow] = np.where(values[overflow] > 0, largest, -largest)
+        return result
+
+    def _round(self, values: np.ndarray) -> np.ndarray:
+        if self.rounding == "nearest-away":
+            whole = np.trunc(values)
+            return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
+        functions = {
+            "nearest-even": np.rint,
+            "towards-zero": np.trunc,
+            "towards-positive": np.ceil,
+            "towards-negative": np.floor,
+        }
+        return functions[self.rounding](values)
+
+
+class NumcodecsArrayCodec(ArrayArrayCodec):
+    """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: shape kept, dtype configured."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        configuration = dict(configuration)
+        before, after = ("decode_dtype", "encode_dtype") if name.endswith("astype") else ("dtype", "astype")
+        configuration.setdefault(before, dtype.str)
+        configuration.setdefault(after, configuration[before])
+        self.name = name
+        self._codec = numcodecs_codec(name, configuration)
+        try:
+            self.target = np.dtype(configuration[after])
+            source = np.dtype(configuration[before])
+        except TypeError as error:
+            raise CodecError(f"codec {name!r}: {error}") from error
+        if source.newbyteorder("=") != dtype:
+            raise CodecError(f"codec {name!r} is made for {source}, the array has {dtype}")
+
+    def resolve(self, spec: ChunkSpec) -> ChunkSpec:
+        native = self.target.newbyteorder("=")
+        try:
+            with np.errstate(all="ignore"):
+                fill = self.encode(np.full((1,), spec.fill, spec.dtype), spec).astype(native)[0]
+        except Exception:  # the fill value has no image; nothing depends on it but shards
+            fill = np.zeros((), native)[()]
+        return ChunkSpec(spec.shape, native, fill)
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        # Delta and its kin are defined along the flattened chunk.
+        flat = np.ascontiguousarray(chunk).reshape(-1)
+        return np.asarray(self._codec.encode(flat)).reshape(chunk.shape)
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        flat = np.ascontiguousarray(chunk).astype(self.target, copy=False).reshape(-1)
+        return np.asarray(self._codec.decode(flat)).view(spec.dtype).reshape(spec.shape)
+
+
+class PackedBoolCodec(ArrayArrayCodec):
+    """``numcodecs.packbits``: eight booleans in a byte, highest bit first, after a byte that counts the padding."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration)
+        self.name = name
+        if dtype != np.bool_:
+            raise CodecError(f"codec {name!r} packs bool, not {dtype}")
+
+    def resolve(self, spec: ChunkSpec) -> ChunkSpec:
+        return ChunkSpec((1 + -(-spec.size // 8),), np.dtype(np.uint8), np.uint8(0))
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        padding = np.array([-chunk.size % 8], np.uint8)
+        return np.concatenate([padding, np.packbits(np.ascontiguousarray(chunk).reshape(-1))])
+
+    def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
+        if int(chunk[0]) != -spec.size % 8:
+            raise CodecError(f"codec {self.name!r}: the count of padding bits is {chunk[0]}")
+        bits = np.unpackbits(np.ascontiguousarray(chunk[1:]), count=spec.size)
+        return bits.view(np.bool_).reshape(spec.shape)

@@ -1,0 +1,285 @@
+"""Codecs from arrays to bytes, except shards."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError
+from nczarr.zarr.codecs.base import (
+    ArrayBytesCodec,
+    Buffer,
+    ChunkSpec,
+    as_bytes_array,
+    check_keys,
+    configured_int,
+)
+from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+
+
+class BytesCodec(ArrayBytesCodec):
+    """``bytes``: the elements one after another, in C order."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "endian")
+        if dtype.hasobject:
+            raise CodecError(f"codec {name!r}: values of any length need vlen-utf8 or vlen-bytes")
+        endian = configuration.get("endian")
+        little, big = dtype.newbyteorder("<"), dtype.newbyteorder(">")
+        if endian == "little" or (endian is None and little == big):
+            self.stored = little
+        elif endian == "big":
+            self.stored = big
+        elif endian is None:
+            raise CodecError(f"codec {name!r}: endian is missing; values of {dtype} have several bytes")
+        else:
+            raise CodecError(f"codec {name!r}: endian is {str(endian)[:50]!r}, not 'little' or 'big'")
+        self.native = self.stored == dtype
+
+    def encoded_size(self, spec: ChunkSpec) -> int:
+        return spec.size * spec.dtype.itemsize
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        return as_bytes_array(np.ascontiguousarray(chunk, self.stored))
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        source = as_bytes_array(data)
+        expected = spec.size * spec.dtype.itemsize
+        if source.nbytes != expected:
+            raise CodecError(f"the chunk has {source.nbytes} bytes, its shape {spec.shape} needs {expected}")
+        return source.view(self.stored).reshape(spec.shape)
+
+
+class _CountedCodec(ArrayBytesCodec):
+    """A count of elements in four bytes; then each element, its length in four bytes before it."""
+
+    name: str
+
+    def _check_count(self, data: Buffer, spec: ChunkSpec) -> memoryview:
+        view = memoryview(data)
+        view = view.cast("B") if view.format != "B" or view.ndim != 1 else view
+        if view.nbytes < 4:
+            raise CodecError(f"codec {self.name!r}: the chunk has {view.nbytes} bytes, too few for a count")
+        (count,) = struct.unpack_from("<I", view)
+        if count != spec.size:
+            raise CodecError(
+                f"codec {self.name!r}: the chunk holds {count} elements, its shape {spec.shape} needs {spec.size}"
+            )
+        return view
+
+    def _items(self, view: memoryview) -> list[bytes]:
+        items: list[bytes] = []
+        position, end = 4, view.nbytes
+        (count,) = struct.unpack_from("<I", view)
+        for _ in range(count):
+            if position + 4 > end:
+                raise CodecError(f"codec {self.name!r}: the chunk ends inside element {len(items)}")
+            (length,) = struct.unpack_from("<I", view, position)
+            position += 4
+            if position + length > end:
+                raise CodecError(f"codec {self.name!r}: the chunk ends inside element {len(items)}")
+            items.append(bytes(view[position : position + length]))
+            position += length
+        return items
+
+    def _join(self, items: list[bytes]) -> bytes:
+        parts = [struct.pack("<I", len(items))]
+        for item in items:
+            if len(item) > 0xFFFFFFFF:
+                raise CodecError(f"codec {self.name!r}: a value of {len(item)} bytes is too long")
+            parts.append(struct.pack("<I", len(item)))
+            parts.append(item)
+        return b"".join(parts)
+
+    def _filled(self, items: list[Any], spec: ChunkSpec) -> np.ndarray:
+        result = np.empty(spec.size, object)
+        result[:] = items
+        return result.reshape(spec.shape)
+
+
+def _writable(chunk: np.ndarray) -> np.ndarray:
+    # numcodecs takes no read-only array, though it does not write.
+    return np.require(chunk, requirements=["C", "W"]).reshape(-1)
+
+
+class VlenUtf8Codec(_CountedCodec):
+    """``vlen-utf8``: text of any length.
+
+    Bytes that are not UTF-8 become surrogate escapes, and are written as they were.
+    """
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        from numcodecs import vlen
+
+        check_keys(name, configuration)
+        if not dtype.hasobject:
+            raise CodecError(f"codec {name!r} is for text of any length, not for {dtype}")
+        self.name = name
+        self._fast = vlen.VLenUTF8()
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        values = chunk.reshape(-1).tolist()
+        if not all(map(str.__instancecheck__, values)):
+            wrong = next(v for v in values if not isinstance(v, str))
+            raise CodecError(f"codec {self.name!r}: {str(wrong)[:50]!r} is {type(wrong).__name__}, not text")
+        try:
+            return self._fast.encode(_writable(chunk))
+        except UnicodeEncodeError:
+            try:
+                return self._join([value.encode("utf-8", "surrogateescape") for value in values])
+            except UnicodeEncodeError as error:
+                raise CodecError(f"codec {self.name!r}: the text cannot be encoded: {error}") from error
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        view = self._check_count(data, spec)
+        try:
+            return np.asarray(self._fast.decode(view), object).reshape(spec.shape)
+        except UnicodeDecodeError:
+            items = [item.decode("utf-8", "surrogateescape") for item in self._items(view)]
+            return self._filled(items, spec)
+
+
+class VlenBytesCodec(_CountedCodec):
+    """``vlen-bytes``: bytes of any length."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        from numcodecs import vlen
+
+        check_keys(name, configuration)
+        if not dtype.hasobject:
+            raise CodecError(f"codec {name!r} is for bytes of any length, not for {dtype}")
+        self.name = name
+        self._fast = vlen.VLenBytes()
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        for value in chunk.reshape(-1).tolist():
+            if not isinstance(value, bytes):
+                raise CodecError(
+                    f"codec {self.name!r}: {str(value)[:50]!r} is {type(value).__name__}, not bytes"
+                )
+        return self._fast.encode(_writable(chunk))
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        view = self._check_count(data, spec)
+        return np.asarray(self._fast.decode(view), object).reshape(spec.shape)
+
+
+class VlenArrayCodec(_CountedCodec):
+    """``numcodecs.vlen-array``: one-dimensional arrays of any length, of one configured dtype."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "dtype")
+        self.name = name
+        try:
+            self.element = np.dtype(configuration.get("dtype"))
+        except TypeError as error:
+            raise CodecError(f"codec {name!r}: {error}") from error
+        if not dtype.hasobject or self.element.hasobject or not self.element.itemsize:
+            raise CodecError(f"codec {name!r}: not possible for {dtype} with elements of {self.element}")
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        empty = np.empty(0, self.element)
+        return self._join(
+            [np.asarray(empty if v is None else v, self.element).tobytes() for v in chunk.reshape(-1)]
+        )
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        result = np.empty(spec.size, object)
+        for i, item in enumerate(self._items(self._check_count(data, spec))):
+            if len(item) % self.element.itemsize:
+                raise CodecError(f"codec {self.name!r}: element {i} has {len(item)} bytes")
+            result[i] = np.frombuffer(item, self.element).astype(self.element.newbyteorder("="))
+        return result.reshape(spec.shape)
+
+
+class PackbitsCodec(ArrayBytesCodec):
+    """``packbits``: only some bits of each value, one after another, the lowest first."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        check_keys(name, configuration, "padding_encoding", "first_bit", "last_bit")
+        if dtype.kind not in "biufc":
+            raise CodecError(f"codec {name!r}: values of {dtype} cannot be packed")
+        self.name = name
+        self.components = 2 if dtype.kind == "c" else 1
+        self.bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize // self.components
+        given = {key: value for key, value in configuration.items() if value is not None}
+        self.first = configured_int(name, given, "first_bit", 0, 0, self.bits - 1)
+        self.last = configured_int(name, given, "last_bit", self.bits - 1, self.first, self.bits - 1)
+        self.padding = given.get("padding_encoding", "none")
+        if self.padding not in ("none", "first_byte", "last_byte"):
+            raise CodecError(f"codec {name!r}: padding_encoding {str(self.padding)[:50]!r} is not known")
+
+    def _bit_count(self, spec: ChunkSpec) -> int:
+        return spec.size * self.components * (self.last - self.first + 1)
+
+    def encoded_size(self, spec: ChunkSpec) -> int:
+        return -(-self._bit_count(spec) // 8) + (self.padding != "none")
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        raw = as_bytes_array(np.ascontiguousarray(chunk, spec.dtype.newbyteorder("<")))
+        width = -(-self.bits // 8)
+        bits = np.unpackbits(raw.reshape(-1, width), axis=1, bitorder="little")
+        packed: Any = np.packbits(bits[:, self.first : self.last + 1].reshape(-1), bitorder="little")
+        count = np.array([-self._bit_count(spec) % 8], np.uint8)
+        if self.padding == "first_byte":
+            packed = np.concatenate([count, packed])
+        elif self.padding == "last_byte":
+            packed = np.concatenate([packed, count])
+        return packed
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        source = as_bytes_array(data)
+        expected = self.encoded_size(spec)
+        if source.nbytes != expected:
+            raise CodecError(f"the chunk has {source.nbytes} bytes, its shape {spec.shape} needs {expected}")
+        if self.padding != "none":
+            count = source[0] if self.padding == "first_byte" else source[-1]
+            if int(count) != -self._bit_count(spec) % 8:
+                raise CodecError(f"codec {self.name!r}: the count of padding bits is {count}")
+            source = source[1:] if self.padding == "first_byte" else source[:-1]
+        kept: Any = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
+        kept = kept.reshape(-1, self.last - self.first + 1)
+        width = -(-self.bits // 8)
+        bits = np.zeros((kept.shape[0], 8 * width), np.uint8)
+        bits[:, self.first : self.last + 1] = kept
+        if spec.dtype.kind == "i":
+            bits[:, self.last + 1 :] = kept[:, -1:]
+        raw: Any = np.packbits(bits, axis=1, bitorder="little")
+        return raw.reshape(-1).view(spec.dtype.newbyteorder("<")).reshape(spec.shape)
+
+
+class NumcodecsSerializer(ArrayBytesCodec):
+    """A numcodecs codec that takes a whole array: ``pcodec``, ``zfpy``, ``json2``, ``msgpack2`` and others."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+        self.name = name
+        self._codec = numcodecs_codec(name, configuration)
+        self._is_json = name == "numcodecs.json2"
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        return as_bytes_array(memoryview(self._codec.encode(np.ascontiguousarray(chunk))))
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        if self._is_json:
+            _check_json(self.name, data, spec.size)
+        result = np.asarray(self._codec.decode(data))
+        if result.dtype != object and spec.dtype != object and result.dtype.kind in "uV":
+            result = result.reshape(-1).view(np.uint8).view(spec.dtype)
+        if result.size != spec.size:
+            raise CodecError(f"codec {self.name!r}: {result.size} elements came out, {spec.size} are needed")
+        return result.reshape(spec.shape).astype(spec.dtype, copy=False)
+
+
+def _check_json(name: str, data: Buffer, size: int) -> None:
+    # The shape stands in the data themselves; it must not make the library ask for more than the chunk.
+    try:
+        *_, shape = json.loads(bytes(data))
+        count = int(np.prod([int(n) for n in shape], dtype=object))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CodecError(f"codec {name!r}: the chunk is not the JSON that was written") from error
+    if count != size:
+        raise CodecError(f"codec {name!r}: the chunk holds {count} elements, {size} are needed")

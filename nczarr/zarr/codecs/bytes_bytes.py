@@ -1,0 +1,343 @@
+"""Codecs from bytes to bytes, except zstd: compressors, checksums and shuffling.
+
+gzip, blosc and crc32c are Zarr's own; the names ``numcodecs.…`` are those of the numcodecs library, as
+zarr-python writes them, and as version 2's filters and compressors are named here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError
+from nczarr.zarr.codecs.base import (
+    Buffer,
+    BytesBytesCodec,
+    as_bytes_array,
+    check_keys,
+    configured_int,
+    deliver,
+    too_large,
+    wrong_size,
+)
+from nczarr.zarr.codecs.crc32c import crc32c
+
+
+@functools.cache
+def _libdeflate() -> Any:
+    """The `deflate` package, None where it is not installed."""
+    try:
+        import deflate
+    except ImportError:
+        return None
+    return deflate
+
+
+class DeflateCodec(BytesBytesCodec):
+    """``gzip`` and ``numcodecs.gzip`` (RFC 1952), ``numcodecs.zlib`` (RFC 1950)."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+        check_keys(name, configuration, "level")
+        self.name = name
+        self.is_gzip = name.endswith("gzip")
+        self.level = configured_int(name, configuration, "level", 5 if self.is_gzip else 1, -1, 9)
+        self._bits = 31 if self.is_gzip else 15
+
+    def encode(self, data: Buffer) -> Buffer:
+        fast = _libdeflate()
+        if fast is not None and self.level > 0:
+            return (fast.gzip_compress if self.is_gzip else fast.zlib_compress)(data, self.level)
+        compressor = zlib.compressobj(self.level, zlib.DEFLATED, self._bits)
+        return compressor.compress(data) + compressor.flush()
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        # Nothing expands more than 1,032 times: so no buffer is made for what cannot come.
+        if size is not None and size > 1032 * memoryview(data).nbytes:
+            raise CodecError(f"codec {self.name!r}: the compressed data are too short for {size} bytes")
+        fast = _libdeflate()
+        if fast is not None and size:
+            try:
+                result = (fast.gzip_decompress if self.is_gzip else fast.zlib_decompress)(data, size)
+                if len(result) == size:
+                    return deliver(self.name, result, size, limit, out)
+            except fast.DeflateError:
+                pass  # several members, or damage: zlib tells which
+        return deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
+
+    def _inflate(self, data: Buffer, limit: int) -> Buffer:
+        parts = []
+        rest: Buffer = data
+        length = 0
+        while True:
+            # One byte more than is allowed shows that there is too much.
+            inflater = zlib.decompressobj(self._bits)
+            part = inflater.decompress(rest, limit - length + 1)
+            parts.append(part)
+            length += len(part)
+            if length > limit:
+                raise too_large(self.name, limit)
+            if not inflater.eof:
+                raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
+            rest = inflater.unused_data
+            # gzip files may have several members; anything else that follows is ignored, as gzip does.
+            if not self.is_gzip or not rest.startswith(b"\x1f\x8b"):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class BloscCodec(BytesBytesCodec):
+    """``blosc`` and ``numcodecs.blosc`` (version 1 of the format)."""
+
+    _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}  # noqa: RUF012
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], itemsize: int = 1) -> None:
+        from numcodecs import blosc
+
+        check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
+        # One thread for each chunk; blosc's own pool would hold a lock around all of them.
+        blosc.use_threads = False
+        self.name = name
+        self._blosc = blosc
+        cname = configuration.get("cname", "lz4")
+        if not isinstance(cname, str) or cname not in blosc.list_compressors():
+            raise CodecError(f"codec {name!r}: the compressor {cname!r} is not known")
+        self.cname = cname.encode()
+        self.level = configured_int(name, configuration, "clevel", 5, 0, 9)
+        shuffle = configuration.get("shuffle", 1)
+        if isinstance(shuffle, str) and shuffle in self._SHUFFLES:
+            shuffle = self._SHUFFLES[shuffle]
+        self.shuffle = configured_int(name, {"shuffle": shuffle}, "shuffle", 1, -1, 2)
+        # Zarr v2 has no typesize: the size of an element.
+        typesize = configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or itemsize
+        self.typesize = typesize if typesize <= 255 else 1
+        if self.shuffle == -1:
+            self.shuffle = 2 if itemsize == 1 else 1
+        self.blocksize = configured_int(name, configuration, "blocksize", 0, 0, 2**31 - 1)
+
+    def encode(self, data: Buffer) -> Buffer:
+        source = as_bytes_array(data)
+        if source.nbytes > 2**31 - 17:
+            raise CodecError(f"codec {self.name!r}: {source.nbytes} bytes are more than blosc can hold")
+        return self._blosc.compress(
+            source, self.cname, self.level, self.shuffle, self.blocksize, typesize=self.typesize
+        )
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        head = bytes(memoryview(data)[:16])
+        if len(head) < 16:
+            raise CodecError(f"codec {self.name!r}: the header is incomplete")
+        stated, _, stored = struct.unpack("<III", head[4:])
+        if stored > memoryview(data).nbytes or stored < 16:
+            raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
+        if size is not None and stated != size:
+            raise wrong_size(self.name, stated, size)
+        if stated > limit:
+            raise too_large(self.name, limit)
+        target = np.empty(stated, np.uint8) if out is None else out
+        return self._blosc.decompress(data, target) if stated else target
+
+
+class Lz4Codec(BytesBytesCodec):
+    """``numcodecs.lz4``: the size in four bytes, then one LZ4 block."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+        from numcodecs import lz4
+
+        check_keys(name, configuration, "acceleration")
+        self.name = name
+        self.acceleration = configured_int(name, configuration, "acceleration", 1, -(2**31), 2**31 - 1)
+        self._lz4 = lz4
+
+    def encode(self, data: Buffer) -> Buffer:
+        return self._lz4.compress(data, self.acceleration)
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        if memoryview(data).nbytes < 5:
+            raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
+        (stated,) = struct.unpack("<I", bytes(memoryview(data)[:4]))
+        if size is not None and stated != size:
+            raise wrong_size(self.name, stated, size)
+        if stated > limit:
+            raise too_large(self.name, limit)
+        return self._lz4.decompress(data, np.empty(stated, np.uint8) if out is None else out)
+
+
+class Bz2Codec(BytesBytesCodec):
+    """``numcodecs.bz2``."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+        check_keys(name, configuration, "level")
+        self.name = name
+        self.level = configured_int(name, configuration, "level", 1, 1, 9)
+
+    def encode(self, data: Buffer) -> Buffer:
+        return bz2.compress(data, self.level)
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        result = _bounded(self.name, bz2.BZ2Decompressor(), data, limit if size is None else size)
+        return deliver(self.name, result, size, limit, out)
+
+
+class LzmaCodec(BytesBytesCodec):
+    """``numcodecs.lzma``; the configuration is that of Python's :mod:`lzma`."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+        check_keys(name, configuration, "format", "check", "preset", "filters")
+        self.name = name
+        self.format = configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
+        self.options = {k: v for k, v in configuration.items() if k != "format" and v is not None}
+        if self.format == lzma.FORMAT_AUTO:
+            raise CodecError(f"codec {name!r}: format 0 cannot be written", hint="use 1 (xz), 2 or 3")
+
+    def encode(self, data: Buffer) -> Buffer:
+        return lzma.compress(data, format=self.format, **self.options)
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        filters = self.options.get("filters") if self.format == lzma.FORMAT_RAW else None
+        decoder = lzma.LZMADecompressor(self.format, filters=filters)
+        result = _bounded(self.name, decoder, data, limit if size is None else size)
+        return deliver(self.name, result, size, limit, out)
+
+
+def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
+    result: bytes = decoder.decompress(data, limit + 1)
+    if len(result) > limit:
+        raise too_large(name, limit)
+    if not decoder.eof:
+        # The end mark may lie behind the last byte that was asked for.
+        result += decoder.decompress(b"", limit + 1 - len(result)) if not decoder.needs_input else b""
+        if not decoder.eof:
+            raise CodecError(f"codec {name!r}: the compressed data are incomplete")
+    return result
+
+
+class ChecksumCodec(BytesBytesCodec):
+    """Four bytes of checksum before or after the data: ``crc32c``, ``numcodecs.crc32`` and its kin."""
+
+    _FUNCTIONS: Mapping[str, tuple[Callable[[Any], int], str]] = {
+        "crc32c": (crc32c, "end"),
+        "numcodecs.crc32c": (crc32c, "end"),
+        "numcodecs.crc32": (zlib.crc32, "start"),
+        "numcodecs.adler32": (zlib.adler32, "start"),
+    }
+
+    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+        self.name = name
+        self._function, location = self._FUNCTIONS[name]
+        check_keys(name, configuration, *(("location",) if name != "crc32c" else ()))
+        location = configuration.get("location") or location
+        if location not in ("start", "end"):
+            raise CodecError(f"codec {name!r}: location is {str(location)[:50]!r}, not 'start' or 'end'")
+        self._first = location == "start"
+
+    def encoded_size(self, size: int) -> int:
+        return size + 4
+
+    def encode(self, data: Buffer) -> Buffer:
+        source = as_bytes_array(data)
+        result = np.empty(source.nbytes + 4, np.uint8)
+        payload, mark = (result[4:], result[:4]) if self._first else (result[:-4], result[-4:])
+        payload[...] = source
+        mark[...] = np.frombuffer(struct.pack("<I", self._function(payload)), np.uint8)
+        return result
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        source = as_bytes_array(data)
+        if source.nbytes < 4:
+            raise CodecError(f"codec {self.name!r}: too short to hold a checksum")
+        payload, mark = (source[4:], source[:4]) if self._first else (source[:-4], source[-4:])
+        stored = int.from_bytes(mark.tobytes(), "little")
+        found = self._function(payload)
+        if stored != found:
+            raise CodecError(
+                f"codec {self.name!r}: the checksum is {found:08x}, {stored:08x} is stored",
+                hint="the data are damaged",
+            )
+        return deliver(self.name, payload, size, limit, out)
+
+
+class ShuffleCodec(BytesBytesCodec):
+    """``numcodecs.shuffle``: the first bytes of all elements, then the second ones, and so on.
+
+    netcdf-c writes an ``elementsize`` of 0, meaning the size of an element. Bytes after the last whole element
+    stay as they are, as in HDF5.
+    """
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], itemsize: int = 1) -> None:
+        check_keys(name, configuration, "elementsize")
+        self.name = name
+        stated = configured_int(name, configuration, "elementsize", 0, 0, 2**31 - 1)
+        self.elementsize = stated or itemsize
+
+    def encoded_size(self, size: int) -> int:
+        return size
+
+    def _move(self, data: Buffer, out: np.ndarray | None, forward: bool) -> np.ndarray:
+        source = as_bytes_array(data)
+        target = np.empty(source.nbytes, np.uint8) if out is None else out
+        width = self.elementsize
+        whole = source.nbytes // width * width
+        shape = (-1, width) if forward else (width, -1)
+        if whole:
+            turned = source[:whole].reshape(shape).T
+            np.copyto(target[:whole].reshape(turned.shape), turned)
+        target[whole:] = source[whole:]
+        return target
+
+    def encode(self, data: Buffer) -> Buffer:
+        return data if self.elementsize <= 1 else self._move(data, None, True)
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        found = memoryview(data).nbytes
+        if size is not None and found != size:
+            raise wrong_size(self.name, found, size)
+        if self.elementsize <= 1:
+            return deliver(self.name, data, size, limit, out)
+        return self._move(data, out, False)
+
+
+class NumcodecsBytesCodec(BytesBytesCodec):
+    """Any other codec of numcodecs, or registered with it, that maps bytes to bytes."""
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], added: int | None = None) -> None:
+        self.name = name
+        self._codec = numcodecs_codec(name, configuration)
+        self._added = added
+
+    def encoded_size(self, size: int) -> int | None:
+        return None if self._added is None else size + self._added
+
+    def encode(self, data: Buffer) -> Buffer:
+        return as_bytes_array(np.ascontiguousarray(self._codec.encode(as_bytes_array(data))))
+
+    def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
+        result = self._codec.decode(as_bytes_array(data))
+        return deliver(self.name, as_bytes_array(result), size, limit, out)
+
+
+def numcodecs_codec(name: str, configuration: Mapping[str, Any]) -> Any:
+    """Return the numcodecs object for ``numcodecs.<id>``.
+
+    Raises
+    ------
+    CodecError
+        There is no such codec, its library is missing, or the configuration is wrong.
+    """
+    import numcodecs
+
+    identifier = name.removeprefix("numcodecs.")
+    if identifier == "pickle":
+        # Unpickling runs code that comes with the data.
+        raise CodecError("codec 'numcodecs.pickle' is refused: reading it could run any program")
+    try:
+        return numcodecs.get_codec({**configuration, "id": identifier})
+    except ImportError as error:
+        raise CodecError(f"codec {name!r}: a library is missing: {error}") from error
+    except Exception as error:
+        raise CodecError(f"codec {name!r} is not available, or misconfigured: {error}") from error

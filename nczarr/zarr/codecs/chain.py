@@ -1,0 +1,397 @@
+"""The chain of codecs of an array, put together once and used for every chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError, NCZarrError
+from nczarr.zarr.codecs.array_array import (
+    BitroundCodec,
+    CastValueCodec,
+    NumcodecsArrayCodec,
+    PackedBoolCodec,
+    ScaleOffsetCodec,
+    TransposeCodec,
+)
+from nczarr.zarr.codecs.array_bytes import (
+    BytesCodec,
+    NumcodecsSerializer,
+    PackbitsCodec,
+    VlenArrayCodec,
+    VlenBytesCodec,
+    VlenUtf8Codec,
+)
+from nczarr.zarr.codecs.base import (
+    VARIABLE_LIMIT,
+    ArrayArrayCodec,
+    ArrayBytesCodec,
+    Buffer,
+    BytesBytesCodec,
+    ChunkSpec,
+    as_bytes_array,
+)
+from nczarr.zarr.codecs.bytes_bytes import (
+    BloscCodec,
+    Bz2Codec,
+    ChecksumCodec,
+    DeflateCodec,
+    Lz4Codec,
+    LzmaCodec,
+    NumcodecsBytesCodec,
+    ShuffleCodec,
+)
+from nczarr.zarr.codecs.zstd import ZstdCodec
+from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.pool import scratch
+
+Config = Mapping[str, Any]
+
+_ARRAY_ARRAY: dict[str, Callable[[str, Config, ChunkSpec], ArrayArrayCodec]] = {
+    "transpose": lambda name, c, spec: TransposeCodec(name, c, len(spec.shape)),
+    "bitround": lambda name, c, spec: BitroundCodec(name, c, spec.dtype),
+    "numcodecs.bitround": lambda name, c, spec: BitroundCodec(name, c, spec.dtype),
+    "scale_offset": lambda name, c, spec: ScaleOffsetCodec(name, c, spec.dtype),
+    "cast_value": lambda name, c, spec: CastValueCodec(name, c, spec.dtype),
+    "numcodecs.astype": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
+    "numcodecs.delta": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
+    "numcodecs.fixedscaleoffset": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
+    "numcodecs.quantize": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
+    "numcodecs.packbits": lambda name, c, spec: PackedBoolCodec(name, c, spec.dtype),
+}
+
+_ARRAY_BYTES: dict[str, Callable[[str, Config, np.dtype], ArrayBytesCodec]] = {
+    "bytes": BytesCodec,
+    "packbits": PackbitsCodec,
+    "vlen-utf8": VlenUtf8Codec,
+    "vlen-bytes": VlenBytesCodec,
+    "numcodecs.vlen-utf8": VlenUtf8Codec,
+    "numcodecs.vlen-bytes": VlenBytesCodec,
+    "numcodecs.vlen-array": VlenArrayCodec,
+    "numcodecs.pcodec": NumcodecsSerializer,
+    "numcodecs.zfpy": NumcodecsSerializer,
+    "numcodecs.json2": NumcodecsSerializer,
+    "numcodecs.msgpack2": NumcodecsSerializer,
+    "numcodecs.categorize": NumcodecsSerializer,
+}
+
+# The size of an element matters where netcdf-c (elementsize 0) and Zarr v2 (no typesize) leave it out.
+_BYTES_BYTES: dict[str, Callable[[str, Config, int], BytesBytesCodec]] = {
+    "gzip": lambda name, c, itemsize: DeflateCodec(name, c),
+    "numcodecs.gzip": lambda name, c, itemsize: DeflateCodec(name, c),
+    "numcodecs.zlib": lambda name, c, itemsize: DeflateCodec(name, c),
+    "zstd": lambda name, c, itemsize: ZstdCodec(name, c),
+    "numcodecs.zstd": lambda name, c, itemsize: ZstdCodec(name, c),
+    "blosc": BloscCodec,
+    "numcodecs.blosc": BloscCodec,
+    "numcodecs.lz4": lambda name, c, itemsize: Lz4Codec(name, c),
+    "numcodecs.bz2": lambda name, c, itemsize: Bz2Codec(name, c),
+    "numcodecs.lzma": lambda name, c, itemsize: LzmaCodec(name, c),
+    "numcodecs.shuffle": ShuffleCodec,
+    "crc32c": lambda name, c, itemsize: ChecksumCodec(name, c),
+    "numcodecs.crc32c": lambda name, c, itemsize: ChecksumCodec(name, c),
+    "numcodecs.crc32": lambda name, c, itemsize: ChecksumCodec(name, c),
+    "numcodecs.adler32": lambda name, c, itemsize: ChecksumCodec(name, c),
+    "numcodecs.fletcher32": lambda name, c, itemsize: NumcodecsBytesCodec(name, c, 4),
+    "numcodecs.jenkins_lookup3": lambda name, c, itemsize: NumcodecsBytesCodec(name, c, 4),
+}
+
+
+def known_codecs() -> list[str]:
+    """Return the names of the codecs that are built in; others of numcodecs are found by ``numcodecs.<id>``.
+
+    Examples
+    --------
+    >>> "zstd" in known_codecs()
+    True
+    """
+    return sorted({*_ARRAY_ARRAY, *_ARRAY_BYTES, *_BYTES_BYTES, "sharding_indexed"})
+
+
+def _alias(name: str) -> str:
+    """The full name of a codec: some documents name numcodecs' without the prefix."""
+    if name in _ARRAY_ARRAY or name in _ARRAY_BYTES or name in _BYTES_BYTES or name == "sharding_indexed":
+        return name
+    long = f"numcodecs.{name}"
+    return long if long in _ARRAY_ARRAY or long in _ARRAY_BYTES or long in _BYTES_BYTES else name
+
+
+class Chain:
+    """Encodes and decodes chunks of one shape.
+
+    Parameters
+    ----------
+    codecs : sequence of NamedConfig
+        In order of encoding: any number from array to array, one from array to bytes, any from bytes to bytes.
+    spec : ChunkSpec
+        The chunk in memory.
+
+    Attributes
+    ----------
+    stored_spec : ChunkSpec
+        The chunk as the codec from array to bytes gets it.
+    serializer : ArrayBytesCodec
+    order : tuple of int or None
+        If nothing but transposing comes before the serializer: the order of the dimensions as they are stored.
+    stored_dtype : numpy.dtype or None
+        If the serializer is ``bytes`` and `order` is set: the dtype of the stored elements.
+    writes_rows : bool
+        If `stored_dtype` is set: the serialized chunk is made by nothing but moving the elements.
+    is_raw : bool
+        The stored bytes are the elements themselves (`stored_dtype`, `order`), and nothing else.
+
+    Raises
+    ------
+    CodecError
+        A codec is not known, misconfigured, or out of place.
+
+    Examples
+    --------
+    >>> spec = ChunkSpec((2, 2), np.dtype("int16"), np.int16(0))
+    >>> chain = Chain([NamedConfig("bytes", {"endian": "big"}), NamedConfig("crc32c")], spec)
+    >>> data = chain.encode(np.array([[1, 2], [3, 4]], "int16"))
+    >>> chain.decode(data).tolist()
+    [[1, 2], [3, 4]]
+    """
+
+    def __init__(self, codecs: Sequence[NamedConfig], spec: ChunkSpec) -> None:
+        self.spec = spec
+        self._arrays: list[tuple[ArrayArrayCodec, ChunkSpec]] = []
+        self._bytes: list[BytesBytesCodec] = []
+        serializer: ArrayBytesCodec | None = None
+        current = spec
+        for config in codecs:
+            codec = self._build(config, current)
+            if codec is None:
+                continue
+            if isinstance(codec, BytesBytesCodec):
+                if serializer is None:
+                    raise CodecError(f"codec {config.name!r} needs bytes; put the codec 'bytes' before it")
+                self._bytes.append(codec)
+            elif serializer is not None:
+                raise CodecError(
+                    f"codec {config.name!r} needs an array, and stands after one that makes bytes"
+                )
+            elif isinstance(codec, ArrayArrayCodec):
+                self._arrays.append((codec, current))
+                current = codec.resolve(current)
+            else:
+                serializer = codec
+        if serializer is None:
+            raise CodecError("no codec turns the array into bytes", hint="add the codec 'bytes'")
+        self.serializer = serializer
+        self.stored_spec = current
+        self.order = self._storage_order()
+        plain = isinstance(serializer, BytesCodec) and self.order is not None
+        self.stored_dtype = serializer.stored if plain and isinstance(serializer, BytesCodec) else None
+        self.is_raw = plain and not self._bytes
+        self.writes_rows = plain and all(isinstance(codec, TransposeCodec) for codec, _ in self._arrays)
+        self._native = plain and self.stored_dtype == spec.dtype
+        self._sizes = self._measure()
+
+    @property
+    def encoded_size(self) -> int | None:
+        """The number of bytes of every stored chunk, None if it varies."""
+        return self._sizes[-1][0]
+
+    @property
+    def encoded_bound(self) -> int:
+        """A number of bytes that no stored chunk exceeds."""
+        return self._sizes[-1][1]
+
+    @property
+    def decoded_size(self) -> int | None:
+        """The number of bytes of the serialized chunk, None if it varies."""
+        return self._sizes[0][0]
+
+    def _build(
+        self, config: NamedConfig, spec: ChunkSpec
+    ) -> ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec | None:
+        name = _alias(config.name)
+        if name in _ARRAY_ARRAY:
+            return _ARRAY_ARRAY[name](name, config.configuration, spec)
+        if name in _ARRAY_BYTES:
+            return _ARRAY_BYTES[name](name, config.configuration, spec.dtype)
+        if name in _BYTES_BYTES:
+            itemsize = 1 if spec.dtype.hasobject else spec.dtype.itemsize
+            return _BYTES_BYTES[name](name, config.configuration, itemsize)
+        if name == "sharding_indexed":
+            from nczarr.zarr.codecs.sharding import ShardingCodec
+
+            return ShardingCodec(config.configuration, spec)
+        if name.startswith("numcodecs."):
+            return NumcodecsBytesCodec(name, config.configuration)
+        if not config.must_understand:
+            return None
+        raise CodecError(f"the codec {name!r} is not known", hint=f"known are {', '.join(known_codecs())}")
+
+    def _storage_order(self) -> tuple[int, ...] | None:
+        order = tuple(range(len(self.spec.shape)))
+        for codec, _ in self._arrays:
+            if isinstance(codec, TransposeCodec):
+                order = tuple(order[i] for i in codec.order)
+            elif not isinstance(codec, BitroundCodec):  # which decodes to itself
+                return None
+        return order
+
+    def _measure(self) -> list[tuple[int | None, int]]:
+        exact = self.serializer.encoded_size(self.stored_spec)
+        bound = self.serializer.encoded_bound(self.stored_spec)
+        sizes = [(exact, VARIABLE_LIMIT if bound is None else bound)]
+        for codec in self._bytes:
+            exact, limit = sizes[-1]
+            after = codec.encoded_bound(limit)
+            sizes.append(
+                (None if exact is None else codec.encoded_size(exact), limit if after is None else after)
+            )
+        return sizes
+
+    @property
+    def is_bare(self) -> bool:
+        """True if the serializer is the only codec."""
+        return not self._arrays and not self._bytes
+
+    # --- decoding
+
+    def decode(self, data: Buffer) -> np.ndarray:
+        """Return the chunk that `data` holds; it may be a read-only view of `data`, in any byte order.
+
+        Raises
+        ------
+        CodecError
+            The data are damaged, or do not give a chunk of this shape.
+        """
+        try:
+            chunk = self.serializer.decode(self._decode_bytes(data, None), self.stored_spec)
+            for codec, spec in reversed(self._arrays):
+                chunk = codec.decode(chunk, spec)
+        except NCZarrError:
+            raise
+        except Exception as error:  # whatever a library makes of damaged data
+            raise CodecError(f"the data are damaged: {error}") from error
+        if chunk.shape != self.spec.shape:
+            raise CodecError(f"a chunk of shape {chunk.shape} came out, {self.spec.shape} is needed")
+        return chunk
+
+    def decode_into(self, data: Buffer, out: np.ndarray) -> None:
+        """Put the chunk that `data` holds into `out`, an array of the chunk's shape and dtype.
+
+        Where the stored elements need no more than moving, they are decoded straight into `out`.
+        """
+        if self.stored_dtype is not None and self._bytes:
+            stored = out if self.order is None else out.transpose(self.order)
+            if stored.flags.c_contiguous and out.dtype == self.spec.dtype and out.dtype.names is None:
+                self._decode_bytes(data, as_bytes_array(stored))
+                if not self._native:
+                    stored.byteswap(inplace=True)
+                return
+        np.copyto(out, self.decode(data))
+
+    def decode_raw(self, data: Buffer, target: np.ndarray) -> np.ndarray:
+        """Decode into `target`, bytes that are reused, and return the chunk as a view of it, in any byte order.
+
+        Only where `stored_dtype` is set; `target` has at least `decoded_size` bytes.
+        """
+        return self.view(self._decode_bytes(data, target[: self.decoded_size] if self._bytes else None))
+
+    def decode_start(self, data: Buffer, stop: int) -> np.ndarray | None:
+        """Return the first `stop` bytes of the serialized chunk, in a buffer that the thread reuses.
+
+        None if the codecs can only decode all, or if that is better.
+        """
+        size = self.decoded_size
+        if size is None or len(self._bytes) != 1 or stop > size * 3 // 4:
+            return None
+        out = scratch("start", stop)[:stop]
+        return out if self._bytes[0].decode_start(as_bytes_array(data), size, out) else None
+
+    def decode_row(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
+        """Decode several chunks, pieces of `data`, to one after another in `out`, serialized as they are stored.
+
+        Only where `stored_dtype` is set and `is_raw` is not; `out` has `decoded_size` bytes for each piece.
+        """
+        if len(self._bytes) == 1 and self._bytes[0].decode_joined(data, bounds, out):
+            return
+        size = out.nbytes // len(bounds)
+        for i, (start, stop) in enumerate(bounds):
+            self._decode_bytes(data[start:stop], out[i * size : (i + 1) * size])
+
+    def view(self, raw: Buffer) -> np.ndarray:
+        """Return serialized bytes as a chunk, not copied; only where `stored_dtype` is set."""
+        chunk = self.serializer.decode(raw, self.stored_spec)
+        for codec, spec in reversed(self._arrays):
+            chunk = codec.decode(chunk, spec)
+        return chunk
+
+    def _decode_bytes(self, data: Buffer, out: np.ndarray | None) -> Buffer:
+        try:
+            for i in range(len(self._bytes) - 1, -1, -1):
+                exact, limit = self._sizes[i]
+                data = self._bytes[i].decode(data, exact, limit, out if i == 0 else None)
+        except NCZarrError:
+            raise
+        except Exception as error:  # whatever a library makes of damaged data
+            raise CodecError(f"the data are damaged: {error}") from error
+        return data
+
+    def in_stored_order(self, values: np.ndarray, grid: Sequence[int]) -> np.ndarray:
+        """Return a view of whole chunks as they are serialized: one after another, each in its own order.
+
+        Parameters
+        ----------
+        values : ndarray
+            The chunks, side by side in a `grid`.
+        grid : sequence of int
+            The number of chunks along each dimension.
+        """
+        assert self.order is not None
+        split = [n for pair in zip(grid, self.spec.shape, strict=True) for n in pair]
+        axes = [2 * axis for axis in range(len(grid))] + [2 * axis + 1 for axis in self.order]
+        return values.reshape(split).transpose(axes)
+
+    def serialize(self, values: np.ndarray, grid: Sequence[int], out: np.ndarray) -> None:
+        """Put the serialized bytes of chunks, see `in_stored_order`, into `out`; only where `writes_rows` is set."""
+        assert self.stored_dtype is not None
+        ordered = self.in_stored_order(values, grid)
+        np.copyto(out.view(self.stored_dtype).reshape(ordered.shape), ordered)
+
+    # --- encoding
+
+    def encode(self, chunk: np.ndarray) -> Buffer:
+        """Return the stored bytes of a chunk of this shape and dtype; they may be a view of it.
+
+        Raises
+        ------
+        CodecError
+            A codec cannot encode these values.
+        """
+        try:
+            for codec, spec in self._arrays:
+                chunk = codec.encode(chunk, spec)
+            data = self.serializer.encode(chunk, self.stored_spec)
+            for compressor in self._bytes:
+                data = compressor.encode(data)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            raise CodecError(f"the values cannot be encoded: {error}") from error
+        return data
+
+    def encode_row(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
+        """Return the stored bytes of each of `count` serialized chunks, which follow each other in `data`.
+
+        Only where `writes_rows` is set.
+        """
+        try:
+            if not self._bytes:
+                return list(data.reshape(count, -1))
+            pieces = self._bytes[0].encode_joined(data, count)
+            for compressor in self._bytes[1:]:
+                pieces = [compressor.encode(piece) for piece in pieces]
+        except NCZarrError:
+            raise
+        except Exception as error:
+            raise CodecError(f"the values cannot be encoded: {error}") from error
+        return pieces

@@ -1,0 +1,262 @@
+"""``sharding_indexed``: many chunks in one stored object, with an index of where each of them is.
+
+Implements the section *Sharding codec* of the Zarr v3 core specification. The inner chunks may be shards again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import CodecError
+from nczarr.zarr.arrays.plan import Part, take
+from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, check_keys
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.pool import scratch
+
+#: Offset and length of an inner chunk that is not stored.
+MISSING = 2**64 - 1
+
+
+Allocate = Callable[[int], np.ndarray]
+
+
+def _new(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
+
+
+class ShardIndex:
+    """Where the inner chunks of a shard are.
+
+    Parameters
+    ----------
+    entries : ndarray of uint64, shape (n, 2)
+        Offset and length of each inner chunk, in C order; both ``2**64 - 1`` where there is none.
+    size : int or None
+        The number of bytes of the shard, where it is known.
+
+    Raises
+    ------
+    CodecError
+        An entry points outside the shard.
+    """
+
+    def __init__(self, entries: np.ndarray, size: int | None) -> None:
+        present = (entries[:, 0] != MISSING) | (entries[:, 1] != MISSING)
+        limit = np.uint64(2**62 if size is None else size)
+        # All three tests are needed: a sum may wrap around.
+        beyond = (entries[:, 0] > limit) | (entries[:, 1] > limit) | (entries.sum(axis=1) > limit)
+        bad = present & beyond
+        if bad.any():
+            number = int(np.flatnonzero(bad)[0])
+            offset, length = entries[number].tolist()
+            raise CodecError(
+                f"the shard's index puts inner chunk {number} at {offset} with {length} bytes; "
+                f"the shard has {'fewer' if size is None else size}"
+            )
+        self.present = present
+        self.offsets = np.where(present, entries[:, 0], 0).astype(np.int64)
+        self.lengths = np.where(present, entries[:, 1], 0).astype(np.int64)
+
+
+class ShardingCodec(ArrayBytesCodec):
+    """The codec, for shards of one shape.
+
+    Parameters
+    ----------
+    configuration : mapping
+        ``chunk_shape``, ``codecs``, ``index_codecs``, ``index_location``.
+    spec : ChunkSpec
+        The shard.
+    """
+
+    name = "sharding_indexed"
+
+    def __init__(self, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        check_keys(self.name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
+        shape = configuration.get("chunk_shape")
+        if not isinstance(shape, list | tuple) or not all(type(n) is int and n >= 1 for n in shape):
+            raise CodecError(f"codec {self.name!r}: chunk_shape {str(shape)[:60]} is not a shape")
+        if len(shape) != len(spec.shape) or any(n % m for n, m in zip(spec.shape, shape, strict=True)):
+            raise CodecError(
+                f"codec {self.name!r}: shards of {spec.shape} do not hold whole chunks of {shape}"
+            )
+        self.inner_shape: tuple[int, ...] = tuple(shape)
+        self.grid: tuple[int, ...] = tuple(n // m for n, m in zip(spec.shape, shape, strict=True))
+        self.count = prod(self.grid)
+        self.inner = Chain(
+            self._configs(configuration, "codecs"), ChunkSpec(self.inner_shape, spec.dtype, spec.fill)
+        )
+        index_spec = ChunkSpec((*self.grid, 2), np.dtype(np.uint64), np.uint64(MISSING))
+        self.index_chain = Chain(self._configs(configuration, "index_codecs"), index_spec)
+        if self.index_chain.encoded_size is None:
+            raise CodecError(f"codec {self.name!r}: the size of the index must not vary")
+        self.index_size: int = self.index_chain.encoded_size
+        location = configuration.get("index_location", "end")
+        if location not in ("start", "end"):
+            raise CodecError(f"codec {self.name!r}: index_location is {str(location)[:50]!r}")
+        self.index_first = location == "start"
+
+    def _configs(self, configuration: Mapping[str, Any], key: str) -> list[NamedConfig]:
+        value = configuration.get(key)
+        if not isinstance(value, list | tuple) or not value:
+            raise CodecError(f"codec {self.name!r}: {key} is missing")
+        return [self._config(item, key) for item in value]
+
+    def _config(self, item: Any, key: str) -> NamedConfig:
+        if isinstance(item, NamedConfig):
+            return item
+        if isinstance(item, str):
+            return NamedConfig(item)
+        name = item.get("name") if isinstance(item, Mapping) else None
+        inner = item.get("configuration", {}) if isinstance(item, Mapping) else None
+        if not isinstance(name, str) or not isinstance(inner, Mapping):
+            raise CodecError(f"codec {self.name!r}: {str(item)[:60]} in {key} is not a codec")
+        return NamedConfig(name, inner, item.get("must_understand", True) is not False)
+
+    def encoded_bound(self, spec: ChunkSpec) -> int | None:
+        # Twice, for shards that still hold what was replaced.
+        return 2 * (self.count * self.inner.encoded_bound + self.index_size)
+
+    # --- the index
+
+    def index_range(self) -> tuple[int, int]:
+        """Return start (negative: from the end) and length of the index in a shard, as stores count."""
+        return (0 if self.index_first else -self.index_size, self.index_size)
+
+    def parse_index(self, data: Buffer, size: int | None) -> ShardIndex:
+        """Return the index from its stored bytes; `size` is that of the whole shard, where it is known.
+
+        Raises
+        ------
+        CodecError
+            The index is damaged.
+        """
+        if memoryview(data).nbytes != self.index_size:
+            found = memoryview(data).nbytes
+            raise CodecError(f"the shard has {found} bytes, too few for its index of {self.index_size}")
+        entries = self.index_chain.decode(data).astype(np.uint64, copy=False).reshape(-1, 2)
+        return ShardIndex(entries, size)
+
+    def index_of(self, data: Buffer) -> ShardIndex:
+        """Return the index of a whole shard."""
+        source = as_bytes_array(data)
+        part = source[: self.index_size] if self.index_first else source[-self.index_size :]
+        return self.parse_index(part, source.nbytes)
+
+    # --- whole shards
+
+    def _region(self, number: int) -> tuple[Any, ...]:
+        place = np.unravel_index(number, self.grid) if self.grid else ()
+        slices = [slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, self.inner_shape, strict=True)]
+        return (*slices, Ellipsis)
+
+    def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
+        source = as_bytes_array(data)
+        index = self.index_of(source)
+        chunk = np.empty(spec.shape, spec.dtype) if index.present.all() else spec.filled()
+        for number in np.flatnonzero(index.present).tolist():
+            start = int(index.offsets[number])
+            self.decode_inner(
+                source[start : start + int(index.lengths[number])],
+                number,
+                chunk[self._region(number)],
+            )
+        return chunk
+
+    def decode_inner(self, data: Buffer, number: int, out: np.ndarray) -> None:
+        """Decode one inner chunk into `out`; errors name it."""
+        try:
+            self.inner.decode_into(data, out)
+        except CodecError as error:
+            raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
+
+    def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
+        return self.encode_shard(chunk, _new)
+
+    def encode_shard(self, chunk: np.ndarray, allocate: Allocate) -> np.ndarray:
+        """Return the bytes of a shard, in memory that `allocate` gives for a number of bytes."""
+        inner = self.inner
+        if not inner.writes_rows or not self.grid:
+            pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
+            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
+        length = inner.decoded_size or 0
+        size = self.count * length
+        if not inner.is_raw:
+            serialized = scratch("serialized", size)[:size]
+            inner.serialize(chunk, self.grid, serialized)
+            pieces = list(inner.encode_row(serialized, self.count))
+            return self.assemble([as_bytes_array(piece) for piece in pieces], allocate)
+        result = allocate(size + self.index_size)
+        lengths = np.full(self.count, length, np.uint64)
+        data = self._finish(result, lengths, np.zeros(self.count, bool))
+        inner.serialize(chunk, self.grid, data)
+        return result
+
+    def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
+        """Return the shard that holds encoded inner chunks (None: not stored), in C order."""
+        lengths = np.array([0 if part is None else part.nbytes for part in parts], np.uint64)
+        missing = np.array([part is None for part in parts], bool)
+        result = allocate(int(lengths.sum()) + self.index_size)
+        data = self._finish(result, lengths, missing)
+        present = [part for part in parts if part is not None]
+        if present:
+            np.concatenate(present, out=data)
+        return result
+
+    def _finish(self, shard: np.ndarray, lengths: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """Write the index of a shard whose inner chunks lie without gaps; return where these belong."""
+        start = self.index_size if self.index_first else 0
+        offsets = np.cumsum(lengths, dtype=np.uint64) - lengths + np.uint64(start)
+        entries = np.stack([offsets, lengths], axis=1)
+        entries[missing] = MISSING
+        index = as_bytes_array(self.index_chain.encode(entries.reshape(*self.grid, 2)))
+        if self.index_first:
+            shard[: self.index_size] = index
+            return shard[self.index_size :]
+        shard[shard.nbytes - self.index_size :] = index
+        return shard[: shard.nbytes - self.index_size]
+
+    def update(
+        self, old: Buffer | None, changes: list[tuple[int, tuple[Part, ...]]], source: np.ndarray
+    ) -> np.ndarray:
+        """Return the shard with some inner chunks changed; the others keep their stored bytes.
+
+        Parameters
+        ----------
+        old : buffer or None
+            The shard, None if it is missing.
+        changes : list of (int, tuple of Part)
+            The numbers of inner chunks, and which part of each comes from where in `source`.
+        source : ndarray
+            The new values.
+
+        Returns
+        -------
+        ndarray of uint8
+        """
+        parts: list[np.ndarray | None] = [None] * self.count
+        if old is not None:
+            data = as_bytes_array(old)
+            index = self.index_of(data)
+            for number in np.flatnonzero(index.present).tolist():
+                start = int(index.offsets[number])
+                parts[number] = data[start : start + int(index.lengths[number])]
+        for number, item in changes:
+            values = source[take(item, "out")]
+            if all(part.full for part in item):
+                chunk = values
+            else:
+                before = parts[number]
+                if before is None:
+                    chunk = self.inner.spec.filled()
+                else:
+                    chunk = np.empty(self.inner_shape, self.inner.spec.dtype)
+                    self.decode_inner(before, number, chunk)
+                chunk[take(item, "inner")] = values
+            parts[number] = as_bytes_array(self.inner.encode(chunk))
+        return self.assemble(parts)

@@ -1,0 +1,143 @@
+"""Consolidated metadata: all documents of a hierarchy inside one.
+
+Version 3 keeps them inline in the root group's ``zarr.json`` (flat keys, full documents); version 2 in
+``.zmetadata``. A copy can go stale; :func:`differences` says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nczarr.errors import MetadataError
+from nczarr.zarr.names import check_path
+from nczarr.zarr.types.base import show
+
+
+def parse_inline(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]] | None:
+    """Return the documents in the ``consolidated_metadata`` of a v3 group document, by path.
+
+    Returns
+    -------
+    dict or None
+        None if there are none, or of a kind that is not known and need not be.
+
+    Raises
+    ------
+    MetadataError
+        If they are damaged, or must be understood and are not known.
+
+    Examples
+    --------
+    >>> parse_inline({"consolidated_metadata": {"kind": "inline", "must_understand": False,
+    ...               "metadata": {"v": {"node_type": "array"}}}}, "zarr.json")
+    {'v': {'node_type': 'array'}}
+    """
+    value = document.get("consolidated_metadata")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise MetadataError(f"consolidated_metadata: {show(value)} is not an object", path=place)
+    if value.get("kind") != "inline":
+        if value.get("must_understand") is False:
+            return None
+        raise MetadataError(f"consolidated_metadata.kind: {show(value.get('kind'))} is not known", path=place)
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict):
+        raise MetadataError(f"consolidated_metadata.metadata: {show(metadata)} is not an object", path=place)
+    inside = f"{place}: consolidated_metadata.metadata"
+    for path, item in metadata.items():
+        check_path(path, writing=False, document=inside)
+        if not path or not isinstance(item, dict):
+            raise MetadataError(
+                f"consolidated_metadata.metadata[{path!r}]: not the document of a node below", path=place
+            )
+    return metadata
+
+
+def inline_metadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the value of ``consolidated_metadata`` that holds the documents of all nodes but the root.
+
+    Examples
+    --------
+    >>> inline_metadata([("v", {"node_type": "array"})])
+    {'kind': 'inline', 'must_understand': False, 'metadata': {'v': {'node_type': 'array'}}}
+    """
+    metadata = {}
+    for path, document in documents:
+        if "consolidated_metadata" in document:
+            document = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+        metadata[path] = document
+    return {"kind": "inline", "must_understand": False, "metadata": metadata}
+
+
+def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]]:
+    """Return the documents in a v2 ``.zmetadata``, by key (``"g/v/.zarray"``).
+
+    Raises
+    ------
+    MetadataError
+        If the document is damaged.
+
+    Examples
+    --------
+    >>> parse_zmetadata({"zarr_consolidated_format": 1, "metadata": {".zgroup": {"zarr_format": 2}}}, "")
+    {'.zgroup': {'zarr_format': 2}}
+    """
+    version = document.get("zarr_consolidated_format")
+    if type(version) is not int or version != 1:
+        raise MetadataError(f"zarr_consolidated_format: {show(version)} is not 1", path=place)
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise MetadataError(f"metadata: {show(metadata)} is not an object", path=place)
+    for key, item in metadata.items():
+        check_path(key.rpartition("/")[0], layout="v2", document=f"{place}: metadata")
+        if not isinstance(item, dict):
+            raise MetadataError(f"metadata[{key!r}]: not an object", path=place)
+    return metadata
+
+
+def zmetadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the v2 ``.zmetadata`` that holds the documents given by key.
+
+    Examples
+    --------
+    >>> zmetadata([(".zgroup", {"zarr_format": 2})])
+    {'zarr_consolidated_format': 1, 'metadata': {'.zgroup': {'zarr_format': 2}}}
+    """
+    return {"zarr_consolidated_format": 1, "metadata": dict(documents)}
+
+
+def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[str]:
+    """Say where consolidated documents differ from those of the nodes themselves.
+
+    Parameters
+    ----------
+    stored, actual : mapping
+        Documents by path or key.
+
+    Yields
+    ------
+    str
+        One sentence for each document that is missing, left over, or different.
+
+    Examples
+    --------
+    >>> list(differences({"v": {"shape": [3]}, "w": {}}, {"v": {"shape": [4]}, "x": {}}))
+    ["'v': the consolidated copy differs in shape", "'x': missing from the consolidated copy", "'w': gone"]
+    """
+    for path, document in actual.items():
+        if path not in stored:
+            yield f"{path!r}: missing from the consolidated copy"
+        elif stored[path] != document:
+            old, new = stored[path], document
+            keys = [
+                key for key in dict.fromkeys([*old, *new]) if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+            ]
+            yield f"{path!r}: the consolidated copy differs in {', '.join(keys)}"
+    for path in stored:
+        if path not in actual:
+            yield f"{path!r}: gone"
+
+
+_ABSENT = object()

@@ -1,0 +1,383 @@
+"""Documents of the 2019 draft "Zarr core protocol version 3.0", and of its descendants.
+
+The draft has one bootstrap document, ``zarr.json``, and one document for each node (``meta/root/g/v.array``,
+``meta/root/g.group``). zarr-python 2.13 to 2.18 wrote a later form of it (``.array.json``) when its experimental API
+was switched on. Both are read; the 2019 form is written. Documents become the v3 form of metadata on the way:
+``chunk_memory_layout`` and ``compressor`` become codecs, the byte order in ``data_type`` goes to the ``bytes`` codec.
+
+Where the draft leaves a thing to extensions, these are used: records, byte strings, text and times are extension
+data types whose ``type`` is numpy's type string; more codecs than one compressor are the extension ``filters``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
+from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
+from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
+from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.types import TimeType
+from nczarr.zarr.types.base import DataType, Endian, bad, show
+
+CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
+_CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
+_DATETIME_URI = "http://purl.org/zarr/spec/protocol/extensions/datetime-dtypes/1.0"
+_FILTERS_URI = "http://purl.org/zarr/spec/protocol/extensions/filters/1.0"
+_DTYPE_URI = "https://numpy.org/doc/stable/reference/arrays.dtypes.html"
+_CODEC = re.compile(r"https?://(?:www\.)?purl\.org/zarr/spec/codecs?/([A-Za-z0-9_.\-]+?)(?:/v?[0-9.]+)?/?")
+_VERSION = re.compile(r"https?://.+/(?:v)?([0-9]+)(?:\.[0-9]+)*(?:/.*)?")
+_CORE_TYPE = re.compile(r"bool|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
+_REQUIRED = ("shape", "data_type", "chunk_grid", "fill_value")
+_ARRAY_KEYS = frozenset(
+    (
+        *_REQUIRED,
+        "zarr_format",
+        "chunk_memory_layout",
+        "compressor",
+        "chunk_codecs",
+        "extensions",
+        "attributes",
+    )
+)
+_GROUP_KEYS = frozenset(("zarr_format", "extensions", "attributes"))
+_SPELLED = ("data_type", "compressor", "chunk_memory_layout", "fill_value")
+
+
+def bootstrap_document() -> dict[str, Any]:
+    """Return the bootstrap document of a new hierarchy.
+
+    Examples
+    --------
+    >>> bootstrap_document()["metadata_encoding"]
+    'application/json'
+    """
+    return {"zarr_format": CORE_URI, "metadata_encoding": "application/json", "extensions": []}
+
+
+def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
+    """Refuse a bootstrap document of another version, encoding, or with an extension that is not known.
+
+    Raises
+    ------
+    MetadataError, ExtensionError
+        Names that are not defined are passed over, as the draft has it for any version 3.x.
+    """
+    try:
+        _check_version(document.get("zarr_format"))
+        encoding = document.get("metadata_encoding", "application/json")
+        if encoding != "application/json" and not (
+            isinstance(encoding, str) and _VERSION.fullmatch(encoding)
+        ):
+            raise bad(f"metadata_encoding: {show(encoding)} is not known")
+        _extensions(document)
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+
+
+def _check_version(value: Any) -> None:
+    match = _VERSION.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[1] != "3":
+        raise bad(f"zarr_format: {show(value)} is not the URI of a version 3.x")
+
+
+def _extensions(document: Mapping[str, Any]) -> tuple[NamedConfig, ...]:
+    value = document.get("extensions", [])
+    if not isinstance(value, list):
+        raise bad(f"extensions: {show(value)} is not a list")
+    entries = []
+    for i, item in enumerate(value):
+        if not isinstance(item, dict) or not isinstance(item.get("extension"), str):
+            raise bad(f"extensions[{i}]: {show(item)} is not an object with the URI of an extension")
+        must_understand = item.get("must_understand", True)
+        if not isinstance(must_understand, bool):
+            raise bad(f"extensions[{i}].must_understand: {show(must_understand)} is not true or false")
+        uri = item["extension"]
+        if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
+            raise ExtensionError(
+                f"extensions[{i}]: the extension {uri!r} must be understood and is not known"
+            )
+        rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
+        entries.append(NamedConfig(uri, rest, must_understand))
+    return tuple(entries)
+
+
+def _attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = document.get("attributes", {})
+    if not isinstance(attributes, dict):
+        raise bad(f"attributes: {show(attributes)} is not an object")
+    return attributes
+
+
+def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
+    """Return the metadata of a group of the draft.
+
+    Examples
+    --------
+    >>> parse_group({"extensions": [], "attributes": {"spam": "ham"}}, "meta/root.group").attributes
+    {'spam': 'ham'}
+    """
+    try:
+        if "zarr_format" in document:
+            _check_version(document["zarr_format"])
+        extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
+        metadata = GroupMetadata(_attributes(document), _extensions(document), extra)
+        return apply_on_metadata(metadata) if metadata.extensions else metadata
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+
+
+def _codec_id(item: Any, key: str) -> dict[str, Any]:
+    """Return a codec of the draft as a v2 codec."""
+    if not isinstance(item, dict):
+        raise bad(f"{key}: {show(item)} is not an object with a codec")
+    uri = item.get("codec")
+    match = _CODEC.fullmatch(uri) if isinstance(uri, str) else None
+    if match is None:
+        raise bad(f"{key}.codec: {show(uri)} is not the URI of a codec that is known")
+    configuration = item.get("configuration", {})
+    if not isinstance(configuration, dict):
+        raise bad(f"{key}.configuration: {show(configuration)} is not an object")
+    inline = {option: value for option, value in item.items() if option not in ("codec", "configuration")}
+    return {**inline, **configuration, "id": match[1]}
+
+
+def _codec_document(item: Mapping[str, Any]) -> dict[str, Any]:
+    configuration = {key: value for key, value in item.items() if key != "id"}
+    return {"codec": _CODEC_URI.format(item["id"]), "configuration": configuration}
+
+
+def _data_type(value: Any, filters: Any) -> tuple[DataType, Endian | None]:
+    if isinstance(value, str):
+        if not _CORE_TYPE.fullmatch(value):
+            raise bad(f"data_type: {show(value)} is not a data type of the core protocol")
+        return parse_v2_dtype(value, "data_type")
+    if not isinstance(value, dict) or not isinstance(value.get("extension"), str) or "type" not in value:
+        raise bad(f"data_type: {show(value)} is not a data type, or an object with extension and type")
+    try:
+        if value["type"] == "|O":
+            return object_type(filters), None
+        return parse_v2_dtype(value["type"], "data_type.type")
+    except MetadataError:
+        fallback = value.get("fallback")
+        if isinstance(fallback, str) and _CORE_TYPE.fullmatch(fallback):
+            return parse_v2_dtype(fallback, "data_type.fallback")
+        raise
+
+
+def _filters(
+    document: Mapping[str, Any], extensions: tuple[NamedConfig, ...], attributes: dict[str, Any]
+) -> Any:
+    for entry in extensions:
+        if entry.name == _FILTERS_URI:
+            items = entry.configuration.get("filters")
+            if not isinstance(items, list):
+                raise bad(f"extensions: filters: {show(items)} is not a list")
+            return [_codec_id(item, f"filters[{i}]") for i, item in enumerate(items)]
+    filters = attributes.get("filters")
+    by_zarr_python = isinstance(filters, list) and all(isinstance(f, dict) and "id" in f for f in filters)
+    return filters if filters and by_zarr_python else None
+
+
+def _grid(value: Any, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
+    if not isinstance(value, dict):
+        raise bad(f"chunk_grid: {show(value)} is not an object")
+    if value.get("type") != "regular":
+        raise bad(f"chunk_grid.type: the grid {show(value.get('type'))} is not known")
+    separator = value.get("separator", ".")
+    if separator not in (".", "/"):
+        raise bad(f'chunk_grid.separator: {show(separator)} is not "." or "/"')
+    return RegularGrid(parse_chunk_shape(value.get("chunk_shape"), shape, "chunk_grid.chunk_shape")), (
+        "/" if separator == "/" else "."
+    )
+
+
+def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool = False) -> ArrayMetadata:
+    """Return the metadata of an array of the draft in their v3 form.
+
+    Parameters
+    ----------
+    document : dict
+    place : str
+        Where the document is, for messages.
+    experimental : bool
+        True: chunk keys have the later form (``c0/0``).
+
+    Raises
+    ------
+    MetadataError, ExtensionError, UnsupportedError
+
+    Examples
+    --------
+    >>> m = parse_array({"shape": [4], "data_type": ">i2", "chunk_grid": {"type": "regular", "chunk_shape": [2]},
+    ...                  "chunk_memory_layout": "C", "fill_value": None, "extensions": [], "attributes": {},
+    ...                  "compressor": {"codec": "https://purl.org/zarr/spec/codec/gzip/1.0",
+    ...                                 "configuration": {"level": 1}}}, "meta/root/v.array")
+    >>> m.data_type.name, [codec.name for codec in m.codecs], m.fill_value
+    ('int16', ['bytes', 'numcodecs.gzip'], None)
+    """
+    try:
+        if "zarr_format" in document:
+            _check_version(document["zarr_format"])
+        for key in _REQUIRED:
+            if key not in document:
+                raise bad(f"{key}: missing")
+        attributes = _attributes(document)
+        extensions = _extensions(document)
+        filters = _filters(document, extensions, attributes)
+        shape = parse_shape(document["shape"])
+        data_type, endian = _data_type(document["data_type"], filters)
+        grid, separator = _grid(document["chunk_grid"], shape)
+        order = document.get("chunk_memory_layout", "C")
+        if not isinstance(order, str):
+            raise bad(f"chunk_memory_layout: {show(order)} is not known")
+        compressor = document.get("compressor")
+        if "chunk_codecs" in document:  # the draft's first months
+            steps = document["chunk_codecs"]
+            if not isinstance(steps, list):
+                raise bad(f"chunk_codecs: {show(steps)} is not a list")
+            v2 = [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(steps)]
+            codecs = codecs_from_v2(data_type, endian, len(shape), order, (filters or []) + v2, None)
+        else:
+            v2_codec = None if compressor is None else _codec_id(compressor, "compressor")
+            codecs = codecs_from_v2(data_type, endian, len(shape), order, filters, v2_codec)
+        if document.get("storage_transformers"):
+            grid, codecs = _sharded(document["storage_transformers"], grid, codecs)
+        if filters and "filters" in attributes and not any(e.name == _FILTERS_URI for e in extensions):
+            attributes = {key: value for key, value in attributes.items() if key != "filters"}
+        try:
+            fill = fill_from_v2(data_type, document["fill_value"], endian)
+        except NCZarrError as error:
+            error.message = f"fill_value: {error.message}"
+            raise
+        metadata = ArrayMetadata(
+            shape=shape,
+            data_type=data_type,
+            chunk_grid=grid,
+            chunk_key_encoding=ChunkKeyEncoding("experimental" if experimental else "v2", separator),
+            fill_value=fill,
+            codecs=codecs,
+            attributes=attributes,
+            extensions=tuple(entry for entry in extensions if entry.name != _FILTERS_URI),
+            extra={k: v for k, v in document.items() if k not in _ARRAY_KEYS and k != "storage_transformers"},
+            origin={key: document[key] for key in _SPELLED if key in document},
+        )
+        return apply_on_metadata(metadata) if metadata.extensions else metadata
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+
+
+def _sharded(
+    value: Any, grid: RegularGrid, codecs: tuple[NamedConfig, ...]
+) -> tuple[RegularGrid, tuple[NamedConfig, ...]]:
+    """Turn zarr-python's sharding storage transformer into the sharding codec; the bytes are the same."""
+    item = value[0] if isinstance(value, list) and len(value) == 1 else None
+    settings = item.get("configuration") if isinstance(item, dict) and item.get("type") == "indexed" else None
+    if not isinstance(settings, dict):
+        raise bad(f"storage_transformers: {show(value)} is not known")
+    counts = parse_shape(
+        settings.get("chunks_per_shard"), "storage_transformers[0].configuration.chunks_per_shard"
+    )
+    if len(counts) != len(grid.chunk_shape) or 0 in counts:
+        raise bad(
+            f"storage_transformers[0].configuration.chunks_per_shard: {show(list(counts))} does not fit"
+        )
+    configuration = {
+        "chunk_shape": list(grid.chunk_shape),
+        "codecs": [codec.to_json() for codec in codecs],
+        "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "index_location": "end",
+    }
+    shards = tuple(chunk * count for chunk, count in zip(grid.chunk_shape, counts, strict=True))
+    return RegularGrid(shards), (NamedConfig("sharding_indexed", configuration),)
+
+
+def group_document(metadata: GroupMetadata) -> dict[str, Any]:
+    """Return the document of a group in the 2019 form.
+
+    Examples
+    --------
+    >>> group_document(GroupMetadata({"spam": "ham"}))
+    {'extensions': [], 'attributes': {'spam': 'ham'}}
+    """
+    return {"extensions": _extension_list(metadata), "attributes": metadata.attributes, **metadata.extra}
+
+
+def _extension_list(metadata: ArrayMetadata | GroupMetadata) -> list[dict[str, Any]]:
+    return [
+        {"extension": entry.name, "must_understand": entry.must_understand, **entry.configuration}
+        for entry in metadata.extensions
+    ]
+
+
+def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
+    """Return the document of an array in the 2019 form.
+
+    Raises
+    ------
+    UnsupportedError
+        If the draft has no place for something.
+    """
+    if not isinstance(metadata.chunk_grid, RegularGrid):
+        raise UnsupportedError("chunk_grid: the 2019 draft has only regular chunks")
+    if metadata.chunk_key_encoding.name != "v2":
+        raise UnsupportedError('chunk_key_encoding: the 2019 draft has only the form "v2"')
+    for key in ("dimension_names", "storage_transformers"):
+        if getattr(metadata, key):
+            raise UnsupportedError(f"{key}: the 2019 draft has none")
+    endian, order, filters, compressor = codecs_to_v2(metadata.codecs, len(metadata.shape))
+    extensions = _extension_list(metadata)
+    if filters:
+        items = [_codec_document(item) for item in filters]
+        extensions.append({"extension": _FILTERS_URI, "must_understand": True, "filters": items})
+    grid: dict[str, Any] = {"type": "regular", "chunk_shape": list(metadata.chunk_grid.chunk_shape)}
+    if metadata.chunk_key_encoding.separator == "/":
+        grid["separator"] = "/"
+    document: dict[str, Any] = {
+        "shape": list(metadata.shape),
+        "data_type": _type_document(metadata.data_type, endian),
+        "chunk_grid": grid,
+        "chunk_memory_layout": order,
+        "fill_value": fill_to_v2(metadata.data_type, metadata.fill_value, endian),
+        "extensions": extensions,
+        "attributes": metadata.attributes,
+        **metadata.extra,
+    }
+    if compressor is not None:
+        document["compressor"] = _codec_document(compressor)
+    _respell(document, metadata)
+    return document
+
+
+def _respell(document: dict[str, Any], metadata: ArrayMetadata) -> None:
+    """Use the spelling that was read for parts that still mean the same."""
+    for key, value in (metadata.origin or {}).items():
+        if key not in _SPELLED or document.get(key) == value:
+            continue
+        try:
+            same = parse_array({**document, key: value}, "") == parse_array(document, "")
+        except NCZarrError:
+            continue
+        if same:
+            document[key] = value
+
+
+def _type_document(data_type: DataType, endian: Endian | None) -> Any:
+    text = dtype_to_v2(data_type, endian)
+    if isinstance(text, str):
+        if text == "|b1":
+            return "bool"
+        core = text.removeprefix("|")
+        if _CORE_TYPE.fullmatch(core):
+            return core
+    if isinstance(data_type, TimeType):
+        return {"extension": _DATETIME_URI, "type": text, "fallback": text[0] + "i8"}
+    return {"extension": _DTYPE_URI, "type": text, "fallback": "u1" if data_type.itemsize == 1 else None}

@@ -1,0 +1,228 @@
+"""JSON documents within bounds: every fault is a MetadataError that names the document.
+
+Reading is bounded in size and depth, and refuses duplicate names in the documents of single nodes. It takes the
+bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` that many writers put into attributes. Writing gives UTF-8
+without those tokens: numbers that JSON does not have are written as the strings ``"NaN"``, ``"Infinity"``,
+``"-Infinity"``, as Zarr v3 does.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import MetadataError
+
+#: The largest document that is read; consolidated metadata of a million arrays fit.
+MAX_BYTES = 2**30
+#: Documents up to this size are searched for duplicate names. The search takes half as long as the reading;
+#: larger documents are consolidated metadata, in which the last of two equal names counts.
+MAX_CHECKED = 2**17
+#: How deep objects and lists may be nested.
+MAX_DEPTH = 200
+
+_BRACKETS = b"[]{}"
+_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+_DIGITS = bytes(0x30 if chr(byte).isdecimal() else 0x20 for byte in range(128)) + b" " * 128
+_LONG = b"0" * 19
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+class _DuplicateName(ValueError):
+    pass
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _DuplicateName(name)
+            seen.add(name)
+    return result
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _check_depth(data: bytes, document: str) -> None:
+    # Brackets inside strings count too here, so this is an upper bound; only if it is too high
+    # does the slower exact count decide.
+    brackets = data.translate(None, _OTHERS)
+    if len(brackets) <= MAX_DEPTH:
+        return
+    depth = np.cumsum(_STEPS[np.frombuffer(brackets, np.uint8)], dtype=np.int64).max()
+    if depth > MAX_DEPTH:
+        outside = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data, flags=re.DOTALL).translate(None, _OTHERS)
+        depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
+        if depth > MAX_DEPTH:
+            raise MetadataError(f"JSON nested deeper than {MAX_DEPTH} levels", path=document)
+
+
+@functools.cache
+def _orjson() -> Any:
+    """The `orjson` package, None where it is not installed."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return orjson
+
+
+def _parse_fast(data: bytes) -> Any:
+    """Return what ``json.loads`` returns, in half the time; ValueError if that is not possible."""
+    orjson = _orjson()
+    if orjson is None:
+        raise ValueError("no orjson")
+    # orjson makes floats of integers above 64 bits.
+    if _LONG in data.translate(_DIGITS):
+        raise ValueError("a long number")
+    return orjson.loads(data)
+
+
+def _mend(text: str) -> str:
+    # netcdf-c 4.8 and 4.9 write \' inside strings, which JSON does not know.
+    return _ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text)
+
+
+def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
+    r"""Return the value of a JSON document.
+
+    Parameters
+    ----------
+    data : bytes
+        UTF-8.
+    document : str
+        The document's place, for messages.
+    lenient : bool
+        Also take what netcdf-c writes into NCZarr v2 documents: the escape ``\'``, control characters inside
+        strings, and duplicate names (the last counts).
+
+    Raises
+    ------
+    MetadataError
+        If it is not JSON, too large, nested too deep, or (up to `MAX_CHECKED` bytes) has an object
+        with duplicate names.
+
+    Examples
+    --------
+    >>> parse_json(b'{"a": [1, NaN]}', "x/zarr.json")
+    {'a': [1, nan]}
+    >>> parse_json(b'{"a": 1, "a": 2}', "x/zarr.json")
+    Traceback (most recent call last):
+    nczarr.errors.MetadataError: x/zarr.json: the name 'a' stands twice in one object
+    """
+    if len(data) > MAX_BYTES:
+        raise MetadataError(
+            f"a metadata document of {len(data)} bytes; the limit is {MAX_BYTES}", path=document
+        )
+    _check_depth(data, document)
+    if len(data) > MAX_CHECKED and not lenient:
+        try:
+            return _parse_fast(data)
+        except ValueError:
+            pass  # the standard library takes more, and says better what is wrong
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise MetadataError(f"not UTF-8 at byte {error.start}", path=document) from None
+    try:
+        if lenient:
+            try:
+                return json.loads(text, strict=False)
+            except json.JSONDecodeError:
+                return json.loads(_mend(text), strict=False)
+        return _DECODER.decode(text) if len(data) <= MAX_CHECKED else json.loads(text)
+    except json.JSONDecodeError as error:
+        raise MetadataError(
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", path=document
+        ) from None
+    except _DuplicateName as error:
+        raise MetadataError(f"the name {str(error)!r} stands twice in one object", path=document) from None
+    except RecursionError:  # a caller deep in the stack may meet the interpreter's limit before ours
+        raise MetadataError("JSON nested too deep", path=document) from None
+    except ValueError:  # an integer with more digits than the interpreter converts
+        raise MetadataError("not JSON: a number with too many digits", path=document) from None
+
+
+def parse_object(data: bytes, document: str, *, lenient: bool = False) -> dict[str, Any]:
+    """Return the value of a document that has to be a JSON object; see `parse_json`.
+
+    Examples
+    --------
+    >>> parse_object(b"[]", "x/zarr.json")
+    Traceback (most recent call last):
+    nczarr.errors.MetadataError: x/zarr.json: not a JSON object
+    """
+    value = parse_json(data, document, lenient=lenient)
+    if not isinstance(value, dict):
+        raise MetadataError("not a JSON object", path=document)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    raise TypeError(type(value).__name__)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return _finite(value.tolist())
+    return value
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False, default=_plain
+)
+_ASCII = json.JSONEncoder(
+    ensure_ascii=True, allow_nan=False, separators=(",", ":"), check_circular=False, default=_plain
+)
+
+
+def dump_json(value: Any, document: str | None = None) -> bytes:
+    r"""Return a value as JSON in UTF-8.
+
+    Text stays as it is; only documents with lone surrogates, which UTF-8 cannot hold, use ``\u`` escapes.
+
+    Raises
+    ------
+    MetadataError
+        If the value holds something that JSON cannot hold.
+
+    Examples
+    --------
+    >>> dump_json({"a": [1, float("nan")], "b": "é"}).decode()
+    '{"a":[1,"NaN"],"b":"é"}'
+    """
+    try:
+        try:
+            text = _ENCODER.encode(value)
+        except ValueError:
+            value = _finite(value)
+            text = _ENCODER.encode(value)
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            return _ASCII.encode(value).encode()
+    except TypeError as error:
+        raise MetadataError(f"JSON cannot hold a value of this type: {error}", path=document) from None
+    except RecursionError:
+        raise MetadataError("the value is nested too deep for JSON", path=document) from None

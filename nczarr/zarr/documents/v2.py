@@ -1,0 +1,269 @@
+"""Zarr v2 documents (``.zarray``, ``.zgroup``, ``.zattrs``): parsed into metadata, and written from them.
+
+Implements the Zarr v2 specification, and reads what netcdf-c has made of it: unknown keys in ``.zarray`` and
+``.zgroup`` (kept in ``extra``), fill values in lists, fill values of byte strings as plain text, codec options in
+strings. What was read keeps its spelling when it is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
+from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
+from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.parse_cache import ParseCache
+from nczarr.zarr.types.base import DataType, bad, show
+
+_REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
+_KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))
+_SPELLED = ("dtype", "compressor", "filters", "order", "fill_value", "dimension_separator")
+_ENCODING = ("dtype", "compressor", "filters", "order")
+_DTYPE_OPTIONS = ("dtype", "astype", "encode_dtype", "decode_dtype")
+_NETCDF_KEYS = frozenset(("_nczarr_array", "_NCZARR_ARRAY", "_nczarr_attr", "_NCZARR_ATTR", "_nczarr_attrs"))
+_DOT, _SLASH = ChunkKeyEncoding("v2", "."), ChunkKeyEncoding("v2", "/")
+Encoding = tuple[DataType, tuple[NamedConfig, ...], Any]
+_encodings = ParseCache[Encoding]()
+
+
+def _check_format(document: Mapping[str, Any]) -> None:
+    version = document.get("zarr_format")
+    if type(version) is not int or version != 2:
+        raise bad(f"zarr_format: {show(version)} is not 2")
+
+
+def _by_netcdf(*parts: Mapping[str, Any]) -> bool:
+    return any(not part.keys().isdisjoint(_NETCDF_KEYS) for part in parts)
+
+
+def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place: str) -> GroupMetadata:
+    """Return the metadata of a v2 group.
+
+    Parameters
+    ----------
+    zgroup : dict
+        The ``.zgroup`` document.
+    zattrs : dict or None
+        The ``.zattrs`` document, if there is one; used, not copied.
+    place : str
+        Where ``.zgroup`` is, for messages.
+
+    Raises
+    ------
+    MetadataError
+
+    Examples
+    --------
+    >>> parse_group({"zarr_format": 2}, {"title": "x"}, "a/.zgroup").attributes
+    {'title': 'x'}
+    """
+    try:
+        _check_format(zgroup)
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+    return GroupMetadata(zattrs or {}, extra={k: v for k, v in zgroup.items() if k != "zarr_format"})
+
+
+def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place: str) -> ArrayMetadata:
+    """Return the metadata of a v2 array in their v3 form.
+
+    Parameters
+    ----------
+    zarray : dict
+        The ``.zarray`` document.
+    zattrs : dict or None
+        The ``.zattrs`` document, if there is one; used, not copied.
+    place : str
+        Where ``.zarray`` is, for messages.
+
+    Raises
+    ------
+    MetadataError
+        With the document and the key.
+    UnsupportedError
+        If the array is legal and nczarr has no place for it.
+
+    Examples
+    --------
+    >>> m = parse_array({"zarr_format": 2, "shape": [4], "chunks": [2], "dtype": ">i4", "fill_value": -1,
+    ...                  "compressor": {"id": "zlib", "level": 1}, "order": "C", "filters": None}, None, "v/.zarray")
+    >>> m.data_type.name, [codec.name for codec in m.codecs], m.chunk_key_encoding.key((1,))
+    ('int32', ['bytes', 'numcodecs.zlib'], '1')
+    """
+    attributes = zattrs or {}
+    try:
+        _check_format(zarray)
+        if not zarray.keys() >= _REQUIRED:
+            raise bad(f"{', '.join(sorted(_REQUIRED - zarray.keys()))}: missing")
+        shape = parse_shape(zarray["shape"])
+        separator = zarray.get("dimension_separator") or "."
+        if separator not in (".", "/"):
+            raise bad(f'dimension_separator: {show(separator)} is not "." or "/"')
+        raw_text = zarray["dtype"] == ">S1" or _by_netcdf(zarray, attributes)
+        parts = tuple([zarray[key] for key in (*_ENCODING, "fill_value")])
+        data_type, codecs, fill = _encodings.get(
+            (parts, len(shape), raw_text), lambda: _shared(zarray, len(shape), raw_text)
+        )
+        return ArrayMetadata._make(
+            shape=shape,
+            data_type=data_type,
+            chunk_grid=RegularGrid(parse_chunk_shape(zarray["chunks"], shape, "chunks")),
+            chunk_key_encoding=_SLASH if separator == "/" else _DOT,
+            fill_value=fill,
+            codecs=codecs,
+            attributes=attributes,
+            dimension_names=None,
+            storage_transformers=(),
+            extensions=(),
+            extra={} if zarray.keys() <= _KEYS else {k: v for k, v in zarray.items() if k not in _KEYS},
+            origin={key: zarray[key] for key in _SPELLED if key in zarray},
+        )
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+
+
+def _shared(zarray: Mapping[str, Any], ndim: int, raw_text: bool) -> Encoding:
+    data_type, endian, codecs = _encoding(zarray, ndim)
+    return data_type, codecs, _fill(data_type, zarray["fill_value"], endian, raw_text)
+
+
+def _encoding(parts: Mapping[str, Any], ndim: int) -> tuple[DataType, Any, tuple[NamedConfig, ...]]:
+    if parts["dtype"] == "|O":
+        data_type, endian = object_type(parts["filters"]), None
+    else:
+        data_type, endian = parse_v2_dtype(parts["dtype"])
+    codecs = codecs_from_v2(data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"])
+    return data_type, endian, codecs
+
+
+def _fill(data_type: DataType, value: Any, endian: Any, raw_text: bool) -> Any:
+    try:
+        return fill_from_v2(data_type, value, endian, raw_text=raw_text)
+    except NCZarrError as error:
+        error.message = f"fill_value: {error.message}"
+        raise
+
+
+def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
+    """Return the documents of a v2 group by name; ``.zattrs`` only if there are attributes.
+
+    Raises
+    ------
+    UnsupportedError
+        If there are extensions.
+
+    Examples
+    --------
+    >>> group_documents(GroupMetadata({"title": "x"}))
+    {'.zgroup': {'zarr_format': 2}, '.zattrs': {'title': 'x'}}
+    """
+    if metadata.extensions:
+        raise UnsupportedError("extensions: Zarr v2 has none")
+    result: dict[str, dict[str, Any]] = {".zgroup": {"zarr_format": 2, **metadata.extra}}
+    if metadata.attributes:
+        result[".zattrs"] = metadata.attributes
+    return result
+
+
+def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
+    """Return the documents of a v2 array by name; ``.zattrs`` only if there are attributes.
+
+    Parts of `metadata.origin` that still mean the same are written as they are; so a caller can choose a
+    spelling (``{"dtype": ">S1"}``).
+
+    Raises
+    ------
+    UnsupportedError
+        If v2 has no place for something; the message says for what.
+    """
+    if not isinstance(metadata.chunk_grid, RegularGrid):
+        raise UnsupportedError("chunk_grid: Zarr v2 has only regular chunks")
+    if metadata.chunk_key_encoding.name != "v2":
+        raise UnsupportedError('chunk_key_encoding: Zarr v2 has only the form "v2"')
+    for key in ("dimension_names", "storage_transformers", "extensions"):
+        if getattr(metadata, key):
+            raise UnsupportedError(f"{key}: Zarr v2 has none")
+    ndim, data_type = len(metadata.shape), metadata.data_type
+    endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
+    if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
+        filters = [_ordered(item, endian) for item in filters]
+    parts = {
+        "dtype": dtype_to_v2(data_type, endian),
+        "compressor": compressor,
+        "filters": filters,
+        "order": order,
+    }
+    origin = metadata.origin or {}
+    parts = _respell(parts, origin, metadata)
+    raw_text = parts["dtype"] == ">S1" or _by_netcdf(metadata.extra, metadata.attributes)
+    fill = fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
+    if "fill_value" in origin and _same_fill(
+        data_type, origin["fill_value"], metadata.fill_value, endian, raw_text
+    ):
+        fill = origin["fill_value"]
+    zarray: dict[str, Any] = {
+        "zarr_format": 2,
+        "shape": list(metadata.shape),
+        "chunks": list(metadata.chunk_grid.chunk_shape),
+        **parts,
+        "fill_value": fill,
+    }
+    if metadata.chunk_key_encoding.separator == "/" or "dimension_separator" in origin:
+        zarray["dimension_separator"] = metadata.chunk_key_encoding.separator
+    zarray.update(metadata.extra)
+    result = {".zarray": zarray}
+    if metadata.attributes:
+        result[".zattrs"] = metadata.attributes
+    return result
+
+
+def _ordered(item: dict[str, Any], endian: Any) -> dict[str, Any]:
+    # In memory the filters' dtypes are native; in a chunk the output has the order of the bytes codec.
+    if endian != "big":
+        return item
+    return {
+        option: setting.replace("<", ">", 1)
+        if option in _DTYPE_OPTIONS and isinstance(setting, str)
+        else setting
+        for option, setting in item.items()
+    }
+
+
+def _respell(parts: dict[str, Any], origin: Mapping[str, Any], metadata: ArrayMetadata) -> dict[str, Any]:
+    """Use the spelling of `origin` where it means what the metadata say: all of it, or only the dtype."""
+    wanted = {key: origin[key] for key in _ENCODING if key in origin}
+    for candidate in (wanted, {key: wanted[key] for key in ("dtype",) if key in wanted}):
+        if not candidate:
+            continue
+        spelled = {**parts, **candidate}
+        try:
+            data_type, _, codecs = _encoding(spelled, len(metadata.shape))
+        except NCZarrError:
+            continue
+        if data_type == metadata.data_type and _same_codecs(codecs, metadata):
+            return spelled
+    return parts
+
+
+def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bool:
+    if codecs == metadata.codecs:
+        return True
+    # The codecs of a v3 document may have other names for the same thing.
+    ndim = len(metadata.shape)
+    return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
+
+
+def _same_fill(data_type: DataType, spelled: Any, value: Any, endian: Any, raw_text: bool) -> bool:
+    try:
+        read = fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
+    except NCZarrError:
+        return False
+    if read is None or value is None:
+        return read is value
+    return bool(data_type.fill_to_json(read) == data_type.fill_to_json(value)) and repr(read) == repr(value)

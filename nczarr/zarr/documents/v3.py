@@ -1,0 +1,327 @@
+"""Zarr v3 documents (``zarr.json``): parsed into metadata, and written from them.
+
+Implements the section *Metadata* of the Zarr v3 core specification, version 3.1, and ZEP 10's ``extensions``.
+What the specification says MUST be is refused otherwise, with two mercies that all readers have: a chunk of
+length 0 along a dimension of length 0 is read as 1, and the names of data types and codecs may be short-hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from nczarr.errors import MetadataError, NCZarrError
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
+from nczarr.zarr.documents.extensions import (
+    apply_on_document,
+    apply_on_metadata,
+    parse_extensions,
+    parse_named_config,
+    parse_named_configs,
+)
+from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.parse_cache import ParseCache
+from nczarr.zarr.types import DataType, parse_data_type
+from nczarr.zarr.types.base import bad, show
+
+_ARRAY_REQUIRED = frozenset(
+    ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")
+)
+_ARRAY_KEYS = frozenset(
+    (
+        "zarr_format",
+        "node_type",
+        *_ARRAY_REQUIRED,
+        "attributes",
+        "dimension_names",
+        "storage_transformers",
+        "extensions",
+    )
+)
+_GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
+_ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs")
+Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
+Parsed = TypeVar("Parsed", ArrayMetadata, GroupMetadata)
+_arrays = ParseCache[ArrayMetadata]()
+_encodings = ParseCache[Encoding]()
+
+
+def node_type(document: dict[str, Any], place: str) -> str:
+    """Return ``"array"`` or ``"group"`` for a v3 document.
+
+    Raises
+    ------
+    MetadataError
+        If it is neither, or not version 3.
+    """
+    version, kind = document.get("zarr_format"), document.get("node_type")
+    if type(version) is not int or version != 3:
+        raise MetadataError(f"zarr_format: {show(version)} is not 3", path=place)
+    if kind != "array" and kind != "group":
+        raise MetadataError(f'node_type: {show(kind)} is not "array" or "group"', path=place)
+    return str(kind)
+
+
+def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMetadata:
+    """Return the metadata in a v3 document.
+
+    Parameters
+    ----------
+    document : dict
+        The JSON object. Its attributes are used as they are, not copied.
+    place : str
+        The document's place, for messages.
+
+    Raises
+    ------
+    MetadataError
+        If the document breaks the specification; the message has the key path.
+    ExtensionError
+        If an extension that must be understood is not known.
+
+    Examples
+    --------
+    >>> parse_node({"zarr_format": 3, "node_type": "group"}, "a.zarr/zarr.json")
+    GroupMetadata(attributes={}, extensions=(), extra={})
+    """
+    return parse_found(document, place, node_type(document, place) == "array")
+
+
+def parse_found(document: dict[str, Any], place: str, is_array: bool) -> ArrayMetadata | GroupMetadata:
+    """Return the metadata in a v3 document whose `node_type` was looked at already; see `parse_node`."""
+    return _placed(_array, document, place) if is_array else _placed(_group, document, place)
+
+
+def parse_group(document: dict[str, Any], place: str) -> GroupMetadata:
+    """Return the metadata in a v3 document of a group; see `parse_node`."""
+    if node_type(document, place) != "group":
+        raise MetadataError('node_type: "array" in place of "group"', path=place)
+    return _placed(_group, document, place)
+
+
+def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
+    """Return the metadata in a v3 document of an array; see `parse_node`."""
+    if node_type(document, place) != "array":
+        raise MetadataError('node_type: "group" in place of "array"', path=place)
+    return _placed(_array, document, place)
+
+
+def _placed(parse: Callable[[dict[str, Any]], Parsed], document: dict[str, Any], place: str) -> Parsed:
+    try:
+        return parse(document)
+    except NCZarrError as error:
+        error.path = error.path or place
+        raise
+
+
+def _group(document: dict[str, Any]) -> GroupMetadata:
+    extra: dict[str, Any] = {}
+    metadata = GroupMetadata(
+        attributes=_attributes(document),
+        extensions=_extensions(document, extra),
+        extra=_extra(document, _GROUP_KEYS, extra),
+    )
+    return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
+def _array(document: dict[str, Any]) -> ArrayMetadata:
+    # Many arrays of a hierarchy differ in their attributes alone.
+    others = {**document, "attributes": {}}
+    metadata = _arrays.get((others,), lambda: _whole_array(others))
+    if metadata.extensions or metadata.extra or "attributes" not in document:
+        return _whole_array(document)
+    return metadata.with_attributes(_attributes(document))
+
+
+def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
+    if not document.keys() >= _ARRAY_REQUIRED:
+        raise bad(f"{', '.join(sorted(_ARRAY_REQUIRED - document.keys()))}: missing")
+    shape = parse_shape(document["shape"])
+    grid = _grid(document["chunk_grid"], shape)
+    encoded = _ENCODING(document)
+    data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
+    extra: dict[str, Any] = {}
+    metadata = ArrayMetadata(
+        shape,
+        data_type,
+        grid,
+        key_encoding,
+        fill_value,
+        codecs,
+        attributes=_attributes(document),
+        dimension_names=_dimension_names(document.get("dimension_names"), shape),
+        storage_transformers=_transformers(document["storage_transformers"])
+        if "storage_transformers" in document
+        else (),
+        extensions=_extensions(document, extra),
+        extra=_extra(document, _ARRAY_KEYS, extra),
+    )
+    return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
+def _encoding(data_type_json: Any, fill: Any, key_encoding: Any, codecs: Any) -> Encoding:
+    data_type = _at("data_type", parse_data_type, data_type_json)
+    fill_value = _at("fill_value", data_type.fill_from_json, fill)
+    return data_type, fill_value, _key_encoding(key_encoding), _codecs(codecs)
+
+
+def _at(key: str, parse: Any, value: Any) -> Any:
+    try:
+        return parse(value)
+    except MetadataError as error:
+        separator = "." if error.message.startswith(("name:", "configuration", "must_understand")) else ": "
+        error.message = f"{key}{separator}{error.message}"
+        raise
+
+
+def _required(value: Any, key: str) -> NamedConfig:
+    config = parse_named_config(value, key)
+    if not config.must_understand:
+        raise bad(f"{key}.must_understand: false is not allowed here")
+    return config
+
+
+def _grid(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
+    config = _required(value, "chunk_grid")
+    return parse_chunk_grid(config.name, dict(config.configuration), shape)
+
+
+def _key_encoding(value: Any) -> ChunkKeyEncoding:
+    config = _required(value, "chunk_key_encoding")
+    return parse_chunk_key_encoding(config.name, config.configuration)
+
+
+def _codecs(value: Any) -> tuple[NamedConfig, ...]:
+    codecs = parse_named_configs(value, "codecs")
+    if not codecs:
+        raise bad("codecs: the list is empty")
+    return codecs
+
+
+def _attributes(document: dict[str, Any]) -> dict[str, Any]:
+    attributes = document.get("attributes")
+    if attributes is None:
+        if "attributes" in document:
+            raise bad("attributes: None is not an object")
+        return {}
+    if not isinstance(attributes, dict):
+        raise bad(f"attributes: {show(attributes)} is not an object")
+    return attributes
+
+
+def _dimension_names(value: Any, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
+    if value is None:  # null has no meaning of its own; zarr-python 3.0 wrote it
+        return None
+    if not isinstance(value, list):
+        raise bad(f"dimension_names: {show(value)} is not a list")
+    if len(value) != len(shape):
+        raise bad(f"dimension_names: {len(value)} names for {len(shape)} dimensions")
+    for i, name in enumerate(value):
+        if name is not None and not isinstance(name, str):
+            raise bad(f"dimension_names[{i}]: {show(name)} is not a string or null")
+    return tuple(value)
+
+
+def _transformers(value: Any) -> tuple[NamedConfig, ...]:
+    transformers = parse_named_configs(value, "storage_transformers")
+    for i, transformer in enumerate(transformers):
+        if transformer.must_understand:
+            raise bad(f"storage_transformers[{i}]: {show(transformer.name)} is not known")
+    return transformers
+
+
+def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedConfig, ...]:
+    value = document.get("extensions")
+    if value is None and "extensions" not in document:
+        return ()
+    if isinstance(value, dict):
+        # Not ZEP 10's list but a key of its own, as the core specification allows any.
+        extra["extensions"] = _ignorable(value, "extensions")
+        return ()
+    return parse_extensions(value)
+
+
+def _ignorable(value: Any, key: str) -> Any:
+    if isinstance(value, dict) and value.get("must_understand") is False:
+        return value
+    raise bad(f'{show(key)}: an unknown key that is not an object with "must_understand": false')
+
+
+def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any]) -> dict[str, Any]:
+    if not document.keys() <= known:
+        for key, value in document.items():
+            if key not in known:
+                extra[key] = _ignorable(value, key)
+    return extra
+
+
+def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
+    """Return the v3 document of an array: a JSON object, with names in full.
+
+    Raises
+    ------
+    MetadataError
+        If there is no fill value, or the chunk keys have a form that v3 does not know.
+    UnsupportedError
+        If v3 has no data type for it.
+    """
+    if metadata.extensions:
+        metadata = apply_on_document(metadata)
+    _check_v3(metadata)
+    document: dict[str, Any] = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(metadata.shape),
+        "data_type": metadata.data_type.to_json(),
+        "chunk_grid": metadata.chunk_grid.to_json(),
+        "chunk_key_encoding": metadata.chunk_key_encoding.to_json(),
+        "fill_value": metadata.data_type.fill_to_json(metadata.fill_value),
+        "codecs": [codec.to_json() for codec in metadata.codecs],
+        "attributes": metadata.attributes,
+    }
+    if metadata.dimension_names is not None:
+        document["dimension_names"] = list(metadata.dimension_names)
+    if metadata.storage_transformers:
+        document["storage_transformers"] = [item.to_json() for item in metadata.storage_transformers]
+    if metadata.extensions:
+        document["extensions"] = [entry.to_json() for entry in metadata.extensions]
+    document.update(metadata.extra)
+    return document
+
+
+def _check_v3(metadata: ArrayMetadata) -> None:
+    if metadata.fill_value is None:
+        raise bad("fill_value: Zarr v3 needs one")
+    if metadata.chunk_key_encoding.name == "experimental":
+        raise bad("chunk_key_encoding: Zarr v3 does not know the experimental form")
+    ndim = len(metadata.shape)
+    if isinstance(metadata.chunk_grid, RegularGrid) and len(metadata.chunk_grid.chunk_shape) != ndim:
+        raise bad(f"chunk_grid: {len(metadata.chunk_grid.chunk_shape)} lengths for {ndim} dimensions")
+    if metadata.dimension_names is not None and len(metadata.dimension_names) != ndim:
+        raise bad(f"dimension_names: {len(metadata.dimension_names)} names for {ndim} dimensions")
+    if not metadata.codecs:
+        raise bad("codecs: the list is empty")
+
+
+def group_document(metadata: GroupMetadata) -> dict[str, Any]:
+    """Return the v3 document of a group: a JSON object.
+
+    Examples
+    --------
+    >>> group_document(GroupMetadata({"title": "x"}))
+    {'zarr_format': 3, 'node_type': 'group', 'attributes': {'title': 'x'}}
+    """
+    if metadata.extensions:
+        metadata = apply_on_document(metadata)
+    document: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
+    if metadata.extensions:
+        document["extensions"] = [entry.to_json() for entry in metadata.extensions]
+    document.update(metadata.extra)
+    return document
+
+
+def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Any]:
+    """Return the v3 document of a node; see `array_document` and `group_document`."""
+    return array_document(metadata) if isinstance(metadata, ArrayMetadata) else group_document(metadata)

@@ -1,0 +1,134 @@
+"""The layouts of the 2019 draft and of zarr-python's experimental v3.
+
+=====================  ===============================  ==========================
+\\                      2019 draft                       experimental v3
+=====================  ===============================  ==========================
+bootstrap              zarr.json                        zarr.json
+root group             meta/root.group                  meta/root.group.json
+array /g/v             meta/root/g/v.array              meta/root/g/v.array.json
+its chunks             data/g/v/0.0                     data/root/g/v/c0/0
+=====================  ===============================  ==========================
+
+One listing of ``meta/`` finds all nodes; groups may be implied by what is below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError
+from nczarr.stores import Store
+from nczarr.zarr.documents import draft as documents_draft
+from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_zarr_json, with_parents
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.names import check_name, split_path
+from nczarr.zarr.types.base import show
+
+
+class DraftLayout(Layout):
+    """The 2019 draft."""
+
+    name: ClassVar[str] = "draft-2019"
+    experimental: ClassVar[bool] = False
+    _data: ClassVar[str] = "data"
+
+    def __init__(self, suffix: str = "") -> None:
+        self._suffix = suffix
+
+    def discover(
+        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
+    ) -> Found:
+        if use_consolidated:
+            raise DatasetNotFoundError("the drafts have no consolidated metadata", path=store.url)
+        place = store.place("zarr.json")
+        bootstrap = root or read_zarr_json(store)
+        documents_draft.check_bootstrap(bootstrap, place)
+        suffix = bootstrap.get("metadata_key_suffix", "")
+        if not isinstance(suffix, str) or "/" in suffix:
+            raise MetadataError(f"metadata_key_suffix: {show(suffix)} is not a suffix", path=place)
+        self._suffix = suffix
+        if not store.listable:
+            return Found(with_parents({"": RawNode(False), **self.fetch(store, [""])}), complete=False)
+        keys = [key for key in store.list("meta") if self._path(key) is not None]
+        return Found(with_parents({"": RawNode(False), **self._read(store, keys)}))
+
+    def _path(self, key: str) -> tuple[str, bool] | None:
+        """Return the path of a metadata key, and whether it is an array's; None for other keys."""
+        if not key.startswith("meta/root") or not key.endswith(self._suffix):
+            return None
+        name = key[len("meta/root") : len(key) - len(self._suffix)]
+        for kind in (".array", ".group"):
+            if name.endswith(kind):
+                path = name.removesuffix(kind)
+                legal = path.startswith("/") and all(check_name(n) is None for n in split_path(path[1:]))
+                return (path[1:], kind == ".array") if legal or not path else None
+        return None
+
+    def _key(self, path: str, kind: str) -> str:
+        return f"meta/{join_key('root', path)}.{kind}{self._suffix}"
+
+    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
+        return self._read(store, [self._key(path, kind) for path in paths for kind in ("array", "group")])
+
+    def _read(self, store: Store, keys: list[str]) -> dict[str, RawNode]:
+        nodes: dict[str, RawNode] = {}
+        for key, data in zip(keys, store.get_many(keys), strict=True):
+            found = self._path(key)
+            if data is None or found is None:
+                continue
+            path, is_array = found
+            if is_array or path not in nodes:
+                nodes[path] = RawNode(is_array, {key: parse_object(data, store.place(key))})
+        return nodes
+
+    def parse(self, raw: RawNode, path: str, store: Store) -> ArrayMetadata | GroupMetadata:
+        for key, document in raw.documents.items():
+            if raw.is_array:
+                return documents_draft.parse_array(document, store.place(key), experimental=self.experimental)
+            if key != "zarr.json":
+                return documents_draft.parse_group(document, store.place(key))
+        return GroupMetadata()
+
+    def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
+        is_array = isinstance(metadata, ArrayMetadata)
+        key = self._key(path, "array" if is_array else "group")
+        try:
+            document = (
+                documents_draft.array_document(metadata)
+                if isinstance(metadata, ArrayMetadata)
+                else documents_draft.group_document(metadata)
+            )
+        except MetadataError as error:
+            error.path = error.path or key
+            raise
+        # The bootstrap document goes with the root: it is what makes a reader see the hierarchy, so it is last.
+        return {key: document} if path else {key: document, "zarr.json": documents_draft.bootstrap_document()}
+
+    def document_keys(self, path: str) -> list[str]:
+        return [self._key(path, "array"), self._key(path, "group")]
+
+    def chunk_prefix(self, path: str) -> str:
+        return join_key(self._data, path) + "/"
+
+    def node_prefixes(self, path: str) -> list[str]:
+        return [join_key("meta/root", path), join_key(self._data, path)]
+
+    def consolidate(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
+    ) -> dict[str, dict[str, Any]]:
+        return next((documents for path, documents in nodes if not path), {})
+
+
+class ExperimentalLayout(DraftLayout):
+    """What zarr-python 2.13 to 2.18 wrote as experimental v3; metadata are read only."""
+
+    name: ClassVar[str] = "experimental-v3"
+    experimental: ClassVar[bool] = True
+    _data: ClassVar[str] = "data/root"
+
+    def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
+        raise UnsupportedError(
+            "zarr-python's experimental v3 is not written", fqn="/" + path, hint="copy to another layout"
+        )

@@ -1,0 +1,459 @@
+"""Hierarchies: the groups and arrays of one store.
+
+:func:`open_hierarchy` finds out which version of Zarr a store holds and all its nodes; metadata are parsed when
+they are asked for. :func:`create_hierarchy` begins a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, ZarrNameError
+from nczarr.stores import Store
+from nczarr.zarr.documents import consolidated as consolidated_metadata
+from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
+from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.names import check_path, check_siblings, parent_path, split_path
+from nczarr.zarr.nodes import Nodes
+
+if TYPE_CHECKING:
+    from nczarr.zarr.arrays.array import Array
+
+LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
+Metadata = ArrayMetadata | GroupMetadata
+
+
+class Hierarchy:
+    """The groups and arrays of one store.
+
+    Objects come from :func:`open_hierarchy` and :func:`create_hierarchy`. Reading is safe from several threads;
+    changes are serialised by a lock.
+
+    Attributes
+    ----------
+    store : Store
+    layout : str
+        ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``.
+    nodes : Mapping
+        Metadata by path: ``""`` is the root, ``"g/v"`` a node below. Metadata are parsed when they are looked
+        up, so a damaged document is an error of its node only.
+    consolidated : bool
+        There are consolidated metadata (used on opening or not), or `consolidate` asked for them.
+    complete : bool
+        False if the store cannot list and nothing is consolidated: then `nodes` holds the root, and what
+        `load` was asked for.
+    """
+
+    def __init__(
+        self, store: Store, layout: Layout, found: Found, *, writable: bool, hidden: bool = False
+    ) -> None:
+        self.store = store
+        self.consolidated = found.consolidated
+        self.complete = found.complete
+        self._layout = layout
+        self._nodes = Nodes(store, layout, found.nodes)
+        self._writable = writable
+        self._hidden = hidden
+        self._stale = False
+        self._arrays: dict[str, Array] = {}
+        self._children: dict[str, list[str]] | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def layout(self) -> LayoutName:
+        """The name of the layout."""
+        return self._layout.name  # type: ignore[return-value]
+
+    @property
+    def nodes(self) -> Nodes:
+        """Metadata by path, parents before children."""
+        return self._nodes
+
+    @property
+    def writable(self) -> bool:
+        """True if nodes can be put and deleted."""
+        return self._writable
+
+    @property
+    def hidden(self) -> bool:
+        """True until `publish` has written the root's document."""
+        return self._hidden
+
+    def __repr__(self) -> str:
+        return f"<Hierarchy {self.store.url} {self.layout}, {len(self._nodes)} nodes>"
+
+    # -- reading
+
+    def is_array(self, path: str) -> bool:
+        """True if there is an array at `path`; its metadata are not parsed."""
+        return path in self._nodes and self._nodes.is_array(path)
+
+    def children(self, path: str = "") -> list[str]:
+        """Return the paths of the nodes directly below a group, in order.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> h = create_hierarchy(MemoryStore())
+        >>> h.put_group("g", GroupMetadata()); h.put_group("g/h", GroupMetadata())
+        >>> h.children(), h.children("g")
+        (['g'], ['g/h'])
+        """
+        index = self._children
+        if index is None:
+            index = {}
+            for node in self._nodes:
+                if node:
+                    index.setdefault(parent_path(node), []).append(node)
+            self._children = index
+        return list(index.get(path, ()))
+
+    def array(self, path: str) -> Array:
+        """Return the array at a path; the same object every time.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If there is no array.
+        MetadataError
+            If its document is damaged.
+        """
+        array = self._arrays.get(path)
+        if array is None:
+            with self._lock:
+                array = self._arrays.get(path)
+                if array is None:
+                    array = self._arrays[path] = self._open(path, self._array_metadata(path))
+        return array
+
+    def _array_metadata(self, path: str) -> ArrayMetadata:
+        if path not in self._nodes:
+            raise DatasetNotFoundError(f"no array {path!r}", path=self.store.url)
+        metadata = self._nodes[path]
+        if not isinstance(metadata, ArrayMetadata):
+            raise DatasetNotFoundError(f"{path!r} is a group, not an array", path=self.store.url)
+        return metadata
+
+    def _open(self, path: str, metadata: ArrayMetadata) -> Array:
+        from nczarr.zarr.arrays.array import Array
+
+        save = self._saver(path) if self._writable else None
+        array = Array(self.store, self._layout.chunk_prefix(path), metadata, path=path, save=save)
+        if metadata.extensions:
+            from nczarr.zarr.arrays.extended import extend
+
+            return extend(array)
+        return array
+
+    def override(self, path: str, metadata: Metadata) -> None:
+        """Use other metadata for a node that exists, without writing them.
+
+        For documents that say one thing and mean another, such as those of old versions of netcdf-c.
+        """
+        with self._lock:
+            if path not in self._nodes:
+                raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
+            self._nodes._parsed[path] = metadata
+            self._arrays.pop(path, None)
+
+    def _saver(self, path: str) -> Callable[[ArrayMetadata], None]:
+        return lambda metadata: self._save(path, metadata)
+
+    def load(self, paths: Iterable[str]) -> list[str]:
+        """Look for nodes by path, in one concurrent batch; for stores that cannot list.
+
+        Returns
+        -------
+        list of str
+            The paths that exist; they are in `nodes` afterwards.
+        """
+        with self._lock:
+            missing = [
+                check_path(p, writing=False, layout=self.layout) for p in paths if p not in self._nodes
+            ]
+            found = self._layout.fetch(self.store, missing)
+            for path, raw in found.items():
+                self._add_parents(path)
+                self._nodes._raw[path] = raw
+            self._children = None
+            return list(found)
+
+    def _add_parents(self, path: str) -> None:
+        names = split_path(path)
+        for i in range(len(names)):
+            self._nodes._raw.setdefault("/".join(names[:i]), RawNode(False))
+
+    # -- writing
+
+    def put_group(self, path: str, metadata: GroupMetadata) -> None:
+        """Create a group, or replace its metadata; groups above it that are missing are created.
+
+        Raises
+        ------
+        ReadOnlyError, ZarrNameError
+        MetadataError
+            If there is an array at the path or above it.
+        """
+        self.put_many([(path, metadata)])
+
+    def put_array(self, path: str, metadata: ArrayMetadata) -> Array:
+        """Create an array, or replace its metadata; chunks are not touched.
+
+        Groups above it that are missing are created.
+
+        Raises
+        ------
+        ReadOnlyError, ZarrNameError
+        MetadataError
+            If there is a group at the path, an array above it, or the layout cannot hold the metadata.
+        UnsupportedError
+            If the layout has no place for something in the metadata.
+        """
+        self.put_many([(path, metadata)])
+        return self.array(path)
+
+    def put_many(self, items: Iterable[tuple[str, Metadata]]) -> None:
+        """Create or replace many nodes with one batch of writes; see `put_group` and `put_array`.
+
+        All documents are made and checked before the first one is written.
+        """
+        with self._lock:
+            self._check_writable()
+            raw: dict[str, RawNode] = {}
+            parsed: dict[str, Metadata] = {}
+            by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
+            for path, metadata in items:
+                self._check_put(path, metadata, raw)
+                if by_case is not None:
+                    check_siblings(path, by_case)
+                    by_case[path.lower()] = path
+                is_array = isinstance(metadata, ArrayMetadata)
+                raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
+                parsed[path] = metadata
+            writes = [
+                (key, self._layout.encode(key, document))
+                for path, node in raw.items()
+                if path or not self._hidden
+                for key, document in node.documents.items()
+            ]
+            self.store.set_many(writes)
+            for path in raw:
+                self._remove_other_documents(path, raw[path])
+            self._nodes._raw.update(raw)
+            self._children = None
+            for path, metadata in parsed.items():
+                self._nodes._parsed[path] = metadata
+                array = self._arrays.get(path)
+                if array is not None and isinstance(metadata, ArrayMetadata) and array.metadata != metadata:
+                    del self._arrays[path]
+            self._stale = True
+
+    def _check_put(self, path: str, metadata: Metadata, new: dict[str, RawNode]) -> None:
+        check_path(path, layout=self.layout)
+        is_array = isinstance(metadata, ArrayMetadata)
+        existing = new.get(path) or self._nodes._raw.get(path)
+        if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
+            kind = "array" if existing.is_array else "group"
+            raise MetadataError(
+                f"{path!r} is an {kind} already" if kind == "array" else f"{path!r} is a group already"
+            )
+        names = split_path(path)
+        for i in range(len(names)):
+            parent = "/".join(names[:i])
+            node = new.get(parent) or self._nodes._raw.get(parent)
+            if node is None or (not node.documents and not node.is_array):
+                new[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
+            elif node.is_array:
+                raise MetadataError(f"{path!r} would be inside the array {parent!r}")
+
+    def _remove_other_documents(self, path: str, node: RawNode) -> None:
+        old = self._nodes._raw.get(path)
+        if old is not None:
+            for key in old.documents:
+                if key not in node.documents:
+                    self.store.delete(key)
+
+    def _save(self, path: str, metadata: ArrayMetadata) -> None:
+        """Write the metadata of an array that changed itself (a new shape)."""
+        with self._lock:
+            array = self._arrays.pop(path, None)
+            try:
+                self.put_many([(path, metadata)])
+            finally:
+                if array is not None:
+                    self._arrays[path] = array
+
+    def delete(self, path: str) -> None:
+        """Delete a node with all that is below it: its document first, then the chunks.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If there is none.
+        ZarrNameError
+            For the root, which cannot be deleted.
+        """
+        with self._lock:
+            self._check_writable()
+            if not path:
+                raise ZarrNameError("the root cannot be deleted", path=self.store.url)
+            if path not in self._nodes:
+                raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
+            for key in self._layout.document_keys(path):
+                self.store.delete(key)
+            for prefix in self._layout.node_prefixes(path):
+                self.store.delete_prefix(prefix)
+            for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
+                del self._nodes._raw[node]
+                self._nodes._parsed.pop(node, None)
+                self._arrays.pop(node, None)
+            self._children = None
+            self._stale = True
+
+    def consolidate(self) -> None:
+        """Write consolidated metadata (v3: inline in the root's document; v2: ``.zmetadata``).
+
+        A hidden hierarchy gets them when it is published. The drafts have none: nothing is done.
+        """
+        with self._lock:
+            self._check_writable()
+            self.consolidated = True
+            if not self._hidden:
+                self._write_root()
+
+    def sync(self) -> None:
+        """Rewrite the consolidated metadata if there are any and a node has changed."""
+        with self._lock:
+            if self.consolidated and self._stale and not self._hidden:
+                self._write_root()
+
+    def publish(self) -> None:
+        """Write the root's document, and with it the consolidated metadata, if it is not written yet."""
+        with self._lock:
+            self._check_writable()
+            if self._hidden:
+                self._write_root()
+                self._hidden = False
+
+    def _write_root(self) -> None:
+        nodes = self._nodes
+        documents = dict(nodes.documents(""))
+        if self.consolidated:
+            documents.update(self._layout.consolidate((path, nodes.documents(path)) for path in nodes))
+        writes = [(key, self._layout.encode(key, document)) for key, document in documents.items()]
+        self.store.set_many(writes)
+        self._stale = False
+
+    def check_consolidated(self) -> list[str]:
+        """Compare the consolidated metadata in the store with the documents of the nodes.
+
+        Returns
+        -------
+        list of str
+            A sentence for each difference; empty if there are no consolidated metadata or they are right.
+        """
+        try:
+            copy = self._layout.discover(self.store, True)
+        except DatasetNotFoundError:
+            return []
+        actual = self._layout.discover(self.store, False)
+        return list(consolidated_metadata.differences(_flat(copy), _flat(actual)))
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise ReadOnlyError(
+                "the hierarchy is open for reading", path=self.store.url, hint='use mode="r+"'
+            )
+
+    def close(self) -> None:
+        """Forget the arrays; the store stays open, it belongs to the caller."""
+        self._arrays.clear()
+
+
+def _flat(found: Found) -> dict[str, Any]:
+    result = {}
+    for node in found.nodes.values():
+        for key, document in node.documents.items():
+            result[key] = {name: value for name, value in document.items() if name != "consolidated_metadata"}
+    return result
+
+
+def open_hierarchy(
+    store: Store,
+    *,
+    layout: LayoutName | None = None,
+    consolidated: bool | None = None,
+    mode: Literal["r", "r+"] = "r",
+) -> Hierarchy:
+    """Open the hierarchy in a store.
+
+    Parameters
+    ----------
+    store : Store
+    layout : str, optional
+        ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``; found out if it is not given.
+    consolidated : bool, optional
+        True: consolidated metadata have to be there. False: they are not used. None: used if they are there.
+    mode : {"r", "r+"}
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is none; the message says what was looked for and what is there.
+    MetadataError
+        If the root's document is damaged.
+    ReadOnlyError
+        If the store cannot be written and `mode` is ``"r+"``.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_hierarchy(store, attributes={"title": "run 42"}).layout
+    'v3'
+    >>> open_hierarchy(store).nodes[""].attributes
+    {'title': 'run 42'}
+    """
+    if mode == "r+" and not store.writable:
+        raise ReadOnlyError("the store cannot be written", path=store.url)
+    found_layout, found = find_layout(store, layout, consolidated)
+    return Hierarchy(store, found_layout, found, writable=mode == "r+")
+
+
+def create_hierarchy(
+    store: Store,
+    *,
+    layout: LayoutName = "v3",
+    attributes: dict[str, Any] | None = None,
+    hidden: bool = False,
+) -> Hierarchy:
+    """Begin a new hierarchy with an empty root group.
+
+    What the store holds already is not looked at.
+
+    Parameters
+    ----------
+    store : Store
+    layout : str
+    attributes : dict, optional
+        Of the root group.
+    hidden : bool
+        True: the root's document is written by :meth:`Hierarchy.publish`, so that no reader takes an
+        unfinished hierarchy for a whole one.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the store cannot be written.
+    """
+    if not store.writable:
+        raise ReadOnlyError("the store cannot be written", path=store.url)
+    if layout not in LAYOUTS:
+        raise NCZarrError(f"{layout!r} is not a layout; there are {', '.join(LAYOUTS)}")
+    chosen = LAYOUTS[layout]()
+    hierarchy = Hierarchy(store, chosen, Found({"": RawNode(False)}), writable=True, hidden=hidden)
+    hierarchy.put_group("", GroupMetadata(attributes or {}))
+    return hierarchy

@@ -1,0 +1,119 @@
+"""The layout of Zarr v2: ``.zgroup``, ``.zarray`` and ``.zattrs`` beside the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from nczarr.errors import DatasetNotFoundError, MetadataError
+from nczarr.stores import Store
+from nczarr.zarr.documents import consolidated
+from nczarr.zarr.documents import v2 as documents_v2
+from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, walk, with_parents
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.names import check_name, split_path
+
+_NAMES = (".zarray", ".zgroup", ".zattrs")
+
+
+def _legal(path: str) -> bool:
+    return all(check_name(name, layout="v2") is None for name in split_path(path))
+
+
+class V2Layout(Layout):
+    """Zarr v2, NCZarr v2 included."""
+
+    name: ClassVar[str] = "v2"
+
+    def discover(
+        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
+    ) -> Found:
+        if use_consolidated is not False:
+            data = store.get(".zmetadata")
+            if data is not None:
+                place = store.place(".zmetadata")
+                documents = consolidated.parse_zmetadata(parse_object(data, place, lenient=True), place)
+                return Found(with_parents(_nodes(documents, True)), consolidated=True)
+            if use_consolidated:
+                raise DatasetNotFoundError("no .zmetadata here", path=store.url)
+        nodes = self.fetch(store, [""])
+        if not nodes:
+            raise DatasetNotFoundError("no .zgroup and no .zarray here", path=store.url)
+        if nodes[""].is_array:
+            return Found(nodes)
+        stored = use_consolidated is False and store.exists(".zmetadata")
+        if not store.listable:
+            return Found(nodes, stored, complete=False)
+        if store.lists_by_folder:
+            nodes.update(walk(self, store, _legal))
+            return Found(nodes, stored)
+        keys = [
+            key for key in store.list() if key.rpartition("/")[2] in _NAMES and _legal(key.rpartition("/")[0])
+        ]
+        nodes.update(self._read(store, keys))
+        return Found(with_parents(nodes), stored)
+
+    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
+        return self._read(store, [join_key(path, name) for path in paths for name in _NAMES])
+
+    def _read(self, store: Store, keys: list[str]) -> dict[str, RawNode]:
+        documents = {}
+        for key, data in zip(keys, store.get_many(keys), strict=True):
+            if data is not None:
+                documents[key] = parse_object(data, store.place(key), lenient=True)
+        return _nodes(documents, False)
+
+    def parse(self, raw: RawNode, path: str, store: Store) -> ArrayMetadata | GroupMetadata:
+        if not raw.documents:
+            return GroupMetadata()
+        main = join_key(path, ".zarray" if raw.is_array else ".zgroup")
+        place = f"{store.place('.zmetadata')}: {main}" if raw.consolidated else store.place(main)
+        zattrs = raw.documents.get(join_key(path, ".zattrs"))
+        if raw.is_array:
+            return documents_v2.parse_array(raw.documents[main], zattrs, place)
+        return documents_v2.parse_group(raw.documents.get(main, {"zarr_format": 2}), zattrs, place)
+
+    def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
+        try:
+            if isinstance(metadata, ArrayMetadata):
+                documents = documents_v2.array_documents(metadata)
+            else:
+                documents = documents_v2.group_documents(metadata)
+        except MetadataError as error:
+            error.path = error.path or path
+            raise
+        return {join_key(path, name): document for name, document in documents.items()}
+
+    def document_keys(self, path: str) -> list[str]:
+        return [join_key(path, name) for name in _NAMES]
+
+    def chunk_prefix(self, path: str) -> str:
+        return path + "/" if path else ""
+
+    def consolidate(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
+    ) -> dict[str, dict[str, Any]]:
+        documents: dict[str, dict[str, Any]] = {}
+        root: dict[str, dict[str, Any]] = {}
+        for path, items in nodes:
+            documents.update(items)
+            if not path:
+                root = items
+        return {**root, ".zmetadata": consolidated.zmetadata(documents.items())}
+
+
+def _nodes(documents: dict[str, dict[str, Any]], is_consolidated: bool) -> dict[str, RawNode]:
+    """Group documents by node; where there are both, an array counts for more than a group."""
+    nodes: dict[str, RawNode] = {}
+    for key, document in documents.items():
+        path, _, name = key.rpartition("/")
+        if name in (".zarray", ".zgroup"):
+            node = nodes.setdefault(path, RawNode(False, {}, is_consolidated))
+            node.is_array = node.is_array or name == ".zarray"
+            node.documents[key] = document
+    for key, document in documents.items():
+        path, _, name = key.rpartition("/")
+        if name == ".zattrs" and path in nodes:
+            nodes[path].documents[key] = document
+    return nodes

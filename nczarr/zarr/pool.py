@@ -1,0 +1,172 @@
+"""One pool of threads for the whole process, shared by all arrays.
+
+The libraries that decode and the system calls that read release the interpreter lock, so that a few threads
+use all processors. The thread that asks for work takes part in it, and never waits for a helper that has not
+begun; so work may be asked for from inside the pool too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nczarr.errors import CodecError
+
+T = TypeVar("T")
+
+#: Below this it costs more to wake another thread than to do the work.
+ALONE_BYTES = 256 << 10
+#: Smaller chunks are little more than calls of the system: more threads than processors would mostly wait for the
+#: interpreter lock, and hand it to and fro.
+SMALL_CHUNK = 256 << 10
+#: A buffer that a thread keeps for the next chunk is never larger than this.
+_KEPT_SCRATCH = 64 << 20
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_local = threading.local()
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
+
+
+def _chosen() -> int:
+    text = os.environ.get("NCZARR_THREADS", "").strip()
+    if text.isdecimal() or not text:
+        return int(text or 0)
+    warnings.warn(f"NCZARR_THREADS is {text!r}, not a number of threads; it is ignored", stacklevel=2)
+    return 0
+
+
+_CHOSEN = _chosen()
+_PROCESSORS = _processors()
+# More than one for each processor: some wait for the disk.
+_WORKERS = max(1, min(32, _CHOSEN or _PROCESSORS + max(1, _PROCESSORS // 2)))
+
+
+def worker_count() -> int:
+    """Return how many threads work on one request: half as many again as processors, or ``NCZARR_THREADS``."""
+    return _WORKERS
+
+
+def reading_workers(total: int, chunk: int, count: int) -> int | None:
+    """Return how many threads read `count` local chunks of `chunk` bytes, for a result of `total` bytes.
+
+    None stands for :func:`worker_count`. ``NCZARR_THREADS``, where it is set, overrules what suits small chunks.
+    """
+    if total <= ALONE_BYTES and count < 64:
+        return 1
+    return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
+
+
+def writing_workers(total: int, chunk: int) -> int | None:
+    """Return how many threads write local chunks of `chunk` bytes, `total` bytes in all; see `reading_workers`."""
+    if total <= ALONE_BYTES:
+        return 1
+    return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
+
+
+def _get_pool() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        with _lock:
+            if _pool is None:
+                _pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="nczarr")
+    return _pool
+
+
+def _forget_pool() -> None:
+    # Threads do not survive a fork.
+    global _pool, _lock
+    _pool = None
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = None) -> None:
+    """Call `work` with each item, in several threads; the first error is raised when all have stopped.
+
+    Parameters
+    ----------
+    work : callable
+    items : iterable
+    workers : int, optional
+        How many threads, this one included; by default :func:`worker_count`.
+
+    Examples
+    --------
+    >>> done = []
+    >>> run(done.append, range(3), workers=1)
+    >>> done
+    [0, 1, 2]
+    """
+    if workers == 1:
+        for item in items:
+            work(item)
+        return
+    queue = deque(items)
+    count = min(_WORKERS if workers is None else workers, len(queue))
+    if count <= 1:
+        for item in queue:
+            work(item)
+        return
+    # A deque's popleft is atomic, in builds without the interpreter lock too.
+    take = queue.popleft
+
+    def loop() -> None:
+        while True:
+            try:
+                item = take()
+            except IndexError:
+                return
+            try:
+                work(item)
+            except BaseException:
+                queue.clear()
+                raise
+
+    pool = _get_pool()
+    helpers: list[Future[None]] = [pool.submit(loop) for _ in range(count - 1)]
+    try:
+        loop()
+    finally:
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def scratch(slot: str, nbytes: int) -> np.ndarray:
+    """Return a buffer of this thread, of at least `nbytes` bytes and with undefined content, to be reused.
+
+    Its content is lost when the same thread asks for the same slot again.
+
+    Raises
+    ------
+    CodecError
+        There is not so much memory.
+    """
+    buffers: dict[str, Any] = _local.__dict__
+    buffer = buffers.get(slot)
+    if buffer is None or buffer.nbytes < nbytes:
+        try:
+            buffer = np.empty(max(nbytes, 65536), np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise CodecError(f"a chunk of {nbytes} bytes does not fit into memory") from error
+        if nbytes <= _KEPT_SCRATCH:
+            buffers[slot] = buffer
+    return buffer

@@ -1,0 +1,1 @@
+"""The Zarr Object Model of ZEP 6: trees of nodes as JSON, validated and transformed."""

@@ -1,0 +1,372 @@
+"""The Zarr Object Model (ZEP 6): a hierarchy's structure as a tree of nodes, without data.
+
+A node has the properties that its Zarr version gives it, and its attributes; a group has its members too. The model
+exists for version 3 and for version 2. As JSON it is one object; flattened, it is consolidated metadata.
+
+========================  ===============================================================
+:func:`parse_zom`         JSON → model (``to_json`` goes back)
+:func:`from_hierarchy`            hierarchy → model
+:func:`to_hierarchy`   model → new hierarchy
+:func:`flatten`       model → documents by path (:func:`unflatten` goes back)
+========================  ===============================================================
+
+Comparison, patterns and the step from version 2 to 3 are in :mod:`nczarr.zarr.zom.tools`, the JSON schemas in
+:mod:`nczarr.zarr.zom.schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.stores import Store
+from nczarr.zarr.documents import v2 as documents_v2
+from nczarr.zarr.documents import v3 as documents_v3
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.names import check_name, check_path
+from nczarr.zarr.types.base import show
+
+#: How deep groups may be nested in a model.
+MAX_DEPTH = 90
+
+
+@dataclass(frozen=True)
+class ZomArray:
+    """An array of the model.
+
+    Parameters
+    ----------
+    zarr_format : {2, 3}
+    properties : dict
+        All other properties of the array's document, as JSON.
+    attributes : dict
+
+    Examples
+    --------
+    >>> ZomArray(2, {"shape": [4], "dtype": "<i4"}).to_json()
+    {'zarr_format': 2, 'shape': [4], 'dtype': '<i4', 'attributes': {}}
+    """
+
+    zarr_format: Literal[2, 3]
+    properties: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the array as JSON."""
+        return {**_head(self.zarr_format, "array"), **self.properties, "attributes": self.attributes}
+
+
+@dataclass(frozen=True)
+class ZomGroup:
+    """A group of the model.
+
+    Parameters
+    ----------
+    zarr_format : {2, 3}
+    properties : dict
+        All other properties of the group's document, as JSON.
+    attributes : dict
+    members : dict
+        Arrays and groups by name.
+
+    Examples
+    --------
+    >>> ZomGroup(3, members={"g": ZomGroup(3)}).to_json()["members"]
+    {'g': {'zarr_format': 3, 'node_type': 'group', 'attributes': {}, 'members': {}}}
+    """
+
+    zarr_format: Literal[2, 3]
+    properties: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, ZomArray | ZomGroup] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the group and all below it as JSON.
+
+        A property of the Zarr group that is called ``members`` itself is renamed: to ``_members``, or with as
+        many more underscores as make it unique (ZEP 6).
+        """
+        properties = dict(self.properties)
+        if "members" in properties:
+            name = "_members"
+            while name in properties:
+                name = "_" + name
+            properties = {name if key == "members" else key: value for key, value in properties.items()}
+        return {
+            **_head(self.zarr_format, "group"),
+            **properties,
+            "attributes": self.attributes,
+            "members": {name: member.to_json() for name, member in self.members.items()},
+        }
+
+    def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
+        """Yield this group and all nodes below it with their paths, parents first.
+
+        Examples
+        --------
+        >>> [path for path, _ in ZomGroup(3, members={"g": ZomGroup(3, members={"v": ZomArray(3)})}).walk()]
+        ['', 'g', 'g/v']
+        """
+        stack: list[tuple[str, ZomArray | ZomGroup]] = [(path, self)]
+        while stack:
+            here, node = stack.pop()
+            yield here, node
+            if isinstance(node, ZomGroup):
+                below = [
+                    (f"{here}/{name}" if here else name, member) for name, member in node.members.items()
+                ]
+                stack.extend(reversed(below))
+
+
+ZomNode = ZomArray | ZomGroup
+
+
+def _head(zarr_format: int, kind: str) -> dict[str, Any]:
+    return {"zarr_format": 3, "node_type": kind} if zarr_format == 3 else {"zarr_format": 2}
+
+
+def parse_zom(value: Any, *, key: str = "") -> ZomNode:
+    """Return the model in JSON.
+
+    What is renamed because of ``members`` gets its name back: of ``_members``, ``__members``, … the last in an
+    unbroken row is taken for the renamed one.
+
+    Parameters
+    ----------
+    value : JSON
+    key : str
+        Where `value` is in a larger document, for messages.
+
+    Raises
+    ------
+    MetadataError
+        If it is no model: wrong types, versions mixed, an illegal name, or groups nested too deep.
+
+    Examples
+    --------
+    >>> parse_zom({"zarr_format": 3, "node_type": "group", "members": {}})
+    ZomGroup(zarr_format=3, properties={}, attributes={}, members={})
+    """
+    return _parse(value, key, None, 0)
+
+
+def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
+    where = key or "the model"
+    if depth > MAX_DEPTH:
+        raise MetadataError(f"{where[:60]}…: groups nested deeper than {MAX_DEPTH}")
+    if not isinstance(value, Mapping):
+        raise MetadataError(f"{where}: {show(value)} is not an object")
+    zarr_format = value.get("zarr_format", version or 3)
+    if type(zarr_format) is not int or zarr_format not in (2, 3):
+        raise MetadataError(f"{where}: zarr_format: {show(zarr_format)} is not 2 or 3")
+    if version is not None and zarr_format != version:
+        raise MetadataError(f"{where}: zarr_format: {zarr_format} inside a model of version {version}")
+    attributes = value.get("attributes", {})
+    if not isinstance(attributes, dict):
+        raise MetadataError(f"{where}: attributes: {show(attributes)} is not an object")
+    kind = value.get("node_type", "group" if "members" in value else "array") if zarr_format == 3 else None
+    if kind not in (None, "array", "group"):
+        raise MetadataError(f'{where}: node_type: {show(kind)} is not "array" or "group"')
+    if kind is None:
+        kind = "group" if "members" in value or "shape" not in value else "array"
+    names = ("zarr_format", "attributes", *(["node_type"] if zarr_format == 3 else []))
+    properties = {name: item for name, item in value.items() if name not in names}
+    typed: Literal[2, 3] = 2 if zarr_format == 2 else 3
+    if kind == "array":
+        return ZomArray(typed, properties, attributes)
+    members = properties.pop("members", {})
+    if not isinstance(members, Mapping):
+        raise MetadataError(f"{where}: members: {show(members)} is not an object")
+    renamed = ""
+    while f"_{renamed or 'members'}" in properties:
+        renamed = f"_{renamed or 'members'}"
+    if renamed:
+        properties = {"members" if name == renamed else name: item for name, item in properties.items()}
+    layout = f"v{zarr_format}"
+    children: dict[str, ZomNode] = {}
+    for name, item in members.items():
+        problem = check_name(name, layout=layout) if isinstance(name, str) else f"{name!r} is not a string"
+        if problem:
+            raise MetadataError(f"{where}: members: {problem}")
+        children[name] = _parse(
+            item, f"{key}.members[{name!r}]" if key else f"members[{name!r}]", zarr_format, depth + 1
+        )
+    return ZomGroup(typed, properties, attributes, children)
+
+
+def _split(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    drop = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
+    return {k: v for k, v in document.items() if k not in drop}, document.get("attributes", {})
+
+
+def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
+    """Return the model of a hierarchy, or of the part below a path.
+
+    Raises
+    ------
+    UnsupportedError
+        If the hierarchy is of a draft: the model is defined for versions 2 and 3. Copy it first.
+    MetadataError
+        If groups are nested too deep.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"title": "x"})
+    >>> hierarchy.put_group("g", GroupMetadata())
+    >>> from_hierarchy(hierarchy)
+    ZomGroup(zarr_format=3, properties={}, attributes={'title': 'x'}, members={'g': ZomGroup(...)})
+    """
+    if hierarchy.layout not in ("v3", "v2"):
+        raise UnsupportedError(f"there is no object model for {hierarchy.layout}", path=hierarchy.store.url)
+    if path not in hierarchy.nodes:
+        raise MetadataError(f"no node {path!r}", path=hierarchy.store.url)
+    documents = {}
+    for node in hierarchy.nodes:
+        if not path or node == path or node.startswith(path + "/"):
+            relative = node[len(path) :].lstrip("/") if path else node
+            documents[relative] = _document(hierarchy, node)
+    return unflatten(documents)
+
+
+def _document(hierarchy: Hierarchy, path: str) -> dict[str, Any]:
+    """Return one document for a node; of version 2 with the attributes in it."""
+    documents = hierarchy.nodes.documents(path)
+    if hierarchy.layout == "v3":
+        return next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
+    main: dict[str, Any] = {"zarr_format": 2}
+    for key, document in documents.items():
+        name = key.rpartition("/")[2]
+        if name == ".zattrs":
+            main = {**main, "attributes": document}
+        elif name == (".zarray" if hierarchy.is_array(path) else ".zgroup"):
+            main = {**main, **document}
+    return main
+
+
+def flatten(zom: ZomNode) -> dict[str, dict[str, Any]]:
+    """Return the documents of a model's nodes by path, parents first.
+
+    For version 3 this, without the root, is what consolidated metadata hold.
+
+    Examples
+    --------
+    >>> list(flatten(ZomGroup(3, members={"g": ZomGroup(3)})))
+    ['', 'g']
+    """
+    nodes = zom.walk() if isinstance(zom, ZomGroup) else [("", zom)]
+    result = {}
+    for path, node in nodes:
+        kind = "array" if isinstance(node, ZomArray) else "group"
+        result[path] = {**_head(node.zarr_format, kind), **node.properties, "attributes": node.attributes}
+    return result
+
+
+def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
+    """Return the model of the nodes whose documents are given by path; the inverse of `flatten`.
+
+    Groups that are missing in between are taken to be there, without attributes.
+
+    Raises
+    ------
+    MetadataError
+        If a path is illegal or leads through an array, or there is no root.
+
+    Examples
+    --------
+    >>> flat = {"": {"zarr_format": 3, "node_type": "group"}, "v": {"zarr_format": 3, "node_type": "array"}}
+    >>> unflatten(flat).members["v"]
+    ZomArray(zarr_format=3, properties={}, attributes={})
+    """
+    if "" not in documents:
+        raise MetadataError("the documents have no root")
+    made: dict[str, ZomNode] = {}
+    for path, document in documents.items():
+        version: Literal[2, 3] = 2 if document.get("zarr_format") == 2 else 3
+        properties, attributes = _split(document)
+        is_array = document.get("node_type") == "array" if version == 3 else "shape" in document
+        implied = made.get(path)
+        if isinstance(implied, ZomGroup):
+            if is_array:
+                raise MetadataError(f"there are nodes inside the array {path!r}")
+            group = ZomGroup(version, properties, attributes, implied.members)
+            made[path] = group
+            parent = made.get(path.rpartition("/")[0])
+            if path and isinstance(parent, ZomGroup):
+                parent.members[path.rpartition("/")[2]] = group
+            continue
+        node: ZomNode = (
+            ZomArray(version, properties, attributes)
+            if is_array
+            else ZomGroup(version, properties, attributes)
+        )
+        made[path] = node
+        _attach(made, path, node, version)
+    return made[""]
+
+
+def _attach(made: dict[str, ZomNode], path: str, node: ZomNode, version: Literal[2, 3]) -> None:
+    check_path(path, writing=False, layout=f"v{version}")
+    if path.count("/") > MAX_DEPTH:
+        raise MetadataError(f"{path[:60]!r}…: groups nested deeper than {MAX_DEPTH}")
+    while path:
+        parent_path, _, name = path.rpartition("/")
+        parent = made.get(parent_path)
+        if isinstance(parent, ZomArray):
+            raise MetadataError(f"{path!r} is inside the array {parent_path!r}")
+        if parent is not None:
+            parent.members[name] = node
+            return
+        parent = made[parent_path] = ZomGroup(version, members={name: node})
+        path, node = parent_path, parent
+
+
+def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetadata:
+    """Return a node of the model as metadata.
+
+    Raises
+    ------
+    MetadataError
+        If the node breaks its specification; the message has the place.
+    """
+    if node.zarr_format == 3:
+        kind = "array" if isinstance(node, ZomArray) else "group"
+        # The ZEP writes null for "none"; documents leave the key out.
+        properties = {
+            k: v for k, v in node.properties.items() if k != "storage_transformers" or v is not None
+        }
+        document = {**_head(3, kind), **properties, "attributes": node.attributes}
+        return documents_v3.parse_node(document, place)
+    document = {"zarr_format": 2, **node.properties}
+    if isinstance(node, ZomArray):
+        return documents_v2.parse_array(document, node.attributes, place)
+    return documents_v2.parse_group(document, node.attributes, place)
+
+
+def to_hierarchy(store: Store, zom: ZomNode) -> Hierarchy:
+    """Create the hierarchy that a model describes; arrays hold their fill values.
+
+    All nodes are checked before the first is written; the root's document comes last.
+
+    Raises
+    ------
+    MetadataError
+        If a node breaks its specification.
+    ReadOnlyError
+        If the store cannot be written.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> list(to_hierarchy(MemoryStore(), ZomGroup(3, members={"g": ZomGroup(3)})).nodes)
+    ['', 'g']
+    """
+    nodes = dict(zom.walk()) if isinstance(zom, ZomGroup) else {"": zom}
+    items = [(path, node_metadata(node, path or "the root")) for path, node in nodes.items()]
+    hierarchy = create_hierarchy(store, layout="v3" if zom.zarr_format == 3 else "v2", hidden=True)
+    hierarchy.put_many(items)
+    hierarchy.publish()
+    return hierarchy

@@ -1,0 +1,116 @@
+"""The JSON schemas of the Zarr Object Model (ZEP 6), and validation with them.
+
+The schemas follow the ZEP's, mended where they do not say what the ZEP says: ``compressor`` and ``filters`` may be
+null; ``attributess`` is spelled with two s; the version is ``zarr_format`` in both; data types and codecs may have a
+configuration, a bare name or ``must_understand``; dimension names may be null; keys that a reader may ignore are
+allowed in version 3.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from nczarr.errors import MetadataError, UnsupportedError
+
+#: Problems that are listed at most.
+MAX_PROBLEMS = 100
+_MAX_DEPTH = 200
+
+
+@cache
+def _schema(zarr_format: int) -> dict[str, Any]:
+    text = files("nczarr.zarr.zom").joinpath(f"zom_v{zarr_format}.json").read_text("utf-8")
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def zom_schema(zarr_format: Literal[2, 3]) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of the object model of a Zarr version.
+
+    Examples
+    --------
+    >>> zom_schema(3)["title"]
+    'Zarr Object Model, version 3'
+    """
+    return json.loads(json.dumps(_schema(zarr_format)))
+
+
+def _depth(value: Any) -> int:
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        item, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if depth > _MAX_DEPTH:
+            break
+        if isinstance(item, dict):
+            stack.extend((below, depth + 1) for below in item.values())
+        elif isinstance(item, list):
+            stack.extend((below, depth + 1) for below in item)
+    return deepest
+
+
+def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> list[str]:
+    """Validate a model in JSON against its schema.
+
+    Parameters
+    ----------
+    value : JSON
+    zarr_format : {2, 3}, optional
+        The schema; by default the one that the value's ``zarr_format`` asks for.
+
+    Returns
+    -------
+    list of str
+        A sentence with the place for each problem; empty if the value is valid.
+
+    Raises
+    ------
+    UnsupportedError
+        If the package jsonschema is not installed.
+
+    Examples
+    --------
+    >>> schema_problems({"zarr_format": 3, "node_type": "group", "attributes": {}, "members": {}})
+    []
+    >>> schema_problems({"zarr_format": 3, "node_type": "group", "members": {}})
+    ["$: 'attributes' is a required property"]
+    """
+    try:
+        from jsonschema import Draft202012Validator
+    except ImportError:
+        raise UnsupportedError(
+            "validation needs the package jsonschema", hint="pip install 'nczarr[schema]'"
+        ) from None
+    if zarr_format is None:
+        version = value.get("zarr_format") if isinstance(value, dict) else None
+        zarr_format = 2 if version == 2 and version is not True else 3
+    if _depth(value) > _MAX_DEPTH:
+        return [f"$: nested deeper than {_MAX_DEPTH} levels"]
+    problems = []
+    for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):
+        message = error.message if len(error.message) <= 200 else error.message[:199] + "…"
+        problems.append(f"{error.json_path}: {message}")
+        if len(problems) == MAX_PROBLEMS:
+            problems.append("and more")
+            break
+    return problems
+
+
+def validate_zom(value: Any, zarr_format: Literal[2, 3] | None = None) -> None:
+    """Refuse a model in JSON that is not valid; see `schema_problems`.
+
+    Raises
+    ------
+    MetadataError
+        With all problems.
+
+    Examples
+    --------
+    >>> validate_zom({"zarr_format": 2, "attributes": {}, "members": {}})
+    """
+    problems = schema_problems(value, zarr_format)
+    if problems:
+        raise MetadataError("the object model is not valid: " + "; ".join(problems))

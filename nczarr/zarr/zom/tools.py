@@ -1,0 +1,246 @@
+"""Working with the Zarr Object Model: comparison, patterns, and from version 2 to version 3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.zarr.documents.v3 import node_document
+from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr.types.base import show
+from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_metadata
+
+ANY = "*"
+
+
+def canonical_zom(zom: ZomNode) -> ZomNode:
+    """Return a model with every node in its full spelling: short-hand names written out, defaults given.
+
+    Nodes that cannot be understood stay as they are.
+    """
+    if isinstance(zom, ZomGroup):
+        members = {name: canonical_zom(member) for name, member in zom.members.items()}
+        return replace(zom, properties=dict(_properties(zom)), members=members)
+    return replace(zom, properties=dict(_properties(zom)))
+
+
+def _properties(node: ZomNode) -> Mapping[str, Any]:
+    if node.zarr_format == 2:
+        defaults: dict[str, Any] = {"dimension_separator": "."} if isinstance(node, ZomArray) else {}
+        result = {**defaults, **node.properties}
+        if isinstance(node, ZomArray) and result.get("filters") in ([], {}):
+            result["filters"] = None
+        return result
+    try:
+        document = node_document(node_metadata(node))
+    except NCZarrError:
+        return node.properties
+    return {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
+
+
+def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
+    """Say where the structures of two models differ; the order of members and keys does not count.
+
+    Yields
+    ------
+    str
+        One sentence for each difference, with the path of the node.
+
+    Examples
+    --------
+    >>> a = ZomGroup(3, members={"v": ZomGroup(3)}, attributes={"t": 1})
+    >>> list(zom_differences(a, ZomGroup(3, members={"w": ZomGroup(3)})))
+    ['/: attributes differ: t', '/v: only in the first', '/w: only in the second']
+    """
+    stack: list[tuple[str, ZomNode, ZomNode]] = [("/", a, b)]
+    while stack:
+        path, one, two = stack.pop()
+        if type(one) is not type(two):
+            yield f"{path}: {_kind(one)} and {_kind(two)}"
+            continue
+        if one.zarr_format != two.zarr_format:
+            yield f"{path}: version {one.zarr_format} and version {two.zarr_format}"
+            continue
+        if keys := _different(_properties(one), _properties(two)):
+            yield f"{path}: properties differ: {', '.join(keys)}"
+        if keys := _different(one.attributes, two.attributes):
+            yield f"{path}: attributes differ: {', '.join(keys)}"
+        if isinstance(one, ZomGroup) and isinstance(two, ZomGroup):
+            base = path.rstrip("/")
+            yield from (
+                f"{base}/{name}: only in the first" for name in one.members if name not in two.members
+            )
+            yield from (
+                f"{base}/{name}: only in the second" for name in two.members if name not in one.members
+            )
+            both = [name for name in one.members if name in two.members]
+            stack.extend((f"{base}/{name}", one.members[name], two.members[name]) for name in reversed(both))
+
+
+def same_structure(a: ZomNode, b: ZomNode) -> bool:
+    """True if two models describe the same structure; the data of their hierarchies may differ.
+
+    Examples
+    --------
+    >>> same_structure(ZomGroup(3), ZomGroup(3)), same_structure(ZomGroup(3), ZomGroup(2))
+    (True, False)
+    """
+    return next(zom_differences(a, b), None) is None
+
+
+def _kind(node: ZomNode) -> str:
+    return "an array" if isinstance(node, ZomArray) else "a group"
+
+
+def _different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    keys = dict.fromkeys([*one, *two])
+    return [key for key in keys if key not in one or key not in two or not _same(one[key], two[key])]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Compare JSON values; NaN equals NaN, and true is not 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return bool(a == b) or (a != a and b != b)
+
+
+def match_zom(zom: ZomNode, pattern: Mapping[str, Any]) -> list[str]:
+    """Compare a model with a pattern.
+
+    A pattern is a model in JSON of which any part may be missing:
+
+    * what it does not mention may be anything; objects may have more keys, groups more members;
+    * ``"*"`` as a value stands for any value; lists have to have the same length;
+    * ``"*"`` as the name of a member is a pattern for all members without one of their own.
+
+    Returns
+    -------
+    list of str
+        A sentence for each part that does not match; empty if all do.
+
+    Examples
+    --------
+    >>> zom = ZomGroup(3, members={"v": ZomArray(3, {"shape": [3, 4], "data_type": "int8"})})
+    >>> match_zom(zom, {"members": {"v": {"node_type": "array", "shape": ["*", 4]}}})
+    []
+    >>> match_zom(zom, {"members": {"*": {"data_type": "int16"}, "w": {}}})
+    ["members['w']: missing", "members['v'].data_type: 'int8', not 'int16'"]
+    """
+    problems: list[str] = []
+    _match_node(zom, pattern, "", problems)
+    return problems
+
+
+def _match_node(node: ZomNode, pattern: Any, key: str, problems: list[str]) -> None:
+    if pattern == ANY:
+        return
+    if not isinstance(pattern, Mapping):
+        raise MetadataError(f"{key or 'the pattern'}: {show(pattern)} is not an object")
+    dot = f"{key}." if key else ""
+    head = {"zarr_format": node.zarr_format}
+    if node.zarr_format == 3:
+        head["node_type"] = "array" if isinstance(node, ZomArray) else "group"  # type: ignore[assignment]
+    actual = {**head, **node.properties, "attributes": node.attributes}
+    _match({k: v for k, v in pattern.items() if k != "members"}, actual, key, problems)
+    members = pattern.get("members")
+    if members is None or members == ANY:
+        return
+    if not isinstance(members, Mapping):
+        raise MetadataError(f"{dot}members: {show(members)} is not an object")
+    if not isinstance(node, ZomGroup):
+        problems.append(f"{dot}members: an array has none")
+        return
+    for name in members:
+        if name != ANY and name not in node.members:
+            problems.append(f"{dot}members[{name!r}]: missing")
+    for name, member in node.members.items():
+        if name in members or ANY in members:
+            _match_node(member, members.get(name, members.get(ANY)), f"{dot}members[{name!r}]", problems)
+
+
+def _match(pattern: Any, value: Any, key: str, problems: list[str]) -> None:
+    if pattern == ANY and isinstance(pattern, str):
+        return
+    if isinstance(pattern, Mapping) and isinstance(value, Mapping):
+        for name, part in pattern.items():
+            where = f"{key}.{name}" if key else name
+            if name in value:
+                _match(part, value[name], where, problems)
+            else:
+                problems.append(f"{where}: missing")
+    elif isinstance(pattern, list) and isinstance(value, list) and len(pattern) == len(value):
+        for i, (part, item) in enumerate(zip(pattern, value, strict=True)):
+            _match(part, item, f"{key}[{i}]", problems)
+    elif not _same(pattern, value):
+        problems.append(f"{key}: {show(value)}, not {show(pattern)}")
+
+
+def zom_to_v3(zom: ZomNode) -> ZomNode:
+    """Return the version 3 model of a version 2 model.
+
+    The arrays keep the v2 form of chunk keys and say the same about the bytes of chunks, so chunks can be taken
+    over as they are. ``_ARRAY_DIMENSIONS`` becomes ``dimension_names``, a missing fill value zero; keys that v2
+    writers put into ``.zarray`` and ``.zgroup`` beyond the specification go to the attributes.
+
+    Raises
+    ------
+    MetadataError
+        If an array is damaged.
+    UnsupportedError
+        If v3 has no place for something.
+
+    Examples
+    --------
+    >>> v2 = ZomArray(2, {"shape": [4], "chunks": [2], "dtype": ">i2", "compressor": None, "fill_value": None,
+    ...                   "order": "C", "filters": None}, {"_ARRAY_DIMENSIONS": ["x"]})
+    >>> v3 = zom_to_v3(v2)
+    >>> v3.properties["codecs"], v3.properties["fill_value"], v3.properties["dimension_names"], v3.attributes
+    ([{'name': 'bytes', 'configuration': {'endian': 'big'}}], 0, ['x'], {})
+    """
+    return _to_v3(zom, "")
+
+
+def _to_v3(node: ZomNode, path: str) -> ZomNode:
+    if node.zarr_format == 3:
+        return node
+    metadata = node_metadata(node, path or "the root")
+    attributes = {
+        **metadata.attributes,
+        **{k: v for k, v in metadata.extra.items() if k not in metadata.attributes},
+    }
+    if isinstance(node, ZomGroup):
+        members = {
+            name: _to_v3(member, f"{path}/{name}" if path else name) for name, member in node.members.items()
+        }
+        return ZomGroup(3, {}, attributes, members)
+    assert isinstance(metadata, ArrayMetadata)
+    names = attributes.get("_ARRAY_DIMENSIONS")
+    dimension_names = None
+    if (
+        isinstance(names, list)
+        and len(names) == metadata.ndim
+        and all(isinstance(name, str) for name in names)
+    ):
+        dimension_names = tuple(names)
+        del attributes["_ARRAY_DIMENSIONS"]
+    try:
+        document = node_document(
+            replace(
+                metadata,
+                fill_value=metadata.fill,
+                dimension_names=dimension_names,
+                attributes=attributes,
+                extra={},
+            )
+        )
+    except (MetadataError, UnsupportedError) as error:
+        error.path = error.path or path
+        raise
+    properties = {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
+    return ZomArray(3, properties, attributes)
