@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
+    from nczarr.zarr.arrays.selection import Selection
     from nczarr.zarr.grids import RegularGrid
     from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
@@ -23,6 +24,7 @@ __all__ = [
     "Hierarchy",
     "NamedConfig",
     "RegularGrid",
+    "Selection",
     "create_hierarchy",
     "data_type_for",
     "open_hierarchy",
@@ -36,6 +38,7 @@ _HOMES = {
     "Hierarchy": "hierarchy.hierarchy",
     "NamedConfig": "metadata",
     "RegularGrid": "grids",
+    "Selection": "arrays.selection",
     "create_hierarchy": "hierarchy.hierarchy",
     "data_type_for": "types",
     "open_hierarchy": "hierarchy.hierarchy",

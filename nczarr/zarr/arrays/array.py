@@ -185,8 +185,8 @@ class Array:
 
         Parameters
         ----------
-        selection : int, slice, ellipsis, sequence of int or bool, or a tuple of these
-            Orthogonal: each item selects along its own dimension.
+        selection : int, slice, ellipsis, sequence of int or bool, or a tuple of these; or Selection
+            Orthogonal: each item selects along its own dimension. A :class:`Selection` is not looked at again.
         out : ndarray, optional
             An array of the selection's shape and of :attr:`dtype` that receives the values.
 

@@ -7,6 +7,7 @@ masks are one-dimensional, and each selects along its own dimension only (netCDF
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,16 +37,48 @@ class Axis(NamedTuple):
     flip: bool = False
     drop: bool = False
 
+    @property
+    def stop(self) -> int:
+        """One more than the last place; 0 if nothing is selected."""
+        if self.count == 0:
+            return 0
+        if self.indices is not None:
+            return int(self.indices.max()) + 1
+        return self.start + (self.count - 1) * self.step + 1
+
 
 class Selection(NamedTuple):
-    """A selection that fits an array.
+    """A selection whose places are all known: normalised once, and passed on from there.
+
+    :meth:`nczarr.zarr.Array.read` and ``write`` take it in place of an index.
 
     Parameters
     ----------
     axes : tuple of Axis
+        One for each dimension.
+
+    Examples
+    --------
+    >>> Selection.of([2, range(4, -1, -2), np.array([0, 5, 1])]).shape
+    (3, 3)
     """
 
     axes: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, axes: Iterable[int | range | np.ndarray]) -> Selection:
+        """Return the selection of non-negative places: an integer (whose dimension goes), a range, or any places."""
+        return cls(tuple([_places(axis) for axis in axes]))
+
+    def followed_by(self, shape: tuple[int, ...]) -> Selection:
+        """Return this selection with further dimensions behind it, of which all is selected."""
+        return Selection((*self.axes, *[Axis(0, size) for size in shape])) if shape else self
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """True if all places are inside an array of the given shape."""
+        return len(shape) == len(self.axes) and all(
+            axis.stop <= size for axis, size in zip(self.axes, shape, strict=True)
+        )
 
     @property
     def full_shape(self) -> tuple[int, ...]:
@@ -79,6 +112,7 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
     Parameters
     ----------
     selection : int, slice, ellipsis, sequence or array of int or bool, or a tuple of these
+        Or a :class:`Selection`, which is returned as it is.
     shape : tuple of int
 
     Raises
@@ -91,6 +125,11 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
     >>> normalize((slice(None, None, -2), [0, 2]), (5, 4)).shape
     (3, 2)
     """
+    if isinstance(selection, Selection):
+        if not selection.fits(shape):
+            stops = tuple(axis.stop for axis in selection.axes)
+            raise SelectionError(f"a selection up to {stops} is outside the shape {shape}")
+        return selection
     items = selection if isinstance(selection, tuple) else (selection,)
     ellipses = sum(item is Ellipsis for item in items)
     if ellipses > 1:
@@ -127,9 +166,20 @@ def _inside(index: int, size: int, dimension: int) -> int:
 
 def _slice(item: slice, size: int, dimension: int) -> Axis:
     try:
-        places = range(*item.indices(size))
+        return _range(range(*item.indices(size)))
     except (TypeError, ValueError) as error:
         raise SelectionError(f"dimension {dimension}: {error}") from None
+
+
+def _places(axis: int | range | np.ndarray) -> Axis:
+    if isinstance(axis, range):
+        return _range(axis)
+    if isinstance(axis, np.ndarray):
+        return even_axis(axis.astype(np.int64, copy=False))
+    return Axis(axis, 1, drop=True)
+
+
+def _range(places: range) -> Axis:
     count = len(places)
     if places.step > 0:
         return Axis(places.start, count, places.step if count > 1 else 1)
