@@ -1,4 +1,4 @@
-"""The command ``nczarr``."""
+"""Provide the command ``nczarr``."""
 
 from nczarr.cli.main import main
 

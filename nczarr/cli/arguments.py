@@ -1,4 +1,4 @@
-"""The grammar of the command line; the reference in the documentation is generated from it."""
+"""Define the grammar of the command line; the reference in the documentation is generated from it."""
 
 from __future__ import annotations
 

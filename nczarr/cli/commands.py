@@ -1,4 +1,4 @@
-"""What each command does; :mod:`nczarr.cli.dumping` has ``dump``."""
+"""Run the commands of the command line; :mod:`nczarr.cli.dumping` has ``dump``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nczarr dump``: ncdump's flags as :class:`nczarr.cdl.DumpOptions`."""
+"""Turn ncdump's flags into :class:`nczarr.cdl.DumpOptions` and print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TextIO
 from nczarr.atomic import partial_path
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
-from nczarr.convert.formats import provenance
+from nczarr.convert.edges import provenance
 from nczarr.errors import NCZarrError
 
 

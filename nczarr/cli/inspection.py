@@ -1,4 +1,4 @@
-"""Views of a dataset for people: a summary and a tree."""
+"""Summarise a dataset and draw its tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr.convert import open_source
-from nczarr.convert.formats import kind_of_source
+from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, join_fqn, split_fqn
 
 

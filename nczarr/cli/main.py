@@ -1,4 +1,4 @@
-"""Entry point of the command line: parse, run, and turn errors into one line and an exit status.
+"""Parse the command line, run the command, and turn errors into one line and an exit status.
 
 Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wrong usage; 130 interrupted;
 143 terminated.

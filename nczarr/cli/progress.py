@@ -1,4 +1,4 @@
-"""A progress bar on a terminal; nothing in a pipe."""
+"""Draw a progress bar on a terminal; nothing in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health of a Zarr dataset: documents, consolidated metadata, agreement of shapes, and every chunk."""
+"""Check a Zarr dataset: documents, consolidated metadata, agreement of shapes, and every chunk."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from threading import Event
 from typing import Any
 
-from nczarr.convert.formats import create_sink, open_source, same_place
+from nczarr.convert.edges import create_sink, open_source, same_place
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import ArraySource, Dataset, DatasetSink, Region, Variable, compare, regions

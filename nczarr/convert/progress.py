@@ -1,4 +1,4 @@
-"""What a long conversion tells its caller."""
+"""Report the progress of a copy to its caller."""
 
 from __future__ import annotations
 

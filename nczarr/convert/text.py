@@ -1,4 +1,4 @@
-"""CDL text as the target of a copy."""
+"""Write CDL text as the target of a copy."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Comparison of two stored datasets."""
+"""Compare two stored datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nczarr.convert.formats import open_source
+from nczarr.convert.edges import open_source
 from nczarr.model import Difference, compare
 
 

@@ -1,4 +1,4 @@
-"""netCDF files of all formats: which one it is, opening, closing."""
+"""Open and create netCDF files of every format."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from nczarr.errors import DatasetNotFoundError, NetCDFFileError, UnsupportedError
+from nczarr.errors import UnsupportedError
+from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
 from nczarr.netcdf.sink import FileSink
-
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
 
 
 class _Closable(Protocol):
@@ -83,7 +81,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     """
     path = os.fspath(path)
     name = Path(path).stem
-    format_ = _sniff(path)
+    format_ = netcdf_format(path)
     if format_ == "hdf5":
         from nczarr.netcdf.hdf5.reader import read_hdf5
         from nczarr.netcdf.hdf5.source import HDF5File
@@ -154,7 +152,7 @@ def create_dataset(
     path = os.fspath(path)
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(resolve(dataset))
-    if format in _CLASSIC.values():
+    if format in CLASSIC.values():
         from nczarr.netcdf.classic.writer import ClassicSink
 
         return ClassicSink(path, dataset, overwrite, format)
@@ -172,55 +170,3 @@ def create_dataset(
 
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)
-
-
-def is_netcdf(path: str | os.PathLike[str]) -> bool:
-    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged."""
-    try:
-        _sniff(os.fspath(path))
-    except (DatasetNotFoundError, NetCDFFileError):
-        return False
-    return True
-
-
-def stored_as_hdf5(path: str) -> bool:
-    """True for a netCDF-4 (or any HDF5) file, false for a classic one; raises as :func:`open_dataset` does."""
-    return _sniff(path) == "hdf5"
-
-
-def _sniff(path: str) -> str:
-    try:
-        if os.path.isdir(path):
-            raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
-        with open(path, "rb") as file:
-            start = file.read(8)
-            if start[:3] == b"CDF" and len(start) > 3 and start[3] in _CLASSIC:
-                return _CLASSIC[start[3]]
-            size = file.seek(0, os.SEEK_END)
-            offset = 0
-            while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
-                file.seek(offset)
-                if file.read(8) == _HDF5:
-                    return "hdf5"
-                offset = offset * 2 or 512
-    except FileNotFoundError:
-        raise DatasetNotFoundError("there is no such file", path=path) from None
-    except (OSError, ValueError) as error:
-        raise NetCDFFileError(f"the file cannot be read: {_reason(error)}", path=path) from error
-    raise NetCDFFileError(_what_else(start, size), path=path)
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _what_else(start: bytes, size: int) -> str:
-    if not size:
-        return "the file is empty"
-    if start[:3] == b"CDF" and size > 3:
-        return f"not a netCDF file: it begins with 'CDF', but netCDF has no format number {start[3]}"
-    if start[:4] == b"\x0e\x03\x13\x01":
-        return "not a netCDF file: this is HDF4"
-    if start[:4] == b"PK\x03\x04":
-        return "not a netCDF file: this is a zip archive"
-    return f"not a netCDF file: it begins with {start!r}, not with 'CDF' or HDF5's signature"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.formats import netcdf_format
 from nczarr.model import Attribute
-from nczarr.netcdf.files import stored_as_hdf5
 
 _ENOUGH = 2
 
@@ -45,7 +45,7 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     ['_NCProperties', '_SuperblockVersion', '_IsNetcdf4']
     """
     path = os.fspath(path)
-    if not stored_as_hdf5(path):
+    if netcdf_format(path) != "hdf5":
         return ()
     from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
     from nczarr.netcdf.hdf5.source import HDF5File

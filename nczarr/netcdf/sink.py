@@ -48,7 +48,7 @@ class FileSink(ABC):
             raise DatasetExistsError("this is a directory; a file cannot take its place", path=self.path)
         if os.path.lexists(self.path) and not self._overwrite:
             raise DatasetExistsError(
-                "the file exists", path=self.path, hint="ask for overwriting to replace it"
+                "the file exists", path=self.path, hint="--overwrite, in Python overwrite=True, replaces it"
             )
         folder = os.path.dirname(self.path) or "."
         if not os.path.isdir(folder):

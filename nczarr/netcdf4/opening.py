@@ -10,6 +10,7 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.formats import is_netcdf
 from nczarr.netcdf4 import settings
 from nczarr.netcdf4.constants import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.errors import NetCDFValueError
@@ -102,19 +103,17 @@ def _existing(
     options: Any,
     storage_options: dict[str, Any] | None,
 ) -> Session:
-    if isinstance(target, str | os.PathLike) and os.path.isfile(target):
-        from nczarr.netcdf import is_netcdf
+    if isinstance(target, str | os.PathLike) and os.path.isfile(target) and is_netcdf(target):
         from nczarr.netcdf import open_dataset as open_file
 
-        if is_netcdf(target):
-            if mode != "r":
-                raise UnsupportedError(
-                    "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
-                )
-            opened = open_file(target)
-            session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
-            session.disk_format = "HDF5" if session.data_model.startswith("NETCDF4") else "NETCDF3"
-            return session
+        if mode != "r":
+            raise UnsupportedError(
+                "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
+            )
+        opened = open_file(target)
+        session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
+        session.disk_format = "HDF5" if session.data_model.startswith("NETCDF4") else "NETCDF3"
+        return session
     from nczarr.mapping import open_dataset
 
     try:

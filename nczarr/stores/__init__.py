@@ -5,7 +5,7 @@ from nczarr.stores.counting import CountingStore
 from nczarr.stores.local import LocalStore
 from nczarr.stores.memory import MemoryStore
 from nczarr.stores.open import open_store
-from nczarr.stores.target import Target, parse_target
+from nczarr.targets import Target, parse_target
 
 __all__ = [
     "CountingStore",

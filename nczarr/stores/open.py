@@ -7,23 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.formats import describe_file, is_zip
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
-from nczarr.stores.target import Target, parse_target
+from nczarr.targets import Target, parse_target
 
 Mode = Literal["r", "r+", "w"]
 
-_ZIP_MAGIC = (b"PK\3\4", b"PK\5\6")  # with and without members
-# What else a file may be, by its first bytes.
-_KINDS = (
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 (netCDF-4) file"),
-    (b"CDF\1", "a netCDF-3 file"),
-    (b"CDF\2", "a netCDF-3 file"),
-    (b"CDF\5", "a netCDF-3 file"),
-    (b"\x1f\x8b", "a gzip file"),
-    (b"GRIB", "a GRIB file"),
-    (b"{", "a text file, perhaps JSON"),
-)
 # Protocols that fsspec only reads.
 _READ_ONLY = frozenset(
     {"reference", "zip", "tar", "libarchive", "github", "git", "data", "blockcache", "filecache"}
@@ -140,10 +130,9 @@ def _open_local(target: Target, mode: Mode) -> Store:
             start = file.read(8)
     except OSError as error:
         raise StoreError(f"cannot read: {error.strerror}", path=path) from error
-    if start.startswith(_ZIP_MAGIC):
+    if is_zip(start):
         return ZipStore(path, mode)
-    kind = next((kind for magic, kind in _KINDS if start.startswith(magic)), "a file")
-    raise DatasetNotFoundError(f"this is {kind}, not a Zarr directory or zip file", path=path)
+    raise DatasetNotFoundError(f"this is {describe_file(start)}, not a Zarr directory or zip file", path=path)
 
 
 # --- remote

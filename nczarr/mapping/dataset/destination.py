@@ -103,7 +103,7 @@ class Destination:
             raise DatasetExistsError(
                 "an unfinished dataset is there" if unfinished else "the dataset exists already",
                 path=store.url,
-                hint="ask for overwriting",
+                hint="--overwrite, in Python overwrite=True, replaces it",
             )
 
     def _refuse_always(self, url: str) -> NoReturn:

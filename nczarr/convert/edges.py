@@ -1,4 +1,4 @@
-"""Which edge reads a source and which one writes a target."""
+"""Open sources and create targets through the edge of their format."""
 
 from __future__ import annotations
 
@@ -6,67 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
+from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError
+from nczarr.formats import kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
-from nczarr.stores.target import parse_target
-
-#: What a dataset is kept in.
-Kind = Literal["zarr", "netcdf", "cdl"]
-
-_NETCDF_SUFFIXES = {".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5"}
-_CDL_SUFFIXES = {".cdl"}
-
-
-def _local_path(target: Any) -> Path | None:
-    """The local path that `target` names; None for a URL with another scheme and for objects."""
-    if isinstance(target, os.PathLike):
-        return Path(target)
-    if isinstance(target, str) and "::" not in target and "#" not in target:
-        if "://" not in target:
-            return Path(os.path.expanduser(target))
-        if target.lower().startswith("file://"):
-            return Path(parse_target(target).location)
-    return None
-
-
-def kind_of_target(target: Any) -> Kind:
-    """Tell from a target's name what will be written: ``.nc`` a netCDF file, ``.cdl`` text, all else Zarr.
-
-    Examples
-    --------
-    >>> kind_of_target("a.nc"), kind_of_target("s3://b/run42.zarr"), kind_of_target("a.cdl")
-    ('netcdf', 'zarr', 'cdl')
-    """
-    path = _local_path(target)
-    suffix = path.suffix.lower() if path is not None else ""
-    if suffix in _NETCDF_SUFFIXES:
-        return "netcdf"
-    return "cdl" if suffix in _CDL_SUFFIXES else "zarr"
-
-
-def kind_of_source(source: Any) -> Kind:
-    """Tell from a source's content, and for text from its name, what it is.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If a local path does not exist.
-    """
-    path = _local_path(source)
-    if path is None or path.is_dir():
-        return "zarr"
-    if not path.exists():
-        raise DatasetNotFoundError("there is no such file or directory", path=str(source))
-    from nczarr import netcdf
-
-    if netcdf.is_netcdf(path):
-        return "netcdf"
-    if path.suffix.lower() in _CDL_SUFFIXES:
-        return "cdl"
-    # A file with netCDF's suffix that does not begin like one is for the netCDF edge to refuse.
-    return "netcdf" if path.suffix.lower() in _NETCDF_SUFFIXES else "zarr"
 
 
 @contextmanager
@@ -97,11 +41,11 @@ def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None
     if kind == "cdl":
         from nczarr import cdl
 
-        yield cdl.load(_local_path(source) or source)
+        yield cdl.load(local_path(source) or source)
     elif kind == "netcdf":
         from nczarr import netcdf
 
-        with netcdf.open_dataset(_local_path(source) or source) as opened:
+        with netcdf.open_dataset(local_path(source) or source) as opened:
             yield opened.dataset
     else:
         from nczarr import mapping
@@ -115,7 +59,7 @@ def provenance(source: Any) -> tuple[Attribute, ...]:
 
     See :func:`nczarr.netcdf.provenance`.
     """
-    path = None if isinstance(source, Dataset) else _local_path(source)
+    path = None if isinstance(source, Dataset) else local_path(source)
     if path is None or kind_of_source(source) != "netcdf":
         return ()
     from nczarr import netcdf
@@ -152,7 +96,7 @@ def create_sink(
         If something is there and `overwrite` is false, or if what is there is of another kind.
     """
     kind = kind_of_target(target)
-    path = _local_path(target)
+    path = local_path(target)
     if path is not None:
         _check_path(path, target)
     if kind == "netcdf":
@@ -171,7 +115,7 @@ def create_sink(
         if not path.parent.is_dir():
             raise StoreError("the folder for the file does not exist", path=str(path))
         if os.path.lexists(path) and not overwrite:
-            raise DatasetExistsError("the file exists already", path=str(path), hint="ask to overwrite it")
+            raise DatasetExistsError("the file exists already", path=str(path), hint="--overwrite, in Python overwrite=True, replaces it")
         return CDLSink(path, dataset)
     from nczarr import mapping
 
@@ -212,7 +156,7 @@ def _plain(storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def same_place(source: Any, target: Any) -> bool:
     """True if a copy would write onto what it reads, into it, or over a directory that it is in."""
-    paths = _local_path(source), _local_path(target)
+    paths = local_path(source), local_path(target)
     if paths[0] is not None and paths[1] is not None:
         try:
             first, second = paths[0].resolve(), paths[1].resolve()

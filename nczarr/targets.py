@@ -1,4 +1,4 @@
-"""Reading targets: paths, URLs, and netcdf-c's URLs with a fragment."""
+"""Parse paths, URLs, and netcdf-c's URLs with a fragment."""
 
 from __future__ import annotations
 

@@ -1,0 +1,165 @@
+"""Tell what a target or source is: a netCDF file, CDL text or a Zarr hierarchy.
+
+Names and first bytes are known here, and nothing of how any format is read.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from nczarr.errors import DatasetNotFoundError, NetCDFFileError
+from nczarr.targets import parse_target
+
+#: What a dataset is kept in.
+Kind = Literal["zarr", "netcdf", "cdl"]
+
+NETCDF_SUFFIXES = frozenset({".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5"})
+CDL_SUFFIXES = frozenset({".cdl"})
+
+#: The classic formats by the number behind ``CDF``.
+CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_ZIP = (b"PK\3\4", b"PK\5\6")  # with and without members
+# What else a file may be, by its first bytes.
+_OTHERS = (
+    (_HDF5, "an HDF5 (netCDF-4) file"),
+    (b"CDF\1", "a netCDF-3 file"),
+    (b"CDF\2", "a netCDF-3 file"),
+    (b"CDF\5", "a netCDF-3 file"),
+    (b"\x0e\x03\x13\x01", "an HDF4 file"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"GRIB", "a GRIB file"),
+    (b"{", "a text file, perhaps JSON"),
+)
+
+
+def local_path(target: Any) -> Path | None:
+    """Return the local path that a target names; None for a URL with another scheme and for objects.
+
+    Examples
+    --------
+    >>> local_path("file:///data/a.nc") == Path("/data/a.nc"), local_path("s3://bucket/a.zarr")
+    (True, None)
+    """
+    if isinstance(target, os.PathLike):
+        return Path(target)
+    if isinstance(target, str) and "::" not in target and "#" not in target:
+        if "://" not in target:
+            return Path(os.path.expanduser(target))
+        if target.lower().startswith("file://"):
+            return Path(parse_target(target).location)
+    return None
+
+
+def kind_of_target(target: Any) -> Kind:
+    """Tell from a target's name what will be written: ``.nc`` a netCDF file, ``.cdl`` text, all else Zarr.
+
+    Examples
+    --------
+    >>> kind_of_target("a.nc"), kind_of_target("s3://b/run42.zarr"), kind_of_target("a.cdl")
+    ('netcdf', 'zarr', 'cdl')
+    """
+    path = local_path(target)
+    suffix = path.suffix.lower() if path is not None else ""
+    if suffix in NETCDF_SUFFIXES:
+        return "netcdf"
+    return "cdl" if suffix in CDL_SUFFIXES else "zarr"
+
+
+def kind_of_source(source: Any) -> Kind:
+    """Tell from a source's content, and for text from its name, what it is.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a local path does not exist.
+    """
+    path = local_path(source)
+    if path is None or path.is_dir():
+        return "zarr"
+    if not path.exists():
+        raise DatasetNotFoundError("there is no such file or directory", path=str(source))
+    if is_netcdf(path):
+        return "netcdf"
+    suffix = path.suffix.lower()
+    if suffix in CDL_SUFFIXES:
+        return "cdl"
+    # A file with netCDF's suffix that does not begin like one is for the netCDF edge to refuse.
+    return "netcdf" if suffix in NETCDF_SUFFIXES else "zarr"
+
+
+def is_netcdf(path: str | os.PathLike[str]) -> bool:
+    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged."""
+    try:
+        netcdf_format(os.fspath(path))
+    except (DatasetNotFoundError, NetCDFFileError):
+        return False
+    return True
+
+
+def netcdf_format(path: str) -> str:
+    """Return ``hdf5``, or the name of the classic format in which a file is.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no such file.
+    NetCDFFileError
+        If it cannot be read, or begins like something else.
+    """
+    try:
+        if os.path.isdir(path):
+            raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
+        with open(path, "rb") as file:
+            start = file.read(8)
+            if start[:3] == b"CDF" and len(start) > 3 and start[3] in CLASSIC:
+                return CLASSIC[start[3]]
+            size = file.seek(0, os.SEEK_END)
+            offset = 0
+            while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
+                file.seek(offset)
+                if file.read(8) == _HDF5:
+                    return "hdf5"
+                offset = offset * 2 or 512
+    except FileNotFoundError:
+        raise DatasetNotFoundError("there is no such file", path=path) from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise NetCDFFileError(f"the file cannot be read: {reason}", path=path) from error
+    raise NetCDFFileError(_not_netcdf(start, size), path=path)
+
+
+def _not_netcdf(start: bytes, size: int) -> str:
+    if not size:
+        return "the file is empty"
+    if start[:3] == b"CDF" and size > 3:
+        return f"not a netCDF file: it begins with 'CDF', but netCDF has no format number {start[3]}"
+    if start[:4] == b"\x0e\x03\x13\x01":
+        return "not a netCDF file: this is HDF4"
+    if is_zip(start):
+        return "not a netCDF file: this is a zip archive"
+    return f"not a netCDF file: it begins with {start!r}, not with 'CDF' or HDF5's signature"
+
+
+def is_zip(start: bytes) -> bool:
+    """True if a file with these first bytes is a zip archive.
+
+    Examples
+    --------
+    >>> is_zip(b"PK\\3\\4..."), is_zip(b"CDF\\1")
+    (True, False)
+    """
+    return start.startswith(_ZIP)
+
+
+def describe_file(start: bytes) -> str:
+    """Name the kind of a file by its first bytes, for messages.
+
+    Examples
+    --------
+    >>> describe_file(b"CDF\\1"), describe_file(b"hello")
+    ('a netCDF-3 file', 'a file')
+    """
+    return next((kind for magic, kind in _OTHERS if start.startswith(magic)), "a file")
