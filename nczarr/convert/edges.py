@@ -115,7 +115,11 @@ def create_sink(
         if not path.parent.is_dir():
             raise StoreError("the folder for the file does not exist", path=str(path))
         if os.path.lexists(path) and not overwrite:
-            raise DatasetExistsError("the file exists already", path=str(path), hint="--overwrite, in Python overwrite=True, replaces it")
+            raise DatasetExistsError(
+                "the file exists already",
+                path=str(path),
+                hint="--overwrite, in Python overwrite=True, replaces it",
+            )
         return CDLSink(path, dataset)
     from nczarr import mapping
 
