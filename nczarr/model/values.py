@@ -31,13 +31,14 @@ def default_fill(type_: Type) -> Any:
     Returns
     -------
     numpy scalar, str or ndarray
-        Of the type's dtype. User types have no default in netCDF; HDF5 gives zeros, and empty sequences.
+        Of the type's dtype. An enum has the default of its base type; an opaque or a compound is zeros (its
+        fields' own defaults do not count), with empty text and sequences; a vlen is empty.
 
     Examples
     --------
-    >>> from nczarr.model.types import SHORT
-    >>> int(default_fill(SHORT))
-    -32767
+    >>> from nczarr.model.types import SHORT, UBYTE
+    >>> int(default_fill(SHORT)), int(default_fill(EnumType("/e", UBYTE, (("good", 0),))))
+    (-32767, 255)
     """
     if isinstance(type_, VlenType):
         return np.empty(0, type_.base.dtype)
@@ -55,8 +56,10 @@ def default_fill(type_: Type) -> Any:
                     record[f.name] = None
                     record[f.name][()] = value
         return record[()]
-    if isinstance(type_, OpaqueType | EnumType):
+    if isinstance(type_, OpaqueType):
         return np.zeros((), type_.dtype)[()]
+    if isinstance(type_, EnumType):
+        return default_fill(type_.base)
     value = DEFAULT_FILL[type_.name]
     return value if type_.dtype == object else type_.dtype.type(value)
 

@@ -18,6 +18,7 @@ from nczarr.model import (
     Attribute,
     Dataset,
     DimensionRef,
+    EnumType,
     Filter,
     Group,
     PrimitiveType,
@@ -216,7 +217,7 @@ def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
         if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
     defined = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
-    if defined and isinstance(type_, PrimitiveType) and type_ != STRING:
+    if defined and isinstance(type_, PrimitiveType | EnumType) and type_ != STRING:
         value = np.zeros((), type_.dtype)
         plist.get_fill_value(value)
         return value[()]
