@@ -1,4 +1,4 @@
-"""What all tests share: the folder of real data, the S3 server, the web server."""
+"""Provide what all tests share: the S3 server, the web server, and the limit of skipped tests."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--max-skipped", type=int, help="fail when more tests are skipped than this")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail when tests that used to run are skipped: nobody reads a number that grows slowly."""
+    limit = session.config.getoption("--max-skipped", None)
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if limit is None or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    skipped = len(reporter.stats.get("skipped", []))
+    if skipped > limit:
+        reporter.write_line(f"{skipped} tests were skipped; at most {limit} may be", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def load(path: str) -> ModuleType:
     """Import a helper module by its path below tests/."""
     name = "nczarr_tests_" + path.removesuffix(".py").replace("/", "_")
@@ -32,16 +48,6 @@ def load(path: str) -> ModuleType:
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of real data files beside the checkout, or where NCZARR_SHARED says."""
-    given = os.environ.get("NCZARR_SHARED")
-    path = Path(given) if given else TESTS.parent.parent / "shared"
-    if not path.is_dir():
-        pytest.skip(f"the folder of shared data is not there: {path} (set NCZARR_SHARED)")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Mutated CDL: reading it ends in a dataset or in a CDLError, never in anything else.
 
-``python tests/cdl/fuzz.py [count] [seed]`` runs it by hand; the test suite runs a few thousand.
+``PYTHONPATH=tests/helpers python tests/cdl/fuzz.py [count] [seed]`` runs it by hand; the tests run a
+few thousand.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import sys
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
+
+from real_data import CDL_CORPUS
 
 from nczarr.cdl import loads
 from nczarr.errors import CDLError
@@ -73,8 +75,8 @@ def mutate(text: str, generator: random.Random) -> str:
 
 
 def seeds() -> list[str]:
-    """The texts to mutate: our own, and small ones of the corpus where it is there."""
-    corpus = Path(__file__).parents[2].parent / "shared" / "data" / "cdl-corpus" / "accepted"
+    """The texts to mutate: our own, and the small ones of the corpus."""
+    corpus = CDL_CORPUS / "accepted"
     found = sorted(p for p in corpus.rglob("*") if p.is_file() and p.stat().st_size < 3000)
     return SEEDS * 20 + [p.read_bytes().decode("utf-8", "surrogateescape") for p in found]
 

@@ -16,6 +16,7 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from real_data import DATA
 
 from nczarr.cdl import DumpOptions, dump, dumps
 from nczarr.errors import CDLError
@@ -241,8 +242,8 @@ def test_any_dataset_prints_in_every_way(data: st.DataObject) -> None:
     "name",
     ["tiny", "sst", "geometry", "test_a", "enum_variable", "ref_tst_compounds2", "lateral_search_example"],
 )
-def test_real_files_come_back(shared: Path, tmp_path: Path, name: str) -> None:
-    with open_dataset(shared / "data" / "netcdf" / f"{name}.nc") as source:
+def test_real_files_come_back(tmp_path: Path, name: str) -> None:
+    with open_dataset(DATA / "netcdf" / f"{name}.nc") as source:
         assert _differences(source.dataset, tmp_path) == []
 
 

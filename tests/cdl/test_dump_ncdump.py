@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_data import DATA, NETCDF_FILES
 
 from nczarr.cdl import DumpOptions, dump
 from nczarr.cli import main
@@ -42,31 +43,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "-x -h": {"ncml": True, "header_only": True},
 }
 _LARGE = 60_000
-_FILES = [
-    "21_triangle_example",
-    "A1B-99999a-river-sep-2070-2099",
-    "NAO_b053.03_0000-0999",
-    "absolute",
-    "b30.061cb_ANN_globalClimo",
-    "bad-instance",
-    "basin_mask",
-    "enum_variable",
-    "eraint_uvz",
-    "euro_air_temp",
-    "geometry",
-    "issue23_A",
-    "landsea",
-    "lateral_search_example",
-    "nc4uvt",
-    "netcdf4_classic",
-    "pop",
-    "ref_hdf5_compat3",
-    "ref_tst_compounds2",
-    "small_rotPole_precipitation",
-    "sst",
-    "test_a",
-    "tiny",
-]
+_FILES = [path.stem for path in NETCDF_FILES]
 
 
 def _ncdump(path: Path, *flags: str) -> str | None:
@@ -107,16 +84,12 @@ def _same(dataset: Dataset, path: Path, flags: str) -> None:
 
 
 @pytest.mark.parametrize("name", _FILES)
-def test_real_files(shared: Path, name: str) -> None:
-    path = shared / "data" / "netcdf" / f"{name}.nc"
+def test_real_files(name: str) -> None:
+    path = DATA / "netcdf" / f"{name}.nc"
     large = path.stat().st_size > _LARGE
     with open_dataset(path) as source:
         for flags in ["", "-h -s -F", "-c"] if large else _FLAGS:
             _same(source.dataset, path, flags)
-
-
-def test_the_list_of_real_files_is_complete(shared: Path) -> None:
-    assert sorted(_FILES) == sorted(p.stem for p in (shared / "data" / "netcdf").glob("*.nc"))
 
 
 def test_chosen_variables_and_groups(tmp_path: Path) -> None:
@@ -265,10 +238,8 @@ def test_dates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", _FILES)
-def test_the_command_line_knows_what_the_library_says_of_a_file(
-    shared: Path, tmp_path: Path, name: str
-) -> None:
-    path = shared / "data" / "netcdf" / f"{name}.nc"
+def test_the_command_line_knows_what_the_library_says_of_a_file(tmp_path: Path, name: str) -> None:
+    path = DATA / "netcdf" / f"{name}.nc"
     out = tmp_path / "out.cdl"
     flags = ["-s"] if path.stat().st_size <= _LARGE else ["-h", "-s"]
     assert main(["dump", *flags, "--ncdump", str(path), "-o", str(out)]) == 0

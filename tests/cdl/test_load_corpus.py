@@ -8,13 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from real_data import CDL_CORPUS, DATA
 
 from nczarr.cdl import load
 from nczarr.errors import CDLError
 from nczarr.model import Dataset, Group, compare
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-CORPUS = SHARED / "cdl-corpus"
 
 pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
 
@@ -55,11 +53,11 @@ READ_ALL_THE_SAME = {
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []
+    return sorted(p for p in folder.rglob("*") if p.is_file())
 
 
-ACCEPTED = _files(CORPUS / "accepted") + _files(SHARED / "cdl")
-REJECTED = _files(CORPUS / "rejected")
+ACCEPTED = _files(CDL_CORPUS / "accepted") + _files(DATA / "cdl")
+REJECTED = _files(CDL_CORPUS / "rejected")
 
 
 def name_of(path: Path) -> str:
@@ -86,13 +84,11 @@ def nc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpus") / "reference.nc"
 
 
-@pytest.mark.skipif(not ACCEPTED, reason="the corpus is not there")
 def test_every_accepted_file_is_read(recwarn: pytest.WarningsRecorder) -> None:
     for path in ACCEPTED:
         assert isinstance(load(path), Dataset), path
 
 
-@pytest.mark.skipif(not ACCEPTED, reason="the corpus is not there")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_same_dataset_as_ncgen(part: int, nc: Path) -> None:
@@ -118,14 +114,13 @@ def test_same_dataset_as_ncgen(part: int, nc: Path) -> None:
     assert compared > 25
 
 
-@pytest.mark.skipif(not ACCEPTED, reason="the corpus is not there")
 def test_same_dataset_as_ncdumps_reading() -> None:
     # The recorded output of a newer ncdump: an oracle that does not hang on the local version.
-    for reference in _files(CORPUS / "ref"):
-        name = reference.relative_to(CORPUS / "ref").as_posix().removesuffix(".ref")
+    for reference in _files(CDL_CORPUS / "ref"):
+        name = reference.relative_to(CDL_CORPUS / "ref").as_posix().removesuffix(".ref")
         if "typescope" in name or name_of(Path("/accepted/" + name)) in DIFFERENT | dict.fromkeys(PLUGINS):
             continue
-        source = CORPUS / "accepted" / name
+        source = CDL_CORPUS / "accepted" / name
         assert source.is_file(), name
         ours, theirs = sorted_types(load(source)), sorted_types(load(reference))
         assert isinstance(ours, Dataset)
@@ -139,7 +134,6 @@ def _is_lost_by_ncdump(difference: str) -> bool:
     return "\\x00" in difference or "''" in difference
 
 
-@pytest.mark.skipif(not REJECTED, reason="the corpus is not there")
 def test_rejected_files() -> None:
     seen = set()
     for path in REJECTED:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from real_data import CDL_CORPUS
 
 from nczarr.cdl import loads
 from nczarr.errors import CDLError
 from nczarr.model import Dataset, Group, compare
 
-PROBES = Path(__file__).parents[2].parent / "shared" / "data" / "cdl-corpus" / "probes.jsonl"
+PROBES = CDL_CORPUS / "probes.jsonl"
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning"),
-    pytest.mark.skipif(not PROBES.is_file(), reason="the probes are not there"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
 
 #: Texts that ncgen rejects and we read: numbers of probes by reason.
 WE_ACCEPT: dict[str, set[int]] = {

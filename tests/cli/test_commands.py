@@ -76,7 +76,13 @@ def test_info_and_tree(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(zarr)]) == 0
     assert "nczarr-v3" in capsys.readouterr().out
     assert main(["tree", str(zarr)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "/"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "/"
+    with nczarr.Dataset(zarr) as dataset:
+        names = [*dataset.variables, *dataset.groups]
+    assert names
+    for name in names:
+        assert any(name in line for line in lines[1:]), name
 
 
 def test_check_finds_stale_consolidated_metadata(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import strategies
 from hypothesis import HealthCheck, assume, given, settings
+from real_data import DATA, ZARR_SAMPLES
 
 import nczarr
 from nczarr import mapping, netcdf
@@ -39,12 +39,7 @@ from nczarr.model import (
 from nczarr.stores import MemoryStore
 
 TESTS = Path(__file__).parents[1]
-SHARED = Path(os.environ.get("NCZARR_SHARED", TESTS.parents[1] / "shared"))
-SAMPLES = SHARED / "data" / "zarr-samples"
 V2 = WriteOptions(layout="nczarr-v2")
-
-
-needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples: {SAMPLES}")
 
 
 def open_with_netcdf_c(path: Path) -> Any:
@@ -62,10 +57,9 @@ DIALECTS = {
 }
 
 
-@needs_samples
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_dialect_gives_the_same_dataset(name: str) -> None:
-    with mapping.open_dataset(SAMPLES / name) as stored:
+    with mapping.open_dataset(ZARR_SAMPLES / name) as stored:
         assert stored.layout == "nczarr-v2"
         ds = stored.dataset
         assert [d.name for d in ds.dimensions] == ["x", "y", "slen"]
@@ -103,14 +97,12 @@ def read(dataset: Dataset, fqn: str) -> np.ndarray:
     return variable.data.read(tuple(slice(0, n, 1) for n in variable.data.shape))
 
 
-@needs_samples
-@pytest.mark.parametrize("name", sorted(p.name for p in SAMPLES.glob("q_simple*")))
+@pytest.mark.parametrize("name", sorted(p.name for p in ZARR_SAMPLES.glob("q_simple*")))
 def test_files_that_newer_versions_of_netcdf_c_refuse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dump", str(SAMPLES / name)]) == 0
+    assert main(["dump", str(ZARR_SAMPLES / name)]) == 0
     assert "v = " in capsys.readouterr().out
 
 
-@needs_samples
 def test_what_netcdf_c_kept_is_read_as_the_original() -> None:
     lost = {
         "f32",
@@ -125,8 +117,8 @@ def test_what_netcdf_c_kept_is_read_as_the_original() -> None:
         "spaced",
         "trailing",
     }
-    with netcdf.open_dataset(SAMPLES / "rich.nc") as original:
-        with mapping.open_dataset(SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr") as stored:
+    with netcdf.open_dataset(ZARR_SAMPLES / "rich.nc") as original:
+        with mapping.open_dataset(ZARR_SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr") as stored:
             ours, theirs = stored.dataset, original.dataset
             for a, b in zip(ours.attributes, theirs.attributes, strict=True):
                 if b.name not in lost:
@@ -138,9 +130,8 @@ def test_what_netcdf_c_kept_is_read_as_the_original() -> None:
                     assert same_values(read(ours, fqn), read(theirs, fqn)), fqn
 
 
-@needs_samples
 def test_an_unknown_codec_is_an_error_of_its_variable_only() -> None:
-    with mapping.open_dataset(SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr") as stored:
+    with mapping.open_dataset(ZARR_SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr") as stored:
         with pytest.raises(NCZarrError, match="szip"):
             read(stored.dataset, "/sz")
 
@@ -227,7 +218,7 @@ def test_netcdf_c_reads_attributes_exactly(tmp_path: Path) -> None:
 NOT_FOR_NETCDF4 = {"foreign.nc"}
 REAL = [
     p
-    for folder in (SHARED / "data" / "netcdf", TESTS / "data")
+    for folder in (DATA / "netcdf", TESTS / "data")
     for p in sorted(folder.glob("*.nc"))
     if p.name not in NOT_FOR_NETCDF4
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
+from real_data import NETCDF_FILES, ZARR_SAMPLES
 
 import nczarr
 from nczarr import mapping
@@ -21,9 +21,7 @@ from nczarr.netcdf import open_dataset as open_netcdf
 from nczarr.stores import MemoryStore
 
 TESTS = Path(__file__).parents[1]
-SHARED = Path(os.environ.get("NCZARR_SHARED", TESTS.parents[1] / "shared"))
-SAMPLES = SHARED / "data" / "zarr-samples"
-REAL = sorted((SHARED / "data" / "netcdf").glob("*.nc")) + sorted((TESTS / "data").glob("*.nc"))
+REAL = NETCDF_FILES + sorted((TESTS / "data").glob("*.nc"))
 
 
 @pytest.mark.parametrize("nc", REAL, ids=lambda p: p.name)
@@ -179,10 +177,6 @@ def test_a_plain_copy_says_what_it_dropped(tmp_path: Path, capsys: pytest.Captur
         assert "_nczarr" not in text
 
 
-needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples: {SAMPLES}")
-
-
-@needs_samples
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -194,5 +188,5 @@ needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples: {S
     ],
 )
 def test_stores_of_others_are_read(name: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dump", str(SAMPLES / name)]) == 0
+    assert main(["dump", str(ZARR_SAMPLES / name)]) == 0
     assert line in capsys.readouterr().out

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
+from real_data import NETCDF_FILES
 
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.mapping.nczarr3.dimension_names import Labels
@@ -40,7 +41,6 @@ from nczarr.stores import MemoryStore
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 HAS_STRUCT = tuple(int(p) for p in zarr.__version__.split(".")[:2]) >= (3, 2)
-FILES = sorted((Path(__file__).parents[3] / "shared" / "data" / "netcdf").glob("*.nc"))
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -155,7 +155,9 @@ def xarray_agrees(original: Path, out: Path, **how: Any) -> None:
 ARRAY_MEMBERS = {"ref_tst_compounds2.nc"}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.name not in ARRAY_MEMBERS], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [p for p in NETCDF_FILES if p.name not in ARRAY_MEMBERS], ids=lambda p: p.name
+)
 def test_real_files_are_identical_in_xarray(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("xarray")
     pytest.importorskip("netCDF4")
@@ -170,12 +172,6 @@ def test_real_files_are_identical_in_xarray(path: Path, tmp_path: Path) -> None:
     if path.name != "eraint_uvz.nc":  # _FillValue NaN on integers, which xarray cannot read from Zarr
         xarray_agrees(path, out, decode_cf=False)
     xarray_agrees(path, out)
-
-
-def test_shared_files_are_there() -> None:
-    if not FILES:
-        pytest.skip("the shared files are not here")
-    assert len(FILES) > 20
 
 
 def hard_for_xarray() -> Dataset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_data import NETCDF_FILES
 
 from nczarr.model import Dataset, regions
 from nczarr.netcdf import create_dataset, open_dataset
@@ -18,16 +18,11 @@ TESTS = Path(__file__).parents[1]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests with the argument `nc_file` (or `hdf5_file`) run for each fixture and each shared file."""
+    """Tests with the argument `nc_file` (or `hdf5_file`) run for each fixture and each real file."""
     own = sorted((TESTS / "data").glob("*.nc"))
-    shared = Path(os.environ.get("NCZARR_SHARED", TESTS.parent.parent / "shared"))
-    real = sorted((shared / "data" / "netcdf").glob("*.nc"))
-    missing = (
-        [] if real else [pytest.param(None, marks=pytest.mark.skip(reason="no shared files"), id="shared")]
-    )
     for name in {"nc_file", "hdf5_file"} & set(metafunc.fixturenames):
-        files = [p for p in [*own, *real] if name == "nc_file" or p.read_bytes()[:4] == b"\x89HDF"]
-        metafunc.parametrize(name, [*(pytest.param(p, id=p.stem) for p in files), *missing])
+        files = [p for p in [*own, *NETCDF_FILES] if name == "nc_file" or p.read_bytes()[:4] == b"\x89HDF"]
+        metafunc.parametrize(name, [pytest.param(p, id=p.stem) for p in files])
 
 
 @pytest.fixture(scope="session")

@@ -10,17 +10,14 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
+from real_data import NETCDF_FILES
 
 import nczarr.netcdf4 as ours
 from nczarr import model
 from nczarr.mapping import create_dataset
 from nczarr.netcdf import open_dataset as open_file
 
-HERE = Path(__file__).parents[1]
-FOLDERS = [HERE / "fixtures", HERE / "data", HERE.parents[1] / "shared" / "data" / "netcdf"]
-FILES = sorted(p for folder in FOLDERS if folder.is_dir() for p in folder.rglob("*.nc"))
-#: Larger ones take too long for a test.
-LARGEST = 20 << 20
+FILES = sorted((Path(__file__).parents[1] / "data").glob("*.nc")) + NETCDF_FILES
 
 
 def store(path: Path) -> dict[str, bytes]:
@@ -61,11 +58,8 @@ def alike(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.skipif(not FILES, reason="no netCDF files are here")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_everything_upstream_reads(path: Path) -> None:
-    if path.stat().st_size > LARGEST:
-        pytest.skip("too large for a test")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
@@ -212,8 +213,8 @@ def test_references(tmp_path: Path) -> None:
         open_store("reference://", "w", {"fo": references})
 
 
-def test_the_shared_reference_sample(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = shared / "data/zarr-samples/ref_v3.json"
+def test_a_reference_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = ZARR_SAMPLES / "ref_v3.json"
     store = open_store("reference://", storage_options={"fo": str(sample), "remote_protocol": "file"})
     assert json.loads(store.get("zarr.json") or b"")["node_type"] == "group"
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore
 from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "zarr-samples" / "zarr-v3-cases"
-CASES = json.loads((FOLDER / "cases.json").read_text()) if FOLDER.exists() else {}
+FOLDER = ZARR_SAMPLES / "zarr-v3-cases"
+CASES = json.loads((FOLDER / "cases.json").read_text())
 
 # Here the collection's expectation is wrong: the documents break the specification, and are refused.
 REFUSED = {
@@ -47,7 +47,6 @@ def read(name: str) -> Any:
     return plain(hierarchy.array("v").read())
 
 
-@pytest.mark.skipif(not CASES, reason="the sample collection is not here")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_case(name: str) -> None:
     expected = CASES[name]["expect"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, ZarrNameError
 from nczarr.stores import MemoryStore, open_store
@@ -29,7 +29,6 @@ from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for
 
-SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
 GZIP = {"codec": "https://purl.org/zarr/spec/codec/gzip/1.0", "configuration": {"level": 1}}
 BASE = {
     "shape": [4, 6],
@@ -131,7 +130,10 @@ def test_unknown_names_are_passed_over_in_any_version_3():
         )
     metadata = parse_array({**BASE, "new": {"a": 1}}, "")
     assert metadata.shape == (4, 6)
-    assert parse_group({"extensions": [], "attributes": {}, "new": 1}, "") is not None
+    group = {"extensions": [], "attributes": {"a": 1}}
+    assert parse_group({**group, "new": 1}, "") == dataclasses.replace(
+        parse_group(group, ""), extra={"new": 1}
+    )
     for version in ("http://purl.org/zarr/spec/protocol/core/4.0", "3", 3, None, "http://example.org/"):
         with pytest.raises(MetadataError, match="zarr_format"):
             check_bootstrap({**bootstrap_document(), "zarr_format": version}, "zarr.json")
@@ -217,9 +219,8 @@ def test_implicit_groups_and_one_listing():
     assert not hierarchy.is_array("x.array")
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")
 def test_sample_of_zarrita():
-    hierarchy = open_hierarchy(open_store(SAMPLES / "zarrita_draft_v3_f66871a"), mode="r")
+    hierarchy = open_hierarchy(open_store(ZARR_SAMPLES / "zarrita_draft_v3_f66871a"), mode="r")
     assert hierarchy.layout == "draft-2019"
     assert list(hierarchy.nodes) == ["", "foo", "foo/bar"]
     (document,) = hierarchy.nodes.documents("foo/bar").values()
@@ -229,9 +230,8 @@ def test_sample_of_zarrita():
     assert hierarchy.array("foo/bar").read().tolist() == np.arange(24).reshape(4, 6).tolist()
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")
 def test_sample_of_zarr_python():
-    hierarchy = open_hierarchy(open_store(SAMPLES / "zarr_python_2.18_experimental_v3.zarr"))
+    hierarchy = open_hierarchy(open_store(ZARR_SAMPLES / "zarr_python_2.18_experimental_v3.zarr"))
     assert hierarchy.layout == "experimental-v3"
     assert hierarchy.nodes[""].attributes == {"title": "root"}
     kinds = {path: m.dtype.str for path, m in hierarchy.nodes.items() if isinstance(m, ArrayMetadata)}

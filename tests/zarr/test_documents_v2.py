@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -20,8 +20,6 @@ from nczarr.zarr.grids import RectilinearGrid, RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for
-
-SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
 
 BASE = {
     "zarr_format": 2,
@@ -349,12 +347,11 @@ def test_records_of_mixed_byte_order_are_unsupported():
         parse(dtype=[["a", "<i4"], ["b", ">i4"]], fill_value=None)
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")
 @pytest.mark.parametrize(
-    "name", [p.name for p in sorted(SAMPLES.glob("nczarr_v2*")) + sorted(SAMPLES.glob("q_*"))]
+    "name", [p.name for p in sorted(ZARR_SAMPLES.glob("nczarr_v2*")) + sorted(ZARR_SAMPLES.glob("q_*"))]
 )
 def test_documents_of_netcdf_c_survive(name):
-    hierarchy = open_hierarchy(open_store(SAMPLES / name))
+    hierarchy = open_hierarchy(open_store(ZARR_SAMPLES / name))
     assert hierarchy.layout == "v2"
     arrays = 0
     for path, metadata in hierarchy.nodes.items():
@@ -370,9 +367,7 @@ def test_documents_of_netcdf_c_survive(name):
 
 
 def test_samples_of_the_keys_that_netcdf_c_puts_into_zarray():
-    if not SAMPLES.is_dir():
-        pytest.skip("the samples are not here")
-    hierarchy = open_hierarchy(open_store(SAMPLES / "nczarr_v2_4.8.1.zarr"))
+    hierarchy = open_hierarchy(open_store(ZARR_SAMPLES / "nczarr_v2_4.8.1.zarr"))
     assert "_NCZARR_SUPERBLOCK" in hierarchy.nodes[""].extra
     assert hierarchy.nodes["v"].extra["_NCZARR_ARRAY"]["dimrefs"] == ["/x"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -20,7 +20,7 @@ from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types import data_type_for, parse_data_type
 
-CASES = Path(__file__).parents[2].parent / "shared/data/zarr-samples/zarr-v3-cases"
+CASES = ZARR_SAMPLES / "zarr-v3-cases"
 
 BASE = {
     "zarr_format": 3,
@@ -291,7 +291,6 @@ def test_equality_sees_the_bits_of_the_fill_value():
 REFUSED_ON_PURPOSE = {"fill_null", "ext_empty_array_on_array"}
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collection of samples is not here")
 def test_every_collected_case():
     cases = json.loads((CASES / "cases.json").read_text())
     assert len(cases) > 90

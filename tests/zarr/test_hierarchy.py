@@ -368,7 +368,7 @@ def test_a_damaged_node_is_an_error_of_that_node():
             store.set("zarr.json", dump_json({**root, "consolidated_metadata": inline}))
         hierarchy = open_hierarchy(store)
         assert hierarchy.consolidated == consolidate
-        assert hierarchy.nodes["a"] is not None
+        assert isinstance(hierarchy.nodes["a"], GroupMetadata)
         with pytest.raises(MetadataError, match="shape") as caught:
             _ = hierarchy.nodes["b"]
         assert "b" in caught.value.path

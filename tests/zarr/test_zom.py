@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_data import ZARR_SAMPLES
 
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
@@ -30,9 +30,6 @@ from nczarr.zarr.zom.model import (
 )
 from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
 from nczarr.zarr.zom.tools import match_zom, same_structure, zom_differences, zom_to_v3
-
-SAMPLES = Path(__file__).parents[2].parent / "shared/data/zarr-samples"
-needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not here")
 
 V3_ARRAY = {
     "zarr_format": 3,
@@ -123,9 +120,8 @@ def test_flattened_models_are_consolidated_metadata():
     assert flat == inline
 
 
-@needs_samples
 def test_consolidated_metadata_of_zarr_python_are_a_flattened_model():
-    hierarchy = open_hierarchy(open_store(SAMPLES / "zarr_python_3.1.6_consolidated_v3.zarr"))
+    hierarchy = open_hierarchy(open_store(ZARR_SAMPLES / "zarr_python_3.1.6_consolidated_v3.zarr"))
     assert hierarchy.consolidated
     plain = open_hierarchy(hierarchy.store, consolidated=False)
     assert same_structure(from_hierarchy(hierarchy), from_hierarchy(plain))
@@ -336,7 +332,6 @@ def test_models_are_valid(document):
     assert schema_problems(document) == []
 
 
-@needs_samples
 @pytest.mark.parametrize(
     "name",
     [
@@ -348,7 +343,7 @@ def test_models_are_valid(document):
 )
 def test_samples_are_valid(name):
     pytest.importorskip("jsonschema")
-    zom = from_hierarchy(open_hierarchy(open_store(SAMPLES / name)))
+    zom = from_hierarchy(open_hierarchy(open_store(ZARR_SAMPLES / name)))
     validate_zom(zom.to_json())
     assert parse_zom(zom.to_json()) == zom
 
@@ -437,10 +432,9 @@ def test_chunks_of_version_2_are_read_through_the_version_3_model():
     assert zom_to_v3(zom) == zom
 
 
-@needs_samples
 def test_samples_of_netcdf_c_go_to_version_3():
     pytest.importorskip("jsonschema")
-    zom = from_hierarchy(open_hierarchy(open_store(SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr")))
+    zom = from_hierarchy(open_hierarchy(open_store(ZARR_SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr")))
     v3 = zom_to_v3(zom)
     validate_zom(v3.to_json())
     arrays = [path for path, node in v3.walk() if isinstance(node, ZomArray)]
