@@ -1,20 +1,22 @@
-"""The CDL edge: datasets as text."""
+"""The CDL edge: datasets as text.
 
+:func:`load` and :func:`loads` read what ncgen reads, :func:`dump` and :func:`dumps` print what ncdump prints, or more
+where ncdump loses something. Reading and writing share no code: ``cdl.read`` needs Lark and is imported when it is
+first used, ``cdl.write`` does not.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cdl.write.dump import dump, dumps
-from nczarr.cdl.write.options import DumpOptions
+from nczarr.cdl.write import DumpOptions, dump, dumps
 
 if TYPE_CHECKING:
-    from nczarr.cdl.read.load import load, loads
+    from nczarr.cdl.read import load, loads
 
 __all__ = ["DumpOptions", "dump", "dumps", "load", "loads"]
 
 
 def __getattr__(name: str) -> Any:
-    # Reading needs Lark; writing does not.
     if name in ("load", "loads"):
-        from nczarr.cdl.read import load as loading
-
-        return getattr(loading, name)
+        return getattr(import_module("nczarr.cdl.read"), name)
     raise AttributeError(f"module 'nczarr.cdl' has no attribute {name!r}")

@@ -1,4 +1,9 @@
-"""netCDF files, both ways: the classic formats, netCDF-4, and HDF5 files as netCDF sees them."""
+"""The netCDF-file edge: files of all formats, read into the model and written from it.
+
+:func:`open_dataset` gives the model of a file with lazy data, :func:`create_dataset` writes one region by region under
+a temporary name. ``netcdf.classic`` has CDF-1, CDF-2 and CDF-5 without any library; ``netcdf.hdf5`` has netCDF-4, and
+HDF5 files as netCDF sees them, and needs h5py, which is imported when it is first used.
+"""
 
 from nczarr.formats import is_netcdf
 from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset

@@ -1,4 +1,4 @@
-"""Anonymous dimensions get names before they are written: in a netCDF file every dimension has one."""
+"""Name anonymous dimensions before they are written: in a netCDF file every dimension has a name."""
 
 from __future__ import annotations
 

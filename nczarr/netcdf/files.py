@@ -12,6 +12,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
+from nczarr.netcdf.classic import ClassicFile, ClassicSink, read_classic, refuse_losses
 from nczarr.netcdf.sink import FileSink
 
 
@@ -83,8 +84,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     name = Path(path).stem
     format_ = netcdf_format(path)
     if format_ == "hdf5":
-        from nczarr.netcdf.hdf5.reader import read_hdf5
-        from nczarr.netcdf.hdf5.source import HDF5File
+        from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
 
         file = HDF5File.open(path)
         try:
@@ -92,8 +92,6 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
         except BaseException:
             file.close()
             raise
-    from nczarr.netcdf.classic.reader import ClassicFile, read_classic
-
     classic = ClassicFile.open(path)
     try:
         return OpenFile(path, read_classic(classic, name), classic)
@@ -153,8 +151,6 @@ def create_dataset(
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(resolve(dataset))
     if format in CLASSIC.values():
-        from nczarr.netcdf.classic.writer import ClassicSink
-
         return ClassicSink(path, dataset, overwrite, format)
     if format not in ("netCDF-4", "netCDF-4 classic model"):
         raise UnsupportedError(
@@ -162,11 +158,9 @@ def create_dataset(
             path=path,
             hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
         )
-    from nczarr.netcdf.hdf5.writer import HDF5Sink
+    from nczarr.netcdf.hdf5 import HDF5Sink
 
     strict = format == "netCDF-4 classic model"
     if strict:
-        from nczarr.netcdf.classic.writer import refuse_losses
-
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)

@@ -1,4 +1,4 @@
-"""What the netCDF library says of a file that is no part of the dataset: who wrote it, and in what HDF5."""
+"""Read the attributes of a file that the netCDF library hides: who wrote it, and in which HDF5 format."""
 
 from __future__ import annotations
 

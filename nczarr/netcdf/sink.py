@@ -1,4 +1,4 @@
-"""What all writers of netCDF files share: the temporary file beside the target, and the life of a sink."""
+"""Write a netCDF file under a temporary name, and give it its own when it is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of a CDL text: syntax tree to model.
+"""Turn the syntax tree of a CDL text into a dataset of the model.
 
 Names are looked up, constants take their types, data are bound. All problems of a text are collected and reported
 together.
@@ -57,13 +57,7 @@ _FILL_VALUE = "_FillValue"
 
 
 class Analyzer:
-    """Turns one syntax tree into a dataset.
-
-    Parameters
-    ----------
-    problems : Problems
-        Where problems are noted.
-    """
+    """Turns one syntax tree into a dataset, and notes the problems of the text."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems

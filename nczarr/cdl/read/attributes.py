@@ -1,4 +1,4 @@
-"""The values of attributes: the type that untyped ones have, and conversion to a declared type."""
+"""Convert the values of attributes to their declared type, or to the type that the constants have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Constants: the text of a token turned into a value with a type, and values turned into other types.
+r"""Parse constants, and convert them to other types as C does.
 
 The types of constants are those of ncgen: a suffix decides, else the smallest of ``int``, ``uint``, ``int64`` and
 ``uint64`` that holds the number; a character in single quotes is a ``byte``.
@@ -23,19 +23,10 @@ class ConstantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant.
+    """A constant, its place, and its text as it is written.
 
-    Parameters
-    ----------
-    kind : str
-        ``byte`` … ``double`` (numbers), ``string`` (bytes), ``opaque`` (hexadecimal digits), ``word``, ``fill``
-        or ``nil``.
-    value
-        int, float (numpy.float32 for ``float``), bytes, or str.
-    position : int
-        Where it is in the text.
-    text : str
-        As it is written.
+    `kind` is ``byte`` … ``double`` (numbers), ``string`` (bytes), ``opaque`` (hexadecimal digits), ``word``,
+    ``fill`` or ``nil``; `value` an int, float (numpy.float32 for ``float``), bytes, or str.
     """
 
     kind: str
@@ -252,10 +243,6 @@ def _wrap(number: int, type_: PrimitiveType) -> int:
 
 def convert(constant: Constant, type_: PrimitiveType) -> Any:
     """Convert a constant to an atomic type the way C does: integers wrap, fractions are cut.
-
-    Returns
-    -------
-    int, float, bytes or str
 
     Raises
     ------

@@ -1,9 +1,10 @@
-"""Data lists bound to variables: how long unlimited dimensions are, and the values themselves."""
+"""Bind data lists to variables: the lengths of unlimited dimensions, and the values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from nczarr.cdl.read.scope import DimensionState, VariableState
 from nczarr.cdl.read.source import Problems
 from nczarr.cdl.read.syntax import Block, Value
 from nczarr.cdl.read.values import ElementReader, count_values, expand, missing_value, pad_rows, position_of
-from nczarr.cdl.sources import BeginningSource
 from nczarr.model import (
     CHAR,
     ArraySource,
     CompoundType,
     MemorySource,
+    Region,
     RepeatedSource,
     Type,
     VlenType,
@@ -32,13 +33,7 @@ _SPARSE = 16
 
 
 class Binder:
-    """Binds the data lists of all variables; :meth:`measure` all before :meth:`bind`.
-
-    Parameters
-    ----------
-    problems : Problems
-    elements : ElementReader
-    """
+    """Binds the data lists of all variables; :meth:`measure` all before :meth:`bind`."""
 
     def __init__(self, problems: Problems, elements: ElementReader) -> None:
         self._problems = problems
@@ -256,3 +251,38 @@ def _fill(flat: np.ndarray, done: int, type_: Type, missing: Any) -> None:
             flat[i] = missing
     else:
         flat[done:] = missing
+
+
+@dataclass(frozen=True, eq=False)
+class BeginningSource:
+    """The first elements of an array in row-major order, and one value everywhere else.
+
+    Examples
+    --------
+    >>> BeginningSource(np.array([1, 2, 3]), 0, (2, 2)).read((slice(0, 2), slice(1, 2))).tolist()
+    [[2], [0]]
+    """
+
+    beginning: np.ndarray
+    fill: Any
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.beginning.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        out = RepeatedSource(self.fill, self.shape, self.dtype).read(region, out)
+        if not self.shape:
+            out[...] = self.beginning[0]
+            return out
+        positions = np.zeros((1,) * len(region), np.int64)
+        step = 1
+        for axis in range(len(self.shape) - 1, -1, -1):
+            part = region[axis]
+            along = np.arange(part.start, part.stop, part.step or 1, dtype=np.int64) * step
+            positions = positions + along.reshape([-1 if a == axis else 1 for a in range(len(region))])
+            step *= self.shape[axis]
+        given = positions < len(self.beginning)
+        out[given] = self.beginning[positions[given]]
+        return out

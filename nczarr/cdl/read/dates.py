@@ -1,4 +1,4 @@
-"""Dates in quotes, as ``ncdump -t`` prints the values of time variables: turned back into numbers."""
+"""Convert quoted dates, as ``ncdump -t`` prints the values of time variables, back to numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CDL text to a dataset of the model."""
+"""Load CDL files and texts as datasets of the model."""
 
 from __future__ import annotations
 

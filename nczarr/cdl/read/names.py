@@ -1,4 +1,4 @@
-r"""Names as they stand in CDL text, turned into names of the model: escapes, UTF-8, Unicode's NFC."""
+r"""Turn names of a CDL text into names of the model: undo escapes, decode UTF-8, normalize to NFC."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ _IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
 def clean_name(raw: str) -> str:
     r"""Undo CDL's escapes, decode, and normalize.
 
-    Parameters
-    ----------
-    raw : str
-        Text of a token: one character for each byte.
+    `raw` is the text of a token: one character for each byte.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Runs of plain numbers: text to array, a block at a time, by numpy's compiled parser."""
+"""Parse runs of plain numbers into arrays, a block at a time, by numpy's compiled parser."""
 
 from __future__ import annotations
 
@@ -31,20 +31,9 @@ class HardRunError(Exception):
 
 
 def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Parse a run into numbers of a type.
+    """Parse a run, the text of a token NUMBERS, into numbers of an integer or float type.
 
-    Parameters
-    ----------
-    text : str
-        What the terminal NUMBERS matches.
-    dtype : numpy.dtype
-        An integer or float type.
-
-    Yields
-    ------
-    values : ndarray
-    missing : ndarray of int, or None
-        The places of fill marks in `values`.
+    Yields pairs of values and the places of fill marks in them, or None if there are none.
 
     Raises
     ------

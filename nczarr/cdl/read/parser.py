@@ -1,13 +1,14 @@
-"""Text to syntax tree: the LALR parser that Lark makes of ``grammar/cdl.lark``, and syntax errors in plain words."""
+"""Parse CDL text with the LALR parser of ``grammar/cdl.lark``, and put syntax errors into plain words."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import cast
 
-from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, UnexpectedInput, UnexpectedToken
+from lark.ast_utils import create_transformer
 
 from nczarr.cdl.read import syntax
 from nczarr.cdl.read.source import SourceText, as_text
@@ -49,18 +50,6 @@ _SKIPPED = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*|/\*[\x00-\xff]*?\*/)*")
 _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 
 
-class _ToSyntax(Transformer):
-    """Makes the node of each rule while the text is parsed."""
-
-
-def _maker(cls: Any) -> Any:
-    return staticmethod(lambda children: cls.of(*children))
-
-
-for _rule, _cls in syntax.RULES.items():
-    setattr(_ToSyntax, _rule, _maker(_cls))
-
-
 @cache
 def _parser() -> Lark:
     grammar = files("nczarr.grammar")
@@ -70,7 +59,7 @@ def _parser() -> Lark:
         parser="lalr",
         lexer="contextual",
         maybe_placeholders=False,
-        transformer=_ToSyntax(),
+        transformer=create_transformer(syntax, decorator_factory=lambda **_: syntax.node_maker),
         import_paths=[_read_grammar],
     )
 

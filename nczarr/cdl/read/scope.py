@@ -1,4 +1,4 @@
-"""What is declared so far while a CDL text is read, and how names are looked up.
+"""Keep the declarations of a CDL text, and look up names in them.
 
 Dimensions and types: in the group, then upwards, the nearest first; a type that only one group of the whole tree
 declares is found from everywhere. Variables: in the group only. A path names exactly one group.

@@ -1,4 +1,4 @@
-"""CDL text as it is read: bytes, one character each; places in it, and the errors that name them."""
+"""Hold a CDL text as bytes, one character each, and name places of it in errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ _CUT = 60
 
 
 class SourceText:
-    """A CDL text.
-
-    Parameters
-    ----------
-    text : str
-        One character for each byte (Latin-1), so that text in any encoding gets through.
-    path : str, optional
-        The file, for messages.
+    """A CDL text, one character for each byte (Latin-1), so that text in any encoding gets through.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The special attributes: not attributes of the dataset, but how it is stored."""
+"""Read the special attributes, which describe storage (``_ChunkSizes``, ``_Filter`` …)."""
 
 from __future__ import annotations
 

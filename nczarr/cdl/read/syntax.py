@@ -1,306 +1,213 @@
-"""The syntax tree of CDL: one class for each rule of ``grammar/cdl.lark``.
+"""Define the syntax tree of CDL: one class for each rule of ``grammar/cdl.lark``.
 
-Leaves are :class:`lark.Token`: text with a place. Nothing is interpreted here.
+Leaves are :class:`lark.Token`: text with a place. Nothing is interpreted here. Lark makes the nodes while it parses:
+each field of a class takes one child of its rule, a field of type tuple all that the others leave.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
-from lark import Token
+from lark import Token, ast_utils
 
 Value: TypeAlias = "Token | Block | Call"
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class Values(ast_utils.Ast):
     """A list of values."""
 
     items: tuple[Value, ...]
 
-    @classmethod
-    def of(cls, *items: Value) -> Values:
-        return cls(items)
-
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(ast_utils.Ast):
     """A list of values in braces; `depth` counts the braces inside it, itself included."""
 
     values: Values
-    depth: int
+    depth: int = field(init=False)
 
-    @classmethod
-    def of(cls, values: Values) -> Block:
-        inside = [item.depth for item in values.items if isinstance(item, Block)]
-        return cls(values, 1 + max(inside, default=0))
+    def __post_init__(self) -> None:
+        inside = [item.depth for item in self.values.items if isinstance(item, Block)]
+        object.__setattr__(self, "depth", 1 + max(inside, default=0))
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(ast_utils.Ast):
     """A function and its arguments: ``time("2000-01-01")``."""
 
     name: Token
     arguments: tuple[Token, ...]
 
-    @classmethod
-    def of(cls, name: Token, *arguments: Token) -> Call:
-        return cls(name, arguments)
-
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(ast_utils.Ast):
     """``type owner:name = values``; `words` are the none, one or two words before the colon."""
 
     words: tuple[Token, ...]
     name: Token
     values: Values
 
-    @classmethod
-    def of(cls, *children: Token | Values) -> Attribute:
-        *words, name, values = children
-        assert isinstance(name, Token)
-        assert isinstance(values, Values)
-        return cls(tuple(w for w in words if isinstance(w, Token)), name, values)
-
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Member(ast_utils.Ast):
     """A member of an enum."""
 
     name: Token
     value: Token
 
-    @classmethod
-    def of(cls, name: Token, value: Token) -> Member:
-        return cls(name, value)
-
 
 @dataclass(frozen=True, slots=True)
-class Enum:
+class Enum(ast_utils.Ast):
     """``base enum name {members}``."""
 
     base: Token
+    keyword: Token
     name: Token
     members: tuple[Member, ...]
 
-    @classmethod
-    def of(cls, base: Token, _keyword: Token, name: Token, *members: Member) -> Enum:
-        return cls(base, name, members)
-
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(ast_utils.Ast):
     """``opaque(size) name``."""
 
-    name: Token
+    keyword: Token
     size: Token
-
-    @classmethod
-    def of(cls, _keyword: Token, size: Token, name: Token) -> Opaque:
-        return cls(name, size)
+    name: Token
 
 
 @dataclass(frozen=True, slots=True)
-class Vlen:
+class Vlen(ast_utils.Ast):
     """``base(*) name``."""
 
     base: Token
     name: Token
 
-    @classmethod
-    def of(cls, base: Token, name: Token) -> Vlen:
-        return cls(base, name)
-
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(ast_utils.Ast):
     """A field of a compound with its dimension sizes."""
 
     name: Token
     sizes: tuple[Token, ...]
 
-    @classmethod
-    def of(cls, name: Token, *sizes: Token) -> Field:
-        return cls(name, sizes)
-
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(ast_utils.Ast):
     """Fields of one type."""
 
     type: Token
     fields: tuple[Field, ...]
 
-    @classmethod
-    def of(cls, type_: Token, *fields: Field) -> Fields:
-        return cls(type_, fields)
-
 
 @dataclass(frozen=True, slots=True)
-class Compound:
+class Compound(ast_utils.Ast):
     """``compound name {fields}``."""
 
+    keyword: Token
     name: Token
     fields: tuple[Fields, ...]
 
-    @classmethod
-    def of(cls, _keyword: Token, name: Token, *fields: Fields) -> Compound:
-        return cls(name, fields)
-
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(ast_utils.Ast):
     """``name = size``."""
 
     name: Token
     size: Token
 
-    @classmethod
-    def of(cls, name: Token, size: Token) -> Dimension:
-        return cls(name, size)
-
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(ast_utils.Ast):
     """A variable's name and its dimensions."""
 
     name: Token
     dimensions: tuple[Token, ...]
 
-    @classmethod
-    def of(cls, name: Token, *dimensions: Token) -> Variable:
-        return cls(name, dimensions)
-
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class Declaration(ast_utils.Ast):
     """Variables of one type."""
 
     type: Token
     variables: tuple[Variable, ...]
 
-    @classmethod
-    def of(cls, type_: Token, *variables: Variable) -> Declaration:
-        return cls(type_, variables)
-
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(ast_utils.Ast):
     """``variable = values``."""
 
     owner: Token
     values: Values
 
-    @classmethod
-    def of(cls, owner: Token, values: Values) -> Assignment:
-        return cls(owner, values)
-
 
 @dataclass(frozen=True, slots=True)
-class Types:
+class Types(ast_utils.Ast):
     """The section ``types:``."""
 
     parts: tuple[Enum | Opaque | Vlen | Compound | Attribute, ...]
 
-    @classmethod
-    def of(cls, *parts: Enum | Opaque | Vlen | Compound | Attribute) -> Types:
-        return cls(parts)
-
 
 @dataclass(frozen=True, slots=True)
-class Dimensions:
+class Dimensions(ast_utils.Ast):
     """The section ``dimensions:``."""
 
     parts: tuple[Dimension | Attribute, ...]
 
-    @classmethod
-    def of(cls, *parts: Dimension | Attribute) -> Dimensions:
-        return cls(parts)
-
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class Variables(ast_utils.Ast):
     """The section ``variables:``."""
 
     parts: tuple[Declaration | Attribute, ...]
 
-    @classmethod
-    def of(cls, *parts: Declaration | Attribute) -> Variables:
-        return cls(parts)
-
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class Data(ast_utils.Ast):
     """The section ``data:``."""
 
     parts: tuple[Assignment, ...]
 
-    @classmethod
-    def of(cls, *parts: Assignment) -> Data:
-        return cls(parts)
-
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Body(ast_utils.Ast):
     """What a dataset or a group has between its braces."""
 
     parts: tuple[Attribute | Types | Dimensions | Variables | Data | Group, ...]
 
-    @classmethod
-    def of(cls, *parts: Attribute | Types | Dimensions | Variables | Data | Group) -> Body:
-        return cls(parts)
-
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(ast_utils.Ast):
     """``group: name {body}``; `depth` counts the groups inside it, itself included."""
 
     name: Token
     body: Body
-    depth: int
+    depth: int = field(init=False)
 
-    @classmethod
-    def of(cls, name: Token, body: Body) -> Group:
-        inside = [part.depth for part in body.parts if isinstance(part, Group)]
-        return cls(name, body, 1 + max(inside, default=0))
+    def __post_init__(self) -> None:
+        inside = [part.depth for part in self.body.parts if isinstance(part, Group)]
+        object.__setattr__(self, "depth", 1 + max(inside, default=0))
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class File(ast_utils.Ast):
     """``netcdf name {body}``."""
 
     header: Token
     body: Body
 
-    @classmethod
-    def of(cls, header: Token, body: Body) -> File:
-        return cls(header, body)
 
+def node_maker(cls: type) -> staticmethod[[list[Any]], Any]:
+    """The function that makes a node of a rule's children, as a method of Lark's transformer."""
+    children_of = [f for f in fields(cls) if f.init]
+    rest = next((i for i, f in enumerate(children_of) if str(f.type).startswith("tuple")), None)
+    if rest is None:
+        return staticmethod(lambda children: cls(*children))
+    after = len(children_of) - rest - 1
 
-#: The class of each rule of the grammar.
-RULES = {
-    "file": File,
-    "body": Body,
-    "group": Group,
-    "types": Types,
-    "enum": Enum,
-    "member": Member,
-    "opaque": Opaque,
-    "vlen": Vlen,
-    "compound": Compound,
-    "fields": Fields,
-    "field": Field,
-    "dimensions": Dimensions,
-    "dimension": Dimension,
-    "variables": Variables,
-    "declaration": Declaration,
-    "variable": Variable,
-    "attribute": Attribute,
-    "data": Data,
-    "assignment": Assignment,
-    "values": Values,
-    "block": Block,
-    "call": Call,
-}
+    def collect(children: list[Any]) -> Any:
+        end = len(children) - after
+        return cls(*children[:rest], tuple(children[rest:end]), *children[end:])
+
+    return staticmethod(collect)

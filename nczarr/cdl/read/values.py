@@ -1,4 +1,4 @@
-"""Values of any type from the values in a text: one element, or a list of elements."""
+"""Convert CDL value tokens to numpy elements, one at a time or a list."""
 
 from __future__ import annotations
 
@@ -107,12 +107,7 @@ def fill_field(record: np.ndarray, index: tuple[int, ...], field: Field) -> None
 
 
 class ElementReader:
-    """Reads values, and notes what is wrong with them.
-
-    Parameters
-    ----------
-    problems : Problems
-    """
+    """Reads values, and notes what is wrong with them."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -125,19 +120,9 @@ class ElementReader:
         fill: Any = None,
         dates: Dates | None = None,
     ) -> int:
-        """Read a flat list into the one-dimensional `out`, as far as it goes.
+        """Read a flat list into the one-dimensional `out`, as far as it goes; return how many elements were set.
 
-        Parameters
-        ----------
-        fill
-            What ``_`` stands for.
-        dates : callable, optional
-            Turns a quoted date into a number, for variables of time.
-
-        Returns
-        -------
-        int
-            How many elements were set.
+        `fill` is what ``_`` stands for; `dates` turns a quoted date into a number, for variables of time.
         """
         done, most = 0, len(out)
         fast = isinstance(type_, PrimitiveType) and type_.dtype.kind in "iuf"
@@ -337,12 +322,8 @@ class ElementReader:
     def texts(self, items: Iterable[Value], fill: bytes, ignored: list[Value] | None = None) -> list[bytes]:
         """The pieces of text in a list of char: strings, and neighbouring single characters as one piece.
 
-        Parameters
-        ----------
-        fill : bytes
-            What ``_`` stands for.
-        ignored : list, optional
-            Gets the numbers in the list, which ncgen leaves out; without it they are problems.
+        `fill` is what ``_`` stands for. `ignored` gets the numbers in the list, which ncgen leaves out; without it
+        they are problems.
         """
         pieces: list[bytes] = []
         joining = False

@@ -1,1 +1,10 @@
-"""Write datasets as CDL text and as NcML."""
+"""Write datasets as CDL text and as NcML.
+
+Two styles: ncdump's, byte for byte, and the default one, which differs only where ncdump loses something. Values are
+read and formatted a block at a time, runs of numbers without a Python loop.
+"""
+
+from nczarr.cdl.write.dump import dump, dumps
+from nczarr.cdl.write.options import DumpOptions
+
+__all__ = ["DumpOptions", "dump", "dumps"]

@@ -1,4 +1,4 @@
-"""The data section: every variable's values, streamed a block at a time."""
+"""Write the data section of CDL: the values of variables, a block at a time."""
 
 from __future__ import annotations
 
@@ -38,16 +38,7 @@ Dates = Callable[[Any], str]
 
 
 class DataWriter:
-    """Writes the values of variables.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    options : DumpOptions
-    line : Line
-        Where to; its indent is the group's.
-    values : ValueText
-    """
+    """Writes the values of variables to a line whose indent is the group's."""
 
     def __init__(self, dataset: Dataset, options: DumpOptions, line: Line, values: ValueText) -> None:
         self._dataset = dataset
@@ -58,10 +49,7 @@ class DataWriter:
     def write(self, variable: Variable, dates: Dates | None = None) -> None:
         """Write ``name = values ;``; nothing for a variable without elements, or without data.
 
-        Parameters
-        ----------
-        dates : callable, optional
-            Turns a value of a time variable into a date.
+        `dates` turns a value of a time variable into a date.
         """
         shape = self._dataset.shape(variable)
         if variable.data is None or 0 in shape:

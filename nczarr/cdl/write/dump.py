@@ -1,4 +1,4 @@
-"""Printing of a dataset as CDL: the header, and the walk through the groups."""
+"""Print a dataset as CDL: the header of each group, then its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding of lines as ncdump folds them: one item at a time, or a whole run of numbers at once."""
+"""Fold lines as ncdump does, one item at a time or a run of numbers at once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ def text_size(text: str) -> int:
 class Line:
     """Output that goes to a new line before an item that would make the line too long.
 
-    Parameters
-    ----------
-    file : TextIO
-    length : int
-        Longest line, without the indent of the group.
-    indent : int
-        Blanks before every line.
+    `length` is the longest line without the `indent`, the blanks before every line.
     """
 
     def __init__(self, file: TextIO, length: int, indent: int) -> None:
@@ -53,13 +47,8 @@ class Folder:
 
     It takes items that end with ``", "``, or at the end of a row with :data:`ROW_END`; items have no blanks.
 
-    Parameters
-    ----------
-    file : TextIO
-    length, indent : int
-        As for :class:`Line`.
-    position : int or None
-        Length of what is in the first line already; None: rows follow, each on a line of its own.
+    `length` and `indent` are as for :class:`Line`; `position` is the length of what is in the first line already,
+    or None if rows follow, each on a line of its own.
 
     Examples
     --------
@@ -88,10 +77,7 @@ class Folder:
     def feed(self, text: bytes, longest_row: int | None = None) -> None:
         """Take items, but not the last ones; what may still grow stays behind.
 
-        Parameters
-        ----------
-        longest_row : int, optional
-            `text` is whole rows, none longer than this: if that is short, there is nothing to fold.
+        With `longest_row`, `text` is whole rows, none longer: if that is short, there is nothing to fold.
         """
         text = self._carry + text
         if longest_row is not None and longest_row <= self._row:

@@ -1,4 +1,4 @@
-r"""Names as CDL writes them: its escapes, and paths.
+r"""Write names and paths with the escapes of CDL.
 
 CDL escapes more than an FQN does: a leading digit, and every ASCII character that has a meaning of its own.
 """
@@ -20,11 +20,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def escape_name(name: str, *, percent: bool = True) -> str:
     r"""Write a name as a CDL identifier.
 
-    Parameters
-    ----------
-    name : str
-    percent : bool
-        Escape ``%``, and a leading ``.``, ``+``, ``-`` or ``@``, too: CDL needs that; ncdump does not do it.
+    With `percent`, ``%`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL needs that; ncdump does
+    not do it.
 
     Examples
     --------

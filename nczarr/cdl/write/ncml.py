@@ -1,9 +1,9 @@
-"""NcML, the XML form of a header, for ``-x``."""
+"""Write the header of a dataset as NcML, its XML form (``-x``)."""
 
 from __future__ import annotations
 
-import re
 from typing import TextIO
+from xml.sax.saxutils import escape
 
 from nczarr.cdl.write.names import plain_path
 from nczarr.cdl.write.numbers import special_float
@@ -25,8 +25,8 @@ from nczarr.model import (
 
 # The namespace's name; ncdump writes it with https.
 _NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
-_NAMED = {'"': "&quot;", "<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
-_SPECIAL = re.compile(r"[\x00-\x1f\x7f\"<>&]")
+_CONTROL = {chr(code): f"&#{code};" for code in (*range(0x20), 0x7F)}
+_ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
 
 
 def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
@@ -48,7 +48,7 @@ def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
     namespace = _NAMESPACE.replace("http:", "https:") if options.ncdump else _NAMESPACE
     writer = _Writer(dataset, file, options)
     file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-    file.write(f'<netcdf xmlns="{namespace}" location="{writer.escape(location)}">\n')
+    file.write(f'<netcdf xmlns="{namespace}" location="{writer.name(location)}">\n')
     writer.group(dataset, "  ", root=True)
     file.write("</netcdf>\n")
 
@@ -61,7 +61,7 @@ def escape_text(text: str) -> str:
     >>> escape_text('a<b "c"')
     'a&lt;b &quot;c&quot;'
     """
-    return _SPECIAL.sub(lambda c: _NAMED.get(c[0]) or f"&#{ord(c[0])};", text)
+    return escape(text, _ENTITIES)
 
 
 class _Writer:
@@ -71,7 +71,7 @@ class _Writer:
         self._options = options
         self._values = ValueText(dataset, options)
 
-    def escape(self, name: str) -> str:
+    def name(self, name: str) -> str:
         """A name; ncdump does not escape names."""
         return name if self._options.ncdump else escape_text(name)
 
@@ -80,13 +80,13 @@ class _Writer:
         write, full = self._file.write, not self._options.ncdump
         for type_ in group.types if full else ():
             if isinstance(type_, EnumType):
-                write(f'{indent}<enumTypedef name="{self.escape(type_.name)}" type="{_enum_kind(type_)}">\n')
+                write(f'{indent}<enumTypedef name="{self.name(type_.name)}" type="{_enum_kind(type_)}">\n')
                 for name, value in type_.members:
                     write(f'{indent}  <enum key="{value}">{escape_text(name)}</enum>\n')
                 write(f"{indent}</enumTypedef>\n")
         for dimension in group.dimensions:
             unlimited = ' isUnlimited="true"' if dimension.unlimited else ""
-            name = self.escape(dimension.name)
+            name = self.name(dimension.name)
             write(f'{indent}<dimension name="{name}" length="{dimension.size}"{unlimited} />\n')
         for attribute in group.attributes:
             if not (root and attribute.name in HIDDEN):
@@ -94,17 +94,16 @@ class _Writer:
         for variable in group.variables:
             self._variable(variable, indent)
         for child in group.groups if full else ():
-            write(f'{indent}<group name="{self.escape(child.name)}">\n')
+            write(f'{indent}<group name="{self.name(child.name)}">\n')
             self.group(child, indent + "  ")
             write(f"{indent}</group>\n")
 
     def _variable(self, variable: Variable, indent: str) -> None:
         shape = " ".join(
-            str(ref) if isinstance(ref, int) else self.escape(split_fqn(ref)[1])
-            for ref in variable.dimensions
+            str(ref) if isinstance(ref, int) else self.name(split_fqn(ref)[1]) for ref in variable.dimensions
         )
         shape = f' shape="{shape}"' if variable.dimensions else ""
-        head = f'{indent}<variable name="{self.escape(variable.name)}"{shape} {self._type(variable.type)}'
+        head = f'{indent}<variable name="{self.name(variable.name)}"{shape} {self._type(variable.type)}'
         if not variable.attributes:
             # ncdump closes the element at once only if it would write no data; it never writes data.
             shut = self._options.header_only or not self._options.ncdump
@@ -119,11 +118,11 @@ class _Writer:
         if isinstance(type_, PrimitiveType):
             return f'type="{type_.name}"'
         if isinstance(type_, EnumType):
-            return f'type="{_enum_kind(type_)}" typedef="{self.escape(type_.name)}"'
-        return f'type="{self.escape(plain_path(getattr(type_, "fqn", "/" + type_.name)))}"'
+            return f'type="{_enum_kind(type_)}" typedef="{self.name(type_.name)}"'
+        return f'type="{self.name(plain_path(getattr(type_, "fqn", "/" + type_.name)))}"'
 
     def _attribute(self, attribute: Attribute, indent: str) -> None:
-        head = f'{indent}<attribute name="{self.escape(attribute.name)}"'
+        head = f'{indent}<attribute name="{self.name(attribute.name)}"'
         if attribute.type == CHAR:
             self._file.write(f'{head} value="{escape_text(attribute.text.rstrip(chr(0)))}" />\n')
             return

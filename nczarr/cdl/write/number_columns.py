@@ -1,4 +1,4 @@
-"""Runs of numbers as text, without a Python loop: digits are looked up in tables, four at a time.
+"""Format runs of numbers without a Python loop: digits come from tables, four at a time.
 
 The result is a matrix of bytes with one number in each row. A byte of zero is nothing: whoever joins the rows
 drops them all (``bytes.translate``), which is far faster than to make strings of many lengths.

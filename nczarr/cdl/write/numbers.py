@@ -1,4 +1,4 @@
-"""Single numbers as text: attribute values, and the numbers inside compounds and vlens."""
+"""Format single numbers: attribute values, and the numbers inside compounds and vlens."""
 
 from __future__ import annotations
 
@@ -37,10 +37,7 @@ def special_float(value: float, single: bool) -> str | None:
 def significant_digits(value: Any, digits: int, exact: bool) -> int:
     """How many digits to print: `digits`, or, if `exact`, as many more as it takes to read back the same bits.
 
-    Parameters
-    ----------
-    value : numpy.float32 or numpy.float64
-        A finite number.
+    `value` is a finite numpy.float32 or numpy.float64.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What to print, and how: the options of a dump."""
+"""Check and keep the options of a dump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The virtual attributes of ``-s``: how a variable is stored, and of what kind the dataset is."""
+"""List the virtual attributes of ``-s``: a variable's storage, and the kind of the dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as dates, for ``-t`` and ``-i``: what variables are times, and their values as ISO 8601 text.
+"""Find time variables and format their values as ISO 8601 dates (``-t``, ``-i``).
 
 The arithmetic is ncdump's: hours as doubles, whole months for units of months and years, and its reading of
 ``units`` and ``calendar``. cftime would print other dates at the last digit.
@@ -239,11 +239,7 @@ def _add(date: Date, hours: float, calendar: str) -> Date:
 class TimeTexts:
     """Finds the time variables of a dataset, and writes their values.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    options : DumpOptions
-        With neither ``times`` nor ``iso_times``, there are no time variables.
+    With neither ``times`` nor ``iso_times`` in the options, there are no time variables.
     """
 
     def __init__(self, dataset: Dataset, options: DumpOptions) -> None:

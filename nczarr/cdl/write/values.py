@@ -1,4 +1,4 @@
-"""Single values of any type as CDL text: strings, enums, opaques, compounds, vlens, and numbers inside them."""
+"""Format single values of any type: strings, enums, opaques, compounds, vlens, and numbers inside them."""
 
 from __future__ import annotations
 
@@ -73,11 +73,7 @@ def quote_printable(raw: bytes) -> str:
 class ValueText:
     """Makes the functions that turn values into text, for one dataset and one style.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        Its enums decide which constants are ambiguous.
-    options : DumpOptions
+    The enums of the dataset decide which constants are ambiguous.
     """
 
     def __init__(self, dataset: Dataset, options: DumpOptions) -> None:

@@ -1,1 +1,10 @@
-"""Read and write the classic netCDF formats: CDF-1, CDF-2 and CDF-5."""
+"""Read and write the classic netCDF formats: CDF-1, CDF-2 and CDF-5.
+
+A classic file is a small header and plain big-endian arrays, so that no library is needed: ``format`` describes the
+header as data, ``reader`` parses it and reads regions of the arrays, ``writer`` lays it out and writes them.
+"""
+
+from nczarr.netcdf.classic.reader import ClassicFile, read_classic
+from nczarr.netcdf.classic.writer import ClassicSink, refuse_losses
+
+__all__ = ["ClassicFile", "ClassicSink", "read_classic", "refuse_losses"]

@@ -1,4 +1,4 @@
-"""The netCDF classic formats (CDF-1, CDF-2, CDF-5): what a header says, as data.
+"""Describe the header of a classic file (CDF-1, CDF-2, CDF-5) as data.
 
 After *The NetCDF Classic Format Specification*. All numbers are big-endian; names and values are padded to four
 bytes; CDF-2 has 64-bit offsets, CDF-5 has 64-bit counts as well and five more types.

@@ -1,4 +1,4 @@
-"""netCDF classic files to the model, without any library: the header is small and the data are plain arrays."""
+"""Read classic files into the model, without any library: a small header, and plain arrays."""
 
 from __future__ import annotations
 

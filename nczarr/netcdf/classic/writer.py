@@ -1,4 +1,4 @@
-"""The model to netCDF classic files (CDF-1, CDF-2, CDF-5), without any library."""
+"""Write classic files (CDF-1, CDF-2, CDF-5) from the model, without any library."""
 
 from __future__ import annotations
 

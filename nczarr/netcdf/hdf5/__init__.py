@@ -1,1 +1,12 @@
-"""Read and write netCDF-4 files through HDF5."""
+"""Read and write netCDF-4 files, through the low-level interface of h5py.
+
+From the bottom up: ``library`` (h5py, its lock and errors), ``direct`` (C functions that h5py lacks), ``memory``
+(values with pointers), ``types``, ``filters`` (chunks of plugins' filters); on these ``tree`` (the objects of the
+groups), ``dimensions``, ``source`` (values); on these ``reader`` and ``writer``.
+"""
+
+from nczarr.netcdf.hdf5.reader import read_hdf5
+from nczarr.netcdf.hdf5.source import HDF5File
+from nczarr.netcdf.hdf5.writer import HDF5Sink
+
+__all__ = ["HDF5File", "HDF5Sink", "read_hdf5"]

@@ -1,4 +1,4 @@
-"""The dimensions of a netCDF-4 file: netCDF's own, and those that its library makes up for other files."""
+"""Find the dimensions of a netCDF-4 file: its own, and those that netCDF's library makes up for other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HDF5's own C functions, for what h5py has no way to say.
+"""Call C functions of HDF5 that h5py does not offer.
 
 Values with pointers inside (strings, sequences) cannot be read in their own type through h5py without losing
 memory: h5py converts them once more and forgets the first copy. Nor can it set a fill value of such a type, or
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,24 @@ def plugin_loading(state: int | None = None) -> int:
     found = ctypes.c_uint()
     _call("H5PLget_loading_state", ctypes.byref(found))
     return found.value
+
+
+@contextmanager
+def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
+    """Hide filters that were loaded as plugins: HDF5 then stores their numbers and calls nobody.
+
+    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is made. The
+    caller holds the lock.
+    """
+    h5z = hdf5().h5z
+    before = plugin_loading()
+    plugin_loading(0)
+    try:
+        for number in numbers:
+            if h5z.filter_avail(number):
+                # Refused while an open dataset needs it; then it has to do.
+                with suppress(RuntimeError, ValueError):
+                    h5z.unregister_filter(number)
+        yield
+    finally:
+        plugin_loading(before)

@@ -1,4 +1,4 @@
-"""HDF5 filters that are plugins: chunks are decoded and encoded here, so that no plugin has to be installed.
+"""Decode and encode chunks whose filters are plugins of HDF5, so that no plugin has to be installed.
 
 HDF5 itself has deflate, shuffle, fletcher32 and mostly szip. zstd, blosc and bzip2 are plugins for it, which may
 be missing, or may belong to another copy of the library that happens to be in the process. Their chunks go
@@ -83,21 +83,8 @@ def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
 def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
     """Undo the filters of a chunk.
 
-    Parameters
-    ----------
-    data : bytes
-        The chunk as it is in the file.
-    filters : sequence of Filter
-        In the order in which they were applied.
-    mask : int
-        Bit `i` is set if filter `i` was left out for this chunk.
-    itemsize, size : int
-        Bytes of an element and of the whole chunk when decoded.
-
-    Returns
-    -------
-    ndarray of uint8
-        `size` bytes.
+    `filters` come in the order in which they were applied; bit `i` of `mask` is set if filter `i` was left out for
+    this chunk. The result has `size` bytes.
 
     Raises
     ------

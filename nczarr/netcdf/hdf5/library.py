@@ -1,15 +1,15 @@
-"""The HDF5 library: loaded when it is first needed, one caller at a time, its failures turned into ours."""
+"""Load h5py when it is first needed, serialise its calls, and turn its failures into ours."""
 
 from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
-from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
+from nczarr.errors import NetCDFFileError, UnsupportedError, placed
 
 _loading = threading.Lock()
 _loaded: SimpleNamespace | None = None
@@ -50,39 +50,12 @@ def hdf5() -> Any:
 @contextmanager
 def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
     """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
-    with hdf5().phil:
+    with hdf5().phil, placed(path, fqn=fqn):
         try:
             yield
-        except NCZarrError as error:
-            error.path = error.path or path
-            error.fqn = error.fqn or fqn
-            raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError) as error:
             reason = str(error).strip("'\"") or type(error).__name__
             raise NetCDFFileError(f"{doing}: {reason}", path=path, fqn=fqn) from error
-
-
-@contextmanager
-def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
-    """Hide filters that were loaded as plugins: HDF5 then stores their numbers and calls nobody.
-
-    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is made. The
-    caller holds the lock.
-    """
-    from nczarr.netcdf.hdf5.direct import plugin_loading
-
-    h5z = hdf5().h5z
-    before = plugin_loading()
-    plugin_loading(0)
-    try:
-        for number in numbers:
-            if h5z.filter_avail(number):
-                # Refused while an open dataset needs it; then it has to do.
-                with suppress(RuntimeError, ValueError):
-                    h5z.unregister_filter(number)
-        yield
-    finally:
-        plugin_loading(before)
 
 
 def available_filter(number: int) -> bool:

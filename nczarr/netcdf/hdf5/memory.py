@@ -1,9 +1,9 @@
-"""Values as HDF5 lays them out in memory, and as the model has them.
+"""Convert values between HDF5's layout in memory and the model's.
 
 HDF5 hands over a string as a pointer and a sequence as a length and a pointer, at any depth inside a compound.
 h5py converts the simple cases only. So values are read and written here in the file's own type, without any
 conversion by HDF5 (this also keeps every bit of a float), and turned into the model's form by a walk along a
-:class:`Layout`.
+:class:`MemoryLayout`.
 """
 
 from __future__ import annotations
@@ -22,72 +22,59 @@ _SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data",
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryLayout:
     """How one value lies in memory; `dtype` has pointers as unsigned integers."""
 
     dtype: np.dtype
 
 
 @dataclass(frozen=True)
-class Plain(Layout):
+class Plain(MemoryLayout):
     """No pointers inside: numpy can read it as it is, in any byte order."""
 
 
 @dataclass(frozen=True)
-class FixedText(Layout):
+class FixedText(MemoryLayout):
     """A string of fixed size, which only other programs than netCDF write."""
 
 
 @dataclass(frozen=True)
-class Text(Layout):
+class Text(MemoryLayout):
     """A pointer to a string that ends with a NUL."""
 
     dtype: np.dtype = _POINTER
 
 
 @dataclass(frozen=True)
-class Sequence(Layout):
+class Sequence(MemoryLayout):
     """A length and a pointer to that many values of `base`."""
 
     dtype: np.dtype = _SEQUENCE
-    base: Layout = field(kw_only=True)
+    base: MemoryLayout = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Record(Layout):
+class Record(MemoryLayout):
     """A compound that has pointers inside; one layout for each field of `dtype`."""
 
-    fields: tuple[Layout, ...]
+    fields: tuple[MemoryLayout, ...]
 
 
-def has_pointers(layout: Layout) -> bool:
+def has_pointers(layout: MemoryLayout) -> bool:
     """True if HDF5 allocates memory for values of the layout."""
     if isinstance(layout, Record):
         return any(has_pointers(part) for part in layout.fields)
     return isinstance(layout, Text | Sequence)
 
 
-def decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
-    """Turn a buffer that HDF5 has filled into values of the model; everything is copied.
-
-    Parameters
-    ----------
-    layout : Layout
-    raw : ndarray
-        Of ``layout.dtype``.
-    type_ : Type
-
-    Returns
-    -------
-    ndarray
-        Of the same shape and of ``type_.dtype``.
-    """
+def decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
+    """Turn a buffer of ``layout.dtype`` that HDF5 has filled into values of the model; everything is copied."""
     if isinstance(layout, Plain):
         return raw.astype(type_.dtype)
     return _decode(layout, raw.reshape(-1), type_).reshape(raw.shape)
 
 
-def _decode(layout: Layout, raw: np.ndarray, type_: Type) -> np.ndarray:
+def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
     if isinstance(layout, Plain):
         return raw.astype(type_.dtype)
     out = np.empty(raw.shape, type_.dtype)
@@ -120,25 +107,17 @@ def _text_at(address: int) -> str:
     return _text(ctypes.string_at(address))
 
 
-def _sequence_at(base: Layout, length: int, address: int, type_: Type) -> np.ndarray:
+def _sequence_at(base: MemoryLayout, length: int, address: int, type_: Type) -> np.ndarray:
     if not length or not address:
         return np.empty(0, type_.dtype)
     data = ctypes.string_at(address, length * base.dtype.itemsize)
     return _decode(base, np.frombuffer(data, base.dtype), type_)
 
 
-def encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
     """Turn values of the model into a buffer for HDF5, the inverse of :func:`decode`.
 
-    Parameters
-    ----------
-    keep : list
-        Gets what the pointers point to; the buffer is good as long as the list is.
-
-    Returns
-    -------
-    ndarray
-        Contiguous, of the same shape and of ``layout.dtype``.
+    `keep` gets what the pointers point to; the buffer, which is contiguous, is good as long as the list is.
 
     Raises
     ------
@@ -150,7 +129,7 @@ def encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> 
     return _encode(layout, values.reshape(-1), type_, keep).reshape(values.shape)
 
 
-def _encode(layout: Layout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype)
     out = np.zeros(values.shape, layout.dtype)

@@ -1,4 +1,4 @@
-"""netCDF-4 files to the model: a walk over the HDF5 file that finds what netCDF's own library finds.
+"""Read netCDF-4 files into the model: find in the HDF5 file what netCDF's own library finds.
 
 h5py's low-level interface reads the file, because netCDF4-python skips variables, types and attributes of
 types that it does not know, and gives other attributes in another form than they are stored.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, NetCDFFileError
+from nczarr.errors import NetCDFFileError
 from nczarr.model import (
     CHAR,
     STRING,
@@ -33,7 +33,7 @@ from nczarr.model import (
 from nczarr.netcdf.hdf5.dimensions import FoundDimensions
 from nczarr.netcdf.hdf5.direct import read_attribute, reclaim
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import FixedText, Layout, decode, has_pointers
+from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
 from nczarr.netcdf.hdf5.tree import (
     ROOT_BOOKS,
@@ -74,7 +74,7 @@ class _Reader:
             self.types.taken.update(join_fqn(group.fqn, text_of(link)) for link in links)
             self.types.taken.update(child.fqn for child in group.groups)
         self.types.taken.update(fqn for _, fqn, _ in named)
-        self.declared: dict[str, UserType] = self.placed(None, self.types.declare, named)
+        self.declared: dict[str, UserType] = self.types.declare(named)
         self.dimensions = FoundDimensions(root, self.file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
@@ -87,15 +87,6 @@ class _Reader:
             groups=made.groups,
             format="netCDF-4 classic model" if strict else "netCDF-4",
         )
-
-    def placed(self, fqn: str | None, call: Any, *args: Any) -> Any:
-        """Call, and add the place to an error that has none."""
-        try:
-            return call(*args)
-        except NCZarrError as error:
-            error.path = error.path or self.file.path
-            error.fqn = error.fqn or fqn
-            raise
 
     def group(self, found: FoundGroup) -> Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()
@@ -120,7 +111,7 @@ class _Reader:
                     yield self.variable(group, link, dataset, name, fqn)
 
     def variable(self, group: FoundGroup, link: bytes, dataset: Any, name: str, fqn: str) -> Variable:
-        type_, layout = self.placed(fqn, self.types.find, dataset.get_type(), group.fqn)
+        type_, layout = self.types.find(dataset.get_type(), group.fqn)
         plist = dataset.get_create_plist()
         books = VARIABLE_BOOKS | (SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
         attributes = self.attributes(dataset, books, group.fqn, fqn)
@@ -160,7 +151,7 @@ class _Reader:
             if attribute.name not in books:
                 name = normalize_name(text_of(attribute.name))
                 with hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
-                    made.append(self.placed(fqn, self.attribute, attribute, name, group))
+                    made.append(self.attribute(attribute, name, group))
         return tuple(made)
 
     def attribute(self, attribute: Any, name: str, group: str) -> Attribute:
@@ -224,7 +215,7 @@ def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
     return default_fill(type_)
 
 
-def _storage(plist: Any, type_: Type, layout: Layout) -> Storage:
+def _storage(plist: Any, type_: Type, layout: MemoryLayout) -> Storage:
     api = hdf5()
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())

@@ -1,4 +1,4 @@
-"""Values of a variable of a netCDF-4 file, region by region."""
+"""Read the values of variables of a netCDF-4 file, region by region."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nczarr.model import Filter, Region, Type
 from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_ours
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import Layout, decode, has_pointers
+from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -109,7 +109,7 @@ class HDF5Source:
     fqn: str
     link: bytes
     type: Type
-    layout: Layout
+    layout: MemoryLayout
     shape: tuple[int, ...]
     stored: tuple[int, ...]
     fill: Any

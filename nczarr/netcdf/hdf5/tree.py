@@ -1,4 +1,4 @@
-"""What a netCDF-4 file has in its groups, and the bookkeeping that netCDF keeps there."""
+"""List the objects of the groups of a netCDF-4 file, without netCDF's bookkeeping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types: HDF5's and the model's, both ways."""
+"""Convert types between HDF5 and the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import LossError, NetCDFFileError
+from nczarr.errors import LossError, NetCDFFileError, placed
 from nczarr.model import (
     CHAR,
     STRING,
@@ -26,7 +26,7 @@ from nczarr.model import (
 )
 from nczarr.netcdf.hdf5.direct import insert_member, member_value, read_attribute, write_attribute
 from nczarr.netcdf.hdf5.library import hdf5
-from nczarr.netcdf.hdf5.memory import FixedText, Layout, Plain, Record, Sequence, Text
+from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 _BASES = b"_nczarr_bases"
 
@@ -63,15 +63,8 @@ class KnownTypes:
     def declare(self, found: list[tuple[str, str, Any]]) -> dict[str, UserType]:
         """Add the named types of a file.
 
-        Parameters
-        ----------
-        found : list of (group, fqn, HDF5 type)
-            In any order: a type may be built on one that stands later.
-
-        Returns
-        -------
-        dict
-            By FQN; without those that only name a type that netCDF has anyway.
+        `found` has the group, FQN and HDF5 type of each, in any order: a type may be built on one that stands
+        later. Types that only name one that netCDF has anyway are not in the result.
 
         Raises
         ------
@@ -83,9 +76,9 @@ class KnownTypes:
             waiting = []
             for group, fqn, type_id in found:
                 try:
-                    new = self._make(type_id, fqn, group, made)
+                    with placed(fqn=fqn):
+                        new = self._make(type_id, fqn, group, made)
                 except NetCDFFileError as error:
-                    error.fqn = error.fqn or fqn
                     failure = error
                     waiting.append((group, fqn, type_id))
                     continue
@@ -101,7 +94,7 @@ class KnownTypes:
         self._may_name = True
         return made
 
-    def find(self, type_id: Any, group: str) -> tuple[Type, Layout]:
+    def find(self, type_id: Any, group: str) -> tuple[Type, MemoryLayout]:
         """The model's type and the layout of an HDF5 type that is used in a group.
 
         Raises
@@ -152,7 +145,7 @@ class KnownTypes:
             self.unnamed.setdefault(group, []).append(made)
         return made
 
-    def layout(self, type_id: Any, type_: Type, group: str) -> Layout:
+    def layout(self, type_id: Any, type_: Type, group: str) -> MemoryLayout:
         """How values of an HDF5 type of the model's type `type_` lie in memory."""
         if isinstance(type_, EnumType):
             return Plain(_number_dtype(type_id.get_super()))
@@ -349,7 +342,7 @@ class TypeWriter:
             made.insert(name.encode("utf-8", "surrogateescape"), start, part)
         return made
 
-    def layout(self, type_: Type, type_id: Any) -> Layout:
+    def layout(self, type_: Type, type_id: Any) -> MemoryLayout:
         """The memory layout of a type that :meth:`make` made."""
         if isinstance(type_, PrimitiveType):
             if type_ == STRING:

@@ -1,4 +1,4 @@
-"""The model to netCDF-4 files, through h5py's low-level interface.
+"""Write netCDF-4 files from the model, through h5py's low-level interface.
 
 netCDF4-python cannot write opaque types, sequences of compounds or compounds with strings, so the HDF5 file is
 made here as netCDF's library would make it: named types, dimension scales with netCDF's numbers, creation order
@@ -32,15 +32,10 @@ from nczarr.model import (
     split_fqn,
     walk_types,
 )
-from nczarr.netcdf.hdf5.direct import set_fill_value, write_attribute, write_dataset
+from nczarr.netcdf.hdf5.direct import set_fill_value, without_plugins, write_attribute, write_dataset
 from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
-from nczarr.netcdf.hdf5.library import (
-    available_filter,
-    hdf5,
-    hdf5_errors,
-    without_plugins,
-)
-from nczarr.netcdf.hdf5.memory import Layout, encode, has_pointers
+from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import (
     chunks_of,
     decoded_chunk,
@@ -68,7 +63,7 @@ class HDF5Sink(FileSink):
         _check_names(dataset, path)
         self._types = TypeWriter()
         self._groups: dict[str, Any] = {}
-        self._datasets: dict[str, tuple[Any, Any, Layout]] = {}
+        self._datasets: dict[str, tuple[Any, Any, MemoryLayout]] = {}
         self._encoded: set[str] = set()  # variables whose chunks are encoded here, not by HDF5
         self._numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
         self._scales: dict[str, Any] = {}
@@ -213,7 +208,7 @@ class HDF5Sink(FileSink):
             self._encoded.add(fqn)
 
     def _creation(
-        self, fqn: str, variable: Variable, chunk: tuple[int, ...] | None, type_id: Any, layout: Layout
+        self, fqn: str, variable: Variable, chunk: tuple[int, ...] | None, type_id: Any, layout: MemoryLayout
     ) -> Any:
         api = hdf5()
         storage = variable.storage
