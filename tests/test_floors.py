@@ -14,7 +14,7 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"errors", "grammar", "atomic", "targets"},
+    {"errors", "grammar", "atomic", "targets", "display"},
     {"model", "formats"},
     {"stores"},
     {"zarr"},

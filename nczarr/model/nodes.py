@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.display import show_array, show_attribute, show_dimension, show_group
 from nczarr.errors import ModelError
+from nczarr.model.describe import describe_attribute, describe_dimension, describe_group, describe_variable
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
@@ -105,6 +107,9 @@ class Attribute:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        return show_attribute(describe_attribute(self))
+
 
 @dataclass(frozen=True)
 class Dimension:
@@ -121,6 +126,9 @@ class Dimension:
     name: str
     size: int
     unlimited: bool = False
+
+    def _repr_html_(self) -> str:
+        return show_dimension(describe_dimension(self))
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,9 @@ class Variable(_WithAttributes):
         """The same variable with other data."""
         return replace(self, data=data)
 
+    def _repr_html_(self) -> str:
+        return show_array(describe_variable(self, {}))
+
 
 @dataclass(frozen=True)
 class Group(_WithAttributes):
@@ -227,6 +238,9 @@ class Group(_WithAttributes):
         yield fqn, self
         for group in self.groups:
             yield from group.walk(join_fqn(fqn, group.name))
+
+    def _repr_html_(self) -> str:
+        return show_group(describe_group(self, {}))
 
 
 @dataclass(frozen=True)
@@ -300,6 +314,10 @@ class Dataset(Group):
             if fqn in self.all_dimensions:
                 return fqn
         return None
+
+    def _repr_html_(self) -> str:
+        facts = (("format", self.format),) if self.format else ()
+        return show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
 
 
 def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:

@@ -25,6 +25,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from nczarr.display import show_type
+from nczarr.model.describe import describe_type
 from nczarr.model.names import split_fqn
 
 
@@ -44,6 +46,9 @@ class Type:
     def is_user_defined(self) -> bool:
         """True for enum, opaque, compound and vlen."""
         return isinstance(self, UserType)
+
+    def _repr_html_(self) -> str:
+        return show_type(describe_type(self))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.display import show_array, show_group
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.describe import describe_group, describe_metadata
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType
 
@@ -157,6 +159,9 @@ class ArrayMetadata:
             self.extra,
         )
 
+    def _repr_html_(self) -> str:
+        return show_array(describe_metadata(self))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayMetadata):
             return NotImplemented
@@ -187,3 +192,6 @@ class GroupMetadata:
     attributes: dict[str, Any] = field(default_factory=dict)
     extensions: tuple[NamedConfig, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        return show_group(describe_group(self, ""))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.display import show_array
 from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.arrays.cache import Memory, new_owner
@@ -23,6 +24,7 @@ from nczarr.zarr.arrays.write_store import write_to_store
 from nczarr.zarr.codecs.base import ChunkSpec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
+from nczarr.zarr.describe import describe_array
 from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.metadata import ArrayMetadata
 
@@ -136,6 +138,9 @@ class Array:
 
     def __repr__(self) -> str:
         return f"<Array {'/' + self.path!r} shape={self.shape} dtype={self.dtype} chunks={self.chunk_shape}>"
+
+    def _repr_html_(self) -> str:
+        return show_array(describe_array(self))
 
     def chunk_key(self, index: tuple[int, ...]) -> str:
         """Return the key under which the chunk at a place of the grid is stored."""

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from nczarr.display import show_group
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, ZarrNameError
 from nczarr.stores import Store
+from nczarr.zarr.describe import describe_hierarchy
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
 from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode
@@ -84,6 +86,9 @@ class Hierarchy:
 
     def __repr__(self) -> str:
         return f"<Hierarchy {self.store.url} {self.layout}, {len(self._nodes)} nodes>"
+
+    def _repr_html_(self) -> str:
+        return show_group(describe_hierarchy(self))
 
     # -- reading
 

@@ -1,0 +1,35 @@
+"""Show datasets as HTML in notebooks: plain values in, harmless HTML and CSS out, no script.
+
+Classes of every floor have a ``_repr_html_`` that describes them (:mod:`nczarr.display.descriptions`) and has the
+description drawn here. Everything in a description may come from a stranger's file, and is escaped and bounded.
+"""
+
+from nczarr.display.descriptions import (
+    ArrayDescription,
+    AttributeDescription,
+    DimensionDescription,
+    Each,
+    GroupDescription,
+    TypeDescription,
+)
+from nczarr.display.html import show_array, show_attribute, show_dimension, show_group, show_type
+from nczarr.display.text import format_bytes, safe_html, visible
+from nczarr.display.values import format_value
+
+__all__ = [
+    "ArrayDescription",
+    "AttributeDescription",
+    "DimensionDescription",
+    "Each",
+    "GroupDescription",
+    "TypeDescription",
+    "format_bytes",
+    "format_value",
+    "safe_html",
+    "show_array",
+    "show_attribute",
+    "show_dimension",
+    "show_group",
+    "show_type",
+    "visible",
+]

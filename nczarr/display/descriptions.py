@@ -1,0 +1,123 @@
+"""Describe datasets in plain values, for whoever draws them: HTML today.
+
+The classes of every floor describe themselves with these, so that drawing depends on none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DimensionDescription:
+    """A dimension, or an axis of an array; `name` is None for an axis without one, `size` if it is not known."""
+
+    name: str | None
+    size: int | None
+    unlimited: bool = False
+
+
+@dataclass(frozen=True)
+class AttributeDescription:
+    """An attribute; `type` is empty where the value says it all. The value is text, numbers, an array or JSON."""
+
+    name: str
+    value: Any
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class TypeDescription:
+    """A user-defined type: its kind, and one line of text for each member or field."""
+
+    name: str
+    kind: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ArrayDescription:
+    """An array or a variable, without its values.
+
+    Parameters
+    ----------
+    name : str
+    type : str
+    axes : tuple of DimensionDescription
+    kind : str
+        What it is called: ``Variable``, ``Array``.
+    attributes : sequence of AttributeDescription
+    chunks, inner_chunks : tuple of int, optional
+        Shape of a chunk, and of the chunks inside it if it is a shard.
+    codecs : tuple of str
+        What makes the stored bytes, in order.
+    size : int, optional
+        Bytes in memory.
+    stored : int, optional
+        Bytes in the store.
+    facts : tuple of (str, str)
+        What else is to be said.
+    """
+
+    name: str
+    type: str
+    axes: tuple[DimensionDescription, ...] = ()
+    kind: str = "Variable"
+    attributes: Sequence[AttributeDescription] = ()
+    chunks: tuple[int, ...] | None = None
+    inner_chunks: tuple[int, ...] | None = None
+    codecs: tuple[str, ...] = ()
+    size: int | None = None
+    stored: int | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The sizes of the axes, if all are known."""
+        sizes = tuple(axis.size for axis in self.axes)
+        return None if any(size is None for size in sizes) else sizes  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group with all that is in it; the sequences may be :class:`Each`, which describes what is looked at."""
+
+    name: str
+    kind: str = "Group"
+    dimensions: Sequence[DimensionDescription] = ()
+    types: Sequence[TypeDescription] = ()
+    arrays: Sequence[ArrayDescription] = ()
+    attributes: Sequence[AttributeDescription] = ()
+    groups: Sequence[GroupDescription] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    arrays_title: str = field(default="Variables")
+
+
+class Each(Sequence[T], Generic[T]):
+    """Describe the items of a sequence when they are looked at, so that a huge group costs what is shown of it.
+
+    Examples
+    --------
+    >>> described = Each([1, 2, 3], str)
+    >>> len(described), described[1]
+    (3, '2')
+    """
+
+    def __init__(self, items: Sequence[Any], describe: Callable[[Any], T]) -> None:
+        self._items = items
+        self._describe = describe
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Each(self._items[index], self._describe)
+        return self._describe(self._items[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._describe, self._items)

@@ -1,0 +1,61 @@
+"""Write the values of attributes in a line: text as text, numbers in full, long vectors by both their ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+#: A vector of more values is shown by its ends.
+MOST_VALUES = 24
+_ENDS = 6
+_NESTED = 400
+
+
+def format_value(value: Any) -> str:
+    """Return a value as text of bounded length, unless it is text itself.
+
+    Examples
+    --------
+    >>> format_value(np.float32(0.1)), format_value(np.arange(100)), format_value("K")
+    ('0.1', '0, 1, 2, 3, 4, 5, … 88 more …, 94, 95, 96, 97, 98, 99', 'K')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, np.ndarray):
+        return _several(value.reshape(-1)) if value.ndim else format_value(value[()])
+    if isinstance(value, list | tuple):
+        return _several(value)
+    if isinstance(value, np.void) and value.dtype.names is None:
+        return "0x" + value.tobytes()[:_NESTED].hex()
+    if isinstance(value, np.generic):
+        return str(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text
+
+
+def _several(values: Any) -> str:
+    if len(values) == 0:
+        return "(empty)"
+    if len(values) <= MOST_VALUES:
+        return ", ".join(map(_item, values))
+    ends = [
+        *map(_item, values[:_ENDS]),
+        f"… {len(values) - 2 * _ENDS:,} more …",
+        *map(_item, values[-_ENDS:]),
+    ]
+    return ", ".join(ends)
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return f"[{format_value(value)[:_NESTED]}]"
+    if isinstance(value, str):
+        return json.dumps(value[:_NESTED], ensure_ascii=False)
+    return format_value(value)

@@ -1,0 +1,147 @@
+"""Describe nodes of the model for :mod:`nczarr.display`.
+
+Works on anything with the attributes of a node, so that the nodes themselves can use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nczarr.display import (
+    ArrayDescription,
+    AttributeDescription,
+    DimensionDescription,
+    Each,
+    GroupDescription,
+    TypeDescription,
+)
+from nczarr.model.names import join_fqn, split_fqn
+
+#: HDF5's numbers of filters, by name.
+FILTER_NAMES = {
+    1: "deflate",
+    2: "shuffle",
+    3: "fletcher32",
+    4: "szip",
+    307: "bzip2",
+    32001: "blosc",
+    32015: "zstd",
+}
+
+#: Bytes in the store of the variable at an FQN; None where that is not known or would take long to find.
+StoredBytes = Callable[[str], int | None]
+
+
+def describe_dimension(dimension: Any) -> DimensionDescription:
+    """Return the description of a dimension."""
+    return DimensionDescription(dimension.name, dimension.size, dimension.unlimited)
+
+
+def describe_attribute(attribute: Any) -> AttributeDescription:
+    """Return the description of an attribute."""
+    type_, values = attribute.type, attribute.values
+    if type_.name == "char" and not type_.is_user_defined:
+        return AttributeDescription(attribute.name, attribute.text, "")
+    if getattr(type_, "kind", "") == "enum":
+        names = {number: name for name, number in reversed(type_.members)}
+        return AttributeDescription(
+            attribute.name, ", ".join(names.get(int(v), str(v)) for v in values.reshape(-1)), type_.name
+        )
+    return AttributeDescription(attribute.name, values[0] if len(values) == 1 else values, type_.name)
+
+
+def describe_type(type_: Any) -> TypeDescription:
+    """Return the description of a type."""
+    kind = getattr(type_, "kind", "") or "type"
+    lines: list[str] = []
+    if kind == "enum":
+        lines = [f"{name} = {number}" for name, number in type_.members]
+        kind = f"{type_.base.name} enum"
+    elif kind == "opaque":
+        kind = f"opaque({type_.size})"
+    elif kind == "vlen":
+        kind = f"{type_.base.name}(*)"
+    elif kind == "compound":
+        lines = [
+            f"{field.type.name} {field.name}"
+            + (f"({', '.join(map(str, field.shape))})" if field.shape else "")
+            for field in type_.fields
+        ]
+    return TypeDescription(type_.name, kind, tuple(lines))
+
+
+def describe_variable(
+    variable: Any, dimensions: Mapping[str, Any], *, kind: str = "Variable", stored: int | None = None
+) -> ArrayDescription:
+    """Return the description of a variable; `dimensions` are those of the dataset by FQN."""
+    axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
+    if any(axis.size is None for axis in axes) and variable.data is not None:
+        shape = variable.data.shape
+        axes = tuple(DimensionDescription(a.name, n, a.unlimited) for a, n in zip(axes, shape, strict=True))
+    storage = variable.storage
+    size = None
+    if variable.type.is_fixed_size and all(axis.size is not None for axis in axes):
+        size = math.prod(axis.size or 0 for axis in axes) * variable.type.dtype.itemsize
+    facts = []
+    if storage.layout == "contiguous" and axes:
+        facts.append(("layout", "contiguous"))
+    if storage.endian == "big":
+        facts.append(("byte order", "big"))
+    return ArrayDescription(
+        variable.name,
+        variable.type.name,
+        axes,
+        kind,
+        Each(variable.attributes, describe_attribute),
+        chunks=storage.chunk_shape if storage.layout != "contiguous" else None,
+        codecs=tuple(_filter(f) for f in storage.filters),
+        size=size,
+        stored=stored,
+        facts=tuple(facts),
+    )
+
+
+def _axis(ref: str | int, dimensions: Mapping[str, Any]) -> DimensionDescription:
+    if isinstance(ref, int):
+        return DimensionDescription(None, ref)
+    found = dimensions.get(ref)
+    name = split_fqn(ref)[1] or ref
+    return DimensionDescription(name, None) if found is None else describe_dimension(found)
+
+
+def _filter(found: Any) -> str:
+    name = FILTER_NAMES.get(found.id, f"filter {found.id}")
+    return f"{name}({', '.join(map(str, found.parameters))})" if found.parameters else name
+
+
+def describe_group(
+    group: Any,
+    dimensions: Mapping[str, Any],
+    fqn: str = "/",
+    *,
+    kind: str = "Group",
+    name: str | None = None,
+    facts: tuple[tuple[str, str], ...] = (),
+    stored: StoredBytes | None = None,
+) -> GroupDescription:
+    """Return the description of a group with all below it; `dimensions` are those of the dataset by FQN."""
+
+    def variable(child: Any) -> ArrayDescription:
+        found = None if stored is None else stored(join_fqn(fqn, child.name))
+        return describe_variable(child, dimensions, stored=found)
+
+    def below(child: Any) -> GroupDescription:
+        return describe_group(child, dimensions, join_fqn(fqn, child.name), stored=stored)
+
+    return GroupDescription(
+        group.name if name is None else name,
+        kind,
+        Each(group.dimensions, describe_dimension),
+        Each(group.types, describe_type),
+        Each(group.variables, variable),
+        Each(group.attributes, describe_attribute),
+        Each(group.groups, below),
+        facts=facts,
+    )

@@ -1,0 +1,124 @@
+"""Describe arrays and hierarchies for :mod:`nczarr.display`.
+
+Works on anything with the attributes of an array or a hierarchy, so that these themselves can use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from nczarr.display import (
+    ArrayDescription,
+    AttributeDescription,
+    DimensionDescription,
+    Each,
+    GroupDescription,
+)
+from nczarr.errors import NCZarrError
+from nczarr.stores import LocalStore, MemoryStore
+
+#: The stored bytes of arrays with more chunks are not counted: a notebook must not wait for a listing.
+MOST_COUNTED = 2000
+
+
+def count_stored(array: Any) -> tuple[int, int] | None:
+    """Return how many chunks (shards) are stored and their bytes; None where it would take long to find out."""
+    store = array.store
+    if not isinstance(store, LocalStore | MemoryStore) or array.nchunks > MOST_COUNTED:
+        return None
+    indices = array.initialized_chunks()
+    return len(indices), sum(store.size(array.chunk_key(index)) or 0 for index in indices)
+
+
+def describe_metadata(metadata: Any, name: str = "", **more: Any) -> ArrayDescription:
+    """Return the description of an array from its metadata."""
+    names = metadata.dimension_names or (None,) * len(metadata.shape)
+    chunks, inner = metadata.chunk_shape, _inner_chunks(metadata)
+    dtype = metadata.dtype
+    return ArrayDescription(
+        name,
+        metadata.data_type.name,
+        tuple(map(DimensionDescription, names, metadata.shape)),
+        "Array",
+        _attributes(metadata.attributes),
+        chunks=tuple(chunks) if metadata.shape else None,
+        inner_chunks=inner,
+        codecs=tuple(_codec(codec) for codec in metadata.codecs),
+        size=None if dtype.hasobject else math.prod(metadata.shape) * dtype.itemsize,
+        **more,
+    )
+
+
+def describe_array(array: Any) -> ArrayDescription:
+    """Return the description of an array in a store."""
+    facts, stored = [("store", str(array.store.url))], None
+    counted = count_stored(array)
+    if counted is not None:
+        facts.append(("stored chunks", f"{counted[0]:,} of {array.nchunks:,}"))
+        stored = counted[1]
+    return describe_metadata(array.metadata, "/" + array.path, facts=tuple(facts), stored=stored)
+
+
+def describe_group(metadata: Any, name: str = "/") -> GroupDescription:
+    """Return the description of a group from its metadata."""
+    return GroupDescription(name, "Group", attributes=_attributes(metadata.attributes), arrays_title="Arrays")
+
+
+def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
+    """Return the description of a hierarchy, or of what is in it from the group at `path` on."""
+    children = hierarchy.children(path)
+
+    def array(child: str) -> ArrayDescription:
+        try:
+            return describe_metadata(hierarchy.nodes[child], child.rpartition("/")[2])
+        except NCZarrError as error:
+            return ArrayDescription(
+                child.rpartition("/")[2], "damaged", kind="Array", facts=(("error", str(error)),)
+            )
+
+    facts: tuple[tuple[str, str], ...] = ()
+    if not path:
+        facts = (("store", str(hierarchy.store.url)), ("layout", hierarchy.layout))
+        if not hierarchy.complete:
+            facts += (("nodes", "the store cannot list: only what was asked for is here"),)
+    try:
+        attributes = _attributes(hierarchy.nodes[path].attributes)
+    except NCZarrError as error:
+        attributes, facts = [], (*facts, ("error", str(error)))
+    return GroupDescription(
+        path.rpartition("/")[2] or "/",
+        "Group" if path else "Hierarchy",
+        arrays=Each([child for child in children if hierarchy.is_array(child)], array),
+        attributes=attributes,
+        groups=Each(
+            [child for child in children if not hierarchy.is_array(child)],
+            lambda child: describe_hierarchy(hierarchy, child),
+        ),
+        facts=facts,
+        arrays_title="Arrays",
+    )
+
+
+def _attributes(attributes: Mapping[str, Any]) -> list[AttributeDescription]:
+    return [AttributeDescription(name, value) for name, value in attributes.items()]
+
+
+def _inner_chunks(metadata: Any) -> tuple[int, ...] | None:
+    for codec in metadata.codecs:
+        if codec.name == "sharding_indexed":
+            try:
+                return tuple(int(n) for n in codec.configuration["chunk_shape"])
+            except (KeyError, TypeError, ValueError):
+                return None
+    return None
+
+
+def _codec(codec: Any) -> str:
+    simple = {k: v for k, v in codec.configuration.items() if isinstance(v, str | int | float)}
+    inside = codec.configuration.get("codecs")
+    if isinstance(inside, list):
+        names = [c.get("name", "?") if isinstance(c, dict) else str(c) for c in inside]
+        return f"{codec.name}[{' → '.join(map(str, names))}]"
+    return f"{codec.name}({', '.join(f'{k}={v}' for k, v in simple.items())})" if simple else str(codec.name)
