@@ -3,6 +3,6 @@
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.values import VariableData
-from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.options import ArrayShape, WriteOptions
 
-__all__ = ["StoredDataset", "VariableData", "WriteOptions", "create_dataset", "open_dataset"]
+__all__ = ["ArrayShape", "StoredDataset", "VariableData", "WriteOptions", "create_dataset", "open_dataset"]

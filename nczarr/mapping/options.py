@@ -1,13 +1,28 @@
-"""How a dataset is written on Zarr: the options, their defaults and what each one costs."""
+"""Declare how a dataset is written on Zarr: the options, their defaults and what each one costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from nczarr.errors import UnsupportedError
 
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """How the array of one variable is cut, where that is not what its storage hints say.
+
+    Parameters
+    ----------
+    chunks, shards : tuple of int, optional
+        Without inner dimensions; shards hold whole chunks.
+    """
+
+    chunks: tuple[int, ...] | None = None
+    shards: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,14 @@ class WriteOptions:
         stream and which only zarr-python reads.
     compress : bool
         Compress variables that ask for no filter at all, with blosc (zstd, shuffle).
+    compression : str
+        How chunks are compressed: ``source`` is what the filters say; ``default`` blosc with zstd and shuffle,
+        whatever they say; else a codec with its level, ``zstd:3``, ``blosc:lz4:5``, ``gzip:6``, or ``none``. The
+        filters are recorded in each case, so that the way back to netCDF restores them.
+    checksum : bool
+        A crc32c behind every chunk, also where the variable has no fletcher32.
+    arrays : mapping
+        Chunks and shards by the FQN of the variable, where they are not what its storage hints say.
     consolidated : bool
         Write consolidated metadata, so that opening is one request.
     extensions : bool
@@ -62,6 +85,9 @@ class WriteOptions:
     compound: Literal["struct", "bytes"] = "struct"
     codecs: Literal["portable", "numcodecs"] = "portable"
     compress: bool = True
+    compression: str = "source"
+    checksum: bool = False
+    arrays: Mapping[str, ArrayShape] = field(default_factory=dict, hash=False)
     consolidated: bool = True
     extensions: bool = False
     nzug: bool = False

@@ -22,7 +22,7 @@ from nczarr.mapping.nczarr3.write import chunks_of, fill_value_of
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
-from nczarr.mapping.values.filters import codecs_for
+from nczarr.mapping.values.form import stored_form
 from nczarr.mapping.values.json import float_to_json
 from nczarr.model import (
     CHAR,
@@ -201,7 +201,7 @@ class _Writer:
         for f in variable.storage.filters:
             if f.id not in _KNOWN_FILTERS:
                 self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")
-        codecs = codecs_for(variable.storage, encoding, self.options, scalar=not shape)
+        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         if not shape:
             encoding = ScalarEncoding(variable.type, encoding.data_type, (1,), encoding)
         plain, types = self.attributes(variable.attributes, fqn)
@@ -218,7 +218,7 @@ class _Writer:
         self.nodes[path] = ArrayMetadata(
             shape=shape or (1,),
             data_type=encoding.data_type,
-            chunk_grid=RegularGrid(chunks if shape else (1,)),
+            chunk_grid=grid if shape else RegularGrid((1,)),
             chunk_key_encoding=ChunkKeyEncoding("v2", "."),
             fill_value=None if variable.storage.no_fill else fill,
             codecs=codecs,

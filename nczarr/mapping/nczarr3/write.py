@@ -27,7 +27,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.types import simple_type
 from nczarr.mapping.values.chunks import default_chunks
 from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
-from nczarr.mapping.values.filters import codecs_for
+from nczarr.mapping.values.form import stored_form
 from nczarr.model import (
     CHAR,
     STRING,
@@ -42,7 +42,6 @@ from nczarr.model import (
     default_fill,
     join_fqn,
 )
-from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 
 #: Bytes that a value of variable size is taken for when chunks are chosen.
@@ -202,17 +201,18 @@ class _Writer:
             variable.type, fill, char=self.options.char, compound=self.options.compound
         )
         chunks = chunks_of(self.dataset, variable, encoding, shape)
+        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         keys: dict[str, Any] = {}
-        info = _array_info(variable, encoding, true_name)
+        info = _array_info(variable, encoding, true_name, grid.chunk_shape[: len(shape)])
         if info:
             keys[ARRAY_KEY] = info
         plain = self._attributes(variable.attributes, fqn, keys, array=variable.type)
         self.nodes[path] = ArrayMetadata(
             shape=shape + encoding.inner_shape,
             data_type=encoding.data_type,
-            chunk_grid=RegularGrid(chunks + encoding.inner_shape),
+            chunk_grid=grid,
             fill_value=encoding.encode_fill(fill),
-            codecs=codecs_for(variable.storage, encoding, self.options, scalar=not shape),
+            codecs=codecs,
             attributes={**plain, **keys},
             dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
             extensions=self._extensions(keys),
@@ -220,7 +220,9 @@ class _Writer:
         self.variables[fqn] = Binding(path, encoding)
 
 
-def _array_info(variable: Variable, encoding: Encoding, true_name: str | None) -> dict[str, Any]:
+def _array_info(
+    variable: Variable, encoding: Encoding, true_name: str | None, chunks: tuple[int, ...]
+) -> dict[str, Any]:
     info: dict[str, Any] = {}
     if true_name is not None:
         info["name"] = true_name
@@ -228,17 +230,20 @@ def _array_info(variable: Variable, encoding: Encoding, true_name: str | None) -
         info["dimension_references"] = list(variable.dimensions)
     if simple_type(encoding.data_type) != variable.type:
         info["type"] = type_name(variable.type)
-    info.update(_storage_info(variable.storage))
+    info.update(_storage_info(variable.storage, chunks))
     return info
 
 
-def _storage_info(storage: Storage) -> dict[str, Any]:
+def _storage_info(storage: Storage, chunks: tuple[int, ...]) -> dict[str, Any]:
+    """The hints that the array itself does not say; `chunks` is what it has."""
     info: dict[str, Any] = {}
     if storage.layout is not None:
         info["storage"] = storage.layout
     if storage.layout == "chunked":
         if storage.chunk_shape is None:
             info["chunk_shape"] = None
+        elif storage.chunk_shape != chunks:
+            info["chunk_shape"] = list(storage.chunk_shape)
     elif storage.chunk_shape is not None:
         info["chunk_shape"] = list(storage.chunk_shape)
     if storage.filters:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nczarr.errors import UnsupportedError
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import EnumType, Filter, PrimitiveType, Storage
@@ -66,14 +67,66 @@ def codecs_for(
         first = NamedConfig("bytes", {"endian": "big" if storage.endian == "big" and number else "little"})
     else:
         first = NamedConfig("bytes")
-    make = _portable if options.codecs == "portable" else _numcodecs
     itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
-    rest = make(storage.filters, itemsize)
+    rest: list[NamedConfig] | None = None
+    if options.compression == "source":
+        make = _portable if options.codecs == "portable" else _numcodecs
+        rest = make(storage.filters, itemsize)
+    elif options.compression != "default":
+        rest = [] if scalar else parse_compression(options.compression, itemsize)
+        rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
     if rest is None:
         rest = [] if scalar or not options.compress else [_blosc("zstd", _DEFAULT_CLEVEL, itemsize)]
-        if any(f.id == Filter.FLETCHER32 for f in storage.filters):
-            rest.append(NamedConfig("crc32c"))
+        rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
+    if options.checksum and rest[-1:] != [NamedConfig("crc32c")]:
+        rest.append(NamedConfig("crc32c"))
     return (first, *rest)
+
+
+def _has_checksum(storage: Storage) -> bool:
+    return any(f.id == Filter.FLETCHER32 for f in storage.filters)
+
+
+def parse_compression(text: str, itemsize: int) -> list[NamedConfig]:
+    """Return the codecs that a word of the command line asks for.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is not one of ``zstd``, ``gzip``, ``blosc:zstd`` …, each with a level or without, or ``none``.
+
+    Examples
+    --------
+    >>> parse_compression("gzip:6", 4)[0].configuration["level"], parse_compression("none", 4)
+    (6, [])
+    >>> parse_compression("blosc:lz4:5", 4)[0].configuration["cname"]
+    'lz4'
+    """
+    name, *rest = text.split(":")
+    cname = ""
+    if name == "blosc":
+        cname = rest.pop(0) if rest and not rest[0].isdecimal() else "zstd"
+    bounds = {"zstd": (-131072, 22, 3), "gzip": (0, 9, 6), "blosc": (0, 9, 5), "none": (0, 0, 0)}.get(name)
+    known = not cname or cname in ("zstd", "lz4", "lz4hc", "blosclz", "zlib")
+    if bounds is None or not known or len(rest) > (name != "none"):
+        raise UnsupportedError(
+            f"there is no compression {text!r}",
+            hint="zstd:3, gzip:6, blosc:zstd:5, blosc:lz4:5, none, source, or default",
+        )
+    low, high, level = bounds
+    try:
+        level = int(rest[0]) if rest else level
+    except ValueError:
+        low, high = 1, 0
+    if not low <= level <= high:
+        raise UnsupportedError(
+            f"compression {text!r}: the level of {name} is from {bounds[0]} to {bounds[1]}"
+        )
+    if name == "none":
+        return []
+    if name == "blosc":
+        return [_blosc(cname, level, itemsize)]
+    return [NamedConfig(name, {"level": level, "checksum": False} if name == "zstd" else {"level": level})]
 
 
 def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -> NamedConfig:
