@@ -1,24 +1,64 @@
-"""Unfinished files and directories: their names beside the target, and what is done about those of the dead.
+"""Write under temporary names and rename, so that no reader sees half a file; clean up what dead processes left.
 
-What is written gets its name only when it is complete. Until then it stands beside its target under a hidden name
-that says who writes it. A process that is killed cannot clear up; the next one that writes the same target does.
+Every unfinished file or directory of nczarr has a name of one form, ``.TARGET.nczarr-MACHINE-PROCESS-TOKEN-N.tmp``
+(values inside a store leave out TARGET). It says who writes it: a process that is killed cannot clear up, and the
+next one on the same machine that writes the same target does.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
+import io
+import itertools
 import os
 import platform
 import re
 import secrets
 import shutil
+import stat
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, TextIO
 
 _AT_FDCWD = -100
 _SWAP = 2
+
+_MARK = ".nczarr-"
+_END = ".tmp"
+_FORM = re.compile(
+    r"(?:\.(?P<target>.*))?\.nczarr-(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+"
+    r"(?P<old>\.old)?\.tmp",
+    re.DOTALL,
+)
+_numbers = itertools.count()
+_token = secrets.token_hex(4)  # of two processes with one number, one after the other
+
+#: Outputs below these are written to, never replaced: ``/dev/stdout`` may be a file that a shell has opened.
+_DEVICES = ("/dev/", "/proc/")
+
+
+# --- names
+
+
+def value_name() -> str:
+    """Return a new name for an unfinished value of a store, in the directory where it belongs.
+
+    Examples
+    --------
+    >>> is_partial(value_name()), is_partial("zarr.json")
+    (True, False)
+    """
+    return f"{_MARK}{_machine()}-{os.getpid():x}-{_token}-{next(_numbers):x}{_END}"
+
+
+def is_partial(name: str) -> bool:
+    """Return whether a file name is one that values inside a store have while they are written."""
+    return name.startswith(_MARK) and name.endswith(_END)
 
 
 def partial_path(target: str | os.PathLike[str]) -> Path:
@@ -30,52 +70,81 @@ def partial_path(target: str | os.PathLike[str]) -> Path:
     True
     """
     target = Path(target)
+    remove_leftovers(target)
+    return target.with_name(f".{_stem(target)}{value_name()}")
+
+
+def _stem(target: Path) -> str:
     # A file name may have 255 bytes.
-    stem = target.name.encode("utf-8", "surrogateescape")[:180].decode("utf-8", "ignore")
-    start = f".{stem}.nczarr-{_machine()}-"
-    _clear(target, start)
-    return target.with_name(f"{start}{os.getpid():x}-{secrets.token_hex(4)}")
+    return target.name.encode("utf-8", "surrogateescape")[:180].decode("utf-8", "ignore")
 
 
+@functools.cache
 def _machine() -> str:
     """Where process numbers are the same: a host, and in it a container."""
+    text = platform.node()
     with suppress(OSError):
-        return _digest(f"{platform.node()} {os.stat('/proc/self/ns/pid').st_ino}")
-    return _digest(platform.node())
-
-
-def _digest(text: str) -> str:
+        text += f" {os.stat('/proc/self/ns/pid').st_ino}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
 
 
-def _clear(target: Path, start: str) -> None:
-    if os.name == "nt":  # there is no harmless way to ask for a process
-        return
+# --- what dead processes left
+
+
+def remove_leftovers(target: Path) -> list[Path]:
+    """Remove what processes that ended left beside `target` of writing it; return what it was."""
+    removed = []
+    for path, found in _partials(target.parent):
+        if found["target"] != _stem(target) or not _is_dead(found):
+            continue
+        if found["old"] and not os.path.lexists(target):
+            continue  # it is all there is: its successor was not put in place any more
+        if _remove(path):
+            removed.append(path)
+    return removed
+
+
+def remove_partial_values(folder: Path) -> list[Path]:
+    """Remove the unfinished values that processes which ended left in a store's directories."""
+    removed = []
+    for parent, _, _ in os.walk(folder):
+        for path, found in _partials(Path(parent)):
+            if found["target"] is None and _is_dead(found) and _remove(path):
+                removed.append(path)
+    return removed
+
+
+def _partials(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
     names: list[str] = []
     with suppress(OSError):
-        names = os.listdir(target.parent)
+        names = os.listdir(folder)
     for name in names:
-        found = re.fullmatch(r"([0-9a-f]+)-[0-9a-f]{8}(\.old)?", name.removeprefix(start))
-        if found is None or not name.startswith(start) or _lives(int(found[1], 16)):
-            continue
-        if found[2] and not os.path.lexists(target):
-            continue  # it is all there is: its successor was not put in place any more
-        path = target.with_name(name)
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink()
+        if _MARK in name and (found := _FORM.fullmatch(name)):
+            yield folder / name, found
 
 
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
+def _is_dead(found: re.Match[str]) -> bool:
+    if os.name == "nt" or found["machine"] != _machine():  # there is no harmless way to ask for the process
         return False
-    except OSError:
+    try:
+        os.kill(int(found["process"], 16), 0)
+    except (ProcessLookupError, OverflowError):
         return True
-    return True
+    except OSError:
+        pass
+    return False
+
+
+def _remove(path: Path) -> bool:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+    return not os.path.lexists(path)
+
+
+# --- putting in place
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -88,3 +157,109 @@ def exchange(first: Path, second: Path) -> bool:
         return bool(library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _SWAP) == 0)
     except (AttributeError, OSError, TypeError):
         return False
+
+
+def replace_directory(partial: Path, target: Path) -> None:
+    """Put a complete directory in the place of another, and remove that.
+
+    Where the system can exchange names, there is always one of the two under the name.
+    """
+    old = partial
+    if not exchange(partial, target):
+        old = partial.with_name(f"{partial.name.removesuffix(_END)}.old{_END}")
+        os.rename(target, old)
+        try:
+            os.rename(partial, target)
+        except OSError:
+            os.rename(old, target)
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class Output:
+    """A file to be written whole: under a temporary name beside the target, unless the target is no regular file.
+
+    Links are followed: what they point to is replaced. Devices, pipes and sockets are written to. A regular file
+    that is replaced keeps its permissions.
+
+    Attributes
+    ----------
+    target : Path
+        What is replaced or written to.
+    path : Path
+        Where to write before :meth:`commit`: beside the target, or, for a device or pipe, in the directory for
+        temporary files.
+
+    Raises
+    ------
+    OSError
+        The target is a chain of links without end.
+    """
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self.is_stream = _is_stream(target)
+        if self.is_stream:
+            self.target = Path(target)
+            self.path = Path(tempfile.gettempdir()) / f".output{value_name()}"
+        else:
+            self.target = Path(os.path.realpath(target))
+            if self.target.is_symlink():
+                self.target.stat()  # the system's own word for a loop
+            self.path = partial_path(self.target)
+
+    def commit(self) -> None:
+        """Give the complete file its name, or send it to the device or pipe."""
+        if self.is_stream:
+            with self.path.open("rb") as file, _open_stream(self.target) as stream:
+                shutil.copyfileobj(file, stream, 1 << 20)
+            self.discard()
+            return
+        with suppress(FileNotFoundError):
+            shutil.copymode(self.target, self.path)
+        os.replace(self.path, self.target)
+
+    def discard(self) -> None:
+        """Remove what was written; no harm after :meth:`commit`."""
+        with suppress(OSError):
+            self.path.unlink()
+
+
+@contextmanager
+def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Open a text file that gets its name at the end of the block; a device or pipe is written to at once.
+
+    Examples
+    --------
+    >>> path = Path(tempfile.gettempdir(), "nczarr-example.cdl")
+    >>> with text_output(path) as file:
+    ...     print("netcdf a {", file=file)
+    >>> path.read_text(); path.unlink()
+    'netcdf a {\\n'
+    """
+    settings = {"encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
+    if _is_stream(target):
+        with io.TextIOWrapper(_open_stream(target), **settings) as stream:  # type: ignore[arg-type]
+            yield stream
+        return
+    output = Output(target)
+    try:
+        with output.path.open("w", **settings) as file:  # type: ignore[call-overload]
+            yield file
+        output.commit()
+    finally:
+        output.discard()
+
+
+def _is_stream(target: str | os.PathLike[str]) -> bool:
+    if os.path.abspath(target).startswith(_DEVICES):
+        return True
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _open_stream(target: str | os.PathLike[str]) -> IO[bytes]:
+    # Not truncated: behind /dev/stdout may be a file that others write to.
+    return open(os.open(target, os.O_WRONLY | os.O_APPEND), "wb")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TextIO
 
-from nczarr.atomic import partial_path
+from nczarr.atomic import text_output
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
 from nczarr.convert.edges import provenance
@@ -64,13 +64,8 @@ def _output(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    partial = partial_path(path)
-    try:
-        with partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with text_output(path) as file:
+        yield file
 
 
 def run_dump(options: argparse.Namespace) -> None:

@@ -98,7 +98,7 @@ def create_sink(
     kind = kind_of_target(target)
     path = local_path(target)
     if path is not None:
-        _check_path(path, target)
+        _check_name(target)
     if kind == "netcdf":
         from nczarr import netcdf
 
@@ -114,7 +114,7 @@ def create_sink(
             raise DatasetExistsError("this is a directory; a file cannot take its place", path=str(path))
         if not path.parent.is_dir():
             raise StoreError("the folder for the file does not exist", path=str(path))
-        if os.path.lexists(path) and not overwrite:
+        if path.is_file() and not overwrite:
             raise DatasetExistsError(
                 "the file exists already",
                 path=str(path),
@@ -123,6 +123,10 @@ def create_sink(
         return CDLSink(path, dataset)
     from nczarr import mapping
 
+    if path is not None and path.exists() and not path.is_dir() and not path.is_file():
+        raise DatasetExistsError(
+            "this is a device or a pipe; a Zarr dataset needs a file or a directory", path=str(path)
+        )
     try:
         chosen_options = mapping.WriteOptions(**options)
     except TypeError as error:
@@ -136,16 +140,12 @@ def create_sink(
     )
 
 
-def _check_path(path: Path, target: Any) -> None:
+def _check_name(target: Any) -> None:
     if str(target) in ("", "-"):
         raise UnsupportedError(
             "the target needs a name",
             path=str(target) or None,
             hint="nczarr dump writes CDL to standard output",
-        )
-    if path.exists() and not path.is_dir() and not path.is_file():
-        raise DatasetExistsError(
-            "this is a device or a pipe; a dataset needs a file or a directory", path=str(path)
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr.atomic import partial_path
+from nczarr.atomic import text_output
 from nczarr.errors import StoreError
 from nczarr.model import Dataset, Region
 
@@ -24,7 +24,6 @@ class CDLSink:
     def __init__(self, path: Path, dataset: Dataset) -> None:
         self._path = path
         self._dataset = dataset
-        self._partial = partial_path(path)
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
         """The whole variable."""
@@ -34,16 +33,14 @@ class CDLSink:
         """Do nothing."""
 
     def commit(self) -> None:
-        """Write the text to a temporary file and give it its name."""
+        """Write the text."""
         from nczarr import cdl
 
         try:
-            with self._partial.open("w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            with text_output(self._path) as file:
                 cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
-            self._partial.replace(self._path)
         except OSError as error:
             raise StoreError(f"cannot write: {error.strerror}", path=str(self._path)) from error
 
     def abort(self) -> None:
-        """Remove the temporary file."""
-        self._partial.unlink(missing_ok=True)
+        """Do nothing: the text appears only when it is complete."""

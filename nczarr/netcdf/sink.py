@@ -10,7 +10,7 @@ from types import TracebackType
 
 import numpy as np
 
-from nczarr.atomic import partial_path
+from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
 
@@ -40,18 +40,23 @@ class FileSink(ABC):
         self._overwrite = overwrite
         self._lock = threading.RLock()
         self._open = True
+        try:
+            self._output = Output(path)
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
         self._check_target()
-        self.temporary = str(partial_path(path))
+        self.temporary = str(self._output.path)
 
     def _check_target(self) -> None:
+        if self._output.is_stream:
+            return
         if os.path.isdir(self.path):
             raise DatasetExistsError("this is a directory; a file cannot take its place", path=self.path)
-        if os.path.lexists(self.path) and not self._overwrite:
+        if os.path.exists(self.path) and not self._overwrite:
             raise DatasetExistsError(
                 "the file exists", path=self.path, hint="--overwrite, in Python overwrite=True, replaces it"
             )
-        folder = os.path.dirname(self.path) or "."
-        if not os.path.isdir(folder):
+        if not self._output.target.parent.is_dir():
             raise NetCDFFileError("the folder for the file does not exist", path=self.path)
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
@@ -119,7 +124,7 @@ class FileSink(ABC):
 
     def _rename(self) -> None:
         try:
-            os.replace(self.temporary, self.path)
+            self._output.commit()
         except OSError as error:
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
 
@@ -131,8 +136,7 @@ class FileSink(ABC):
             self._open = False
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self._close()
-            with suppress(OSError):
-                os.remove(self.temporary)
+            self._output.discard()
 
     def __enter__(self) -> FileSink:
         return self

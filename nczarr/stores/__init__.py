@@ -1,18 +1,15 @@
 """Stores: bytes under keys, wherever they are kept."""
 
-from nczarr.stores.base import Store, SubStore, check_key
-from nczarr.stores.counting import CountingStore
+from nczarr.stores.base import Store, check_key
 from nczarr.stores.local import LocalStore
 from nczarr.stores.memory import MemoryStore
 from nczarr.stores.open import open_store
 from nczarr.targets import Target, parse_target
 
 __all__ = [
-    "CountingStore",
     "LocalStore",
     "MemoryStore",
     "Store",
-    "SubStore",
     "Target",
     "check_key",
     "open_store",

@@ -1,4 +1,4 @@
-"""The store protocol: bytes under keys.
+"""Define the store protocol: bytes under keys.
 
 A store maps keys, slash-separated relative paths such as ``"g/v/c/0/1"``, to values. Stores that talk to a
 network override the ``*_many`` and ``*_ranges`` methods, so that one call is one concurrent batch.
@@ -109,7 +109,7 @@ class Store(ABC):
     ----------
     url : str
         The store's place, for messages.
-    readable, writable, listable : bool
+    writable, listable : bool
         What the store can do.
     lists_by_folder : bool
         Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
@@ -117,7 +117,6 @@ class Store(ABC):
     """
 
     url: str = ""
-    readable: bool = True
     writable: bool = True
     listable: bool = True
     lists_by_folder: bool = False
@@ -206,10 +205,8 @@ class Store(ABC):
 
     # --- the rest
 
-    def sub(self, prefix: str) -> Store:
-        """Return the part of this store that lies below `prefix`, as a store."""
-        prefix = check_prefix(prefix)
-        return SubStore(self, prefix) if prefix else self
+    def sync(self) -> None:  # noqa: B027
+        """Make what was written outlive this process; most stores have done that when `set` returns."""
 
     def close(self) -> None:  # noqa: B027
         """Write what is pending and release what is held. Closing twice is no error."""
@@ -259,84 +256,3 @@ def split_names(keys: Iterable[str]) -> Names:
         head, slash, _ = key.partition("/")
         (prefixes if slash else names).add(head)
     return sorted(names), sorted(prefixes)
-
-
-class SubStore(Store):
-    """The part of another store that lies below a prefix.
-
-    Examples
-    --------
-    >>> from nczarr.stores import MemoryStore
-    >>> store = MemoryStore()
-    >>> store.sub("g").set("zarr.json", b"{}")
-    >>> list(store.list())
-    ['g/zarr.json']
-    """
-
-    def __init__(self, store: Store, prefix: str) -> None:
-        self._store = store
-        self._prefix = check_key(prefix) + "/"
-        self.url = store.place(prefix)
-
-    @property
-    def readable(self) -> bool:  # type: ignore[override]
-        return self._store.readable
-
-    @property
-    def writable(self) -> bool:  # type: ignore[override]
-        return self._store.writable
-
-    @property
-    def listable(self) -> bool:  # type: ignore[override]
-        return self._store.listable
-
-    @property
-    def lists_by_folder(self) -> bool:  # type: ignore[override]
-        return self._store.lists_by_folder
-
-    def _key(self, key: str) -> str:
-        return self._prefix + check_key(key)
-
-    def _below(self, prefix: str) -> str:
-        return self._prefix + check_prefix(prefix)
-
-    def get(self, key: str) -> bytes | None:
-        return self._store.get(self._key(key))
-
-    def get_many(self, keys: Sequence[str]) -> Values:
-        return self._store.get_many([self._key(key) for key in keys])
-
-    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
-        return self._store.get_range(self._key(key), start, length)
-
-    def get_ranges(self, requests: Sequence[Request]) -> Values:
-        return self._store.get_ranges([(self._key(key), start, length) for key, start, length in requests])
-
-    def size(self, key: str) -> int | None:
-        return self._store.size(self._key(key))
-
-    def exists(self, key: str) -> bool:
-        return self._store.exists(self._key(key))
-
-    def set(self, key: str, data: Buffer) -> None:
-        self._store.set(self._key(key), data)
-
-    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
-        self._store.set_many((self._key(key), data) for key, data in items)
-
-    def delete(self, key: str) -> None:
-        self._store.delete(self._key(key))
-
-    def delete_prefix(self, prefix: str) -> None:
-        self._store.delete_prefix(self._below(prefix))
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        skip = len(self._prefix)
-        return (key[skip:] for key in self._store.list(self._below(prefix)))
-
-    def list_dir(self, prefix: str = "") -> Names:
-        return self._store.list_dir(self._below(prefix))
-
-    def sub(self, prefix: str) -> Store:
-        prefix = check_prefix(prefix)
-        return SubStore(self._store, self._prefix + prefix) if prefix else self

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
-import secrets
 import stat
 import threading
 from bisect import bisect_left
@@ -14,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 
@@ -31,20 +30,6 @@ _HINTS = {
 
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-
-# Values are first written under a name that no key may have, in the directory where they belong.
-_TEMP_START, _TEMP_END = ".nczarr-", ".tmp"
-_numbers = itertools.count()
-_token = secrets.token_hex(4)  # several machines may share a directory, and have equal process numbers
-
-
-def temporary_name() -> str:
-    """Return a new name for an unfinished file."""
-    return f"{_TEMP_START}{os.getpid():x}-{_token}-{next(_numbers):x}{_TEMP_END}"
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(_TEMP_START) and name.endswith(_TEMP_END)
 
 
 class LocalStore(Store):
@@ -101,7 +86,7 @@ class LocalStore(Store):
     def file_path(self, key: str) -> str:
         """Return the path of the file that holds `key`, whether it exists or not."""
         check_key(key)
-        if _TEMP_START in key and _is_temporary(key.rpartition("/")[2]):
+        if key.endswith(".tmp") and is_partial(key.rpartition("/")[2]):
             raise StoreError("names of this form are kept for unfinished files", path=self.place(key))
         return self._base + key
 
@@ -162,7 +147,7 @@ class LocalStore(Store):
         path = self.file_path(key)
         try:
             folder = path.rpartition("/")[0]
-            temporary = f"{folder}/{temporary_name()}"
+            temporary = f"{folder}/{value_name()}"
             if self._case_sensitive is False:
                 self._check_case(key)
             descriptor = self._create(folder, temporary)
@@ -282,21 +267,10 @@ class LocalStore(Store):
             names = [name for name in names if name not in folders]
         names.sort()
         # Unfinished files stand together now.
-        first = bisect_left(names, _TEMP_START)
-        if first < len(names) and names[first].startswith(_TEMP_START):
-            names[first:] = [name for name in names[first:] if not _is_temporary(name)]
+        first = bisect_left(names, ".nczarr-")
+        if first < len(names) and names[first].startswith(".nczarr-"):
+            names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
-
-    # --- the rest
-
-    def sub(self, prefix: str) -> Store:
-        prefix = check_prefix(prefix)
-        if not prefix:
-            return self
-        store = LocalStore(self._base + prefix, "w", case_sensitive=self._case_sensitive)
-        store.url = self.place(prefix)
-        store.writable = self.writable
-        return store
 
 
 if hasattr(os, "pread"):

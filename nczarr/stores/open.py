@@ -76,17 +76,17 @@ def _open_object(target: Any, mode: Mode) -> Store:
     if isinstance(target, Store):
         return target
     if type(target).__module__.partition(".")[0] == "obstore":
-        from nczarr.stores.obstore_store import ObstoreStore
+        from nczarr.stores.remote.obstore_store import ObstoreStore
 
         return ObstoreStore(target, writable=writable)
-    from nczarr.stores.zarr_store import ZarrStore, is_zarr_store
+    from nczarr.stores.remote.zarr_store import ZarrStore, is_zarr_store
 
     if is_zarr_store(target):
         return ZarrStore(target, writable=writable)
     if type(target).__name__ == "FSMap" and hasattr(target, "fs"):
         return _fsspec(target.fs, str(target.root), None, mode)
     if isinstance(target, Mapping):
-        from nczarr.stores.mutable_mapping import MappingStore
+        from nczarr.stores.mapping import MappingStore
 
         return MappingStore(target, writable=None if writable else False)
     raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")
@@ -143,11 +143,11 @@ def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) 
     if target.protocol in ("http", "https"):
         if writable:
             raise ReadOnlyError("a web server is for reading only", path=url)
-        from nczarr.stores.http import HTTPStore
+        from nczarr.stores.remote.http import HTTPStore
 
         return HTTPStore(url, _file_system(url, options)[0])
     if target.protocol in ("s3", "s3a"):
-        from nczarr.stores.s3 import open_s3
+        from nczarr.stores.remote.s3 import open_s3
 
         for word, name in _S3_SETTINGS.items():
             if word in target.fragment:
@@ -171,8 +171,8 @@ def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) 
 def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
     from fsspec.implementations.local import LocalFileSystem
 
-    from nczarr.stores.fsspec_store import FsspecStore
-    from nczarr.stores.http import HTTPStore
+    from nczarr.stores.remote.fsspec_store import FsspecStore
+    from nczarr.stores.remote.http import HTTPStore
 
     if isinstance(fs, LocalFileSystem):
         # Faster, and atomic.

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counting_store import CountingStore
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, Group, Variable
 from nczarr.stores import LocalStore, MemoryStore, open_store
-from nczarr.stores.counting import CountingStore
 
 
 def large(count: int = 1000) -> Dataset:

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from nczarr.errors import ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, Store, check_key, open_store
-from nczarr.stores.fsspec_store import FsspecStore
+from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.zip import ZipStore
 
 numbers = itertools.count()
@@ -36,14 +36,6 @@ def local() -> Store:
 
 def memory() -> Store:
     return MemoryStore()
-
-
-def below() -> Store:
-    return MemoryStore().sub("a/b")
-
-
-def local_below() -> Store:
-    return local().sub("x/y")
 
 
 def zipped() -> Store:
@@ -99,7 +91,7 @@ def s3_s3fs() -> Store:
     return open_store(f"s3://test/contract/{next(numbers)}", "w", {"backend": "s3fs"})
 
 
-LOCAL = [local, memory, below, local_below, zipped, mapping, fsspec_memory, fsspec_local]
+LOCAL = [local, memory, zipped, mapping, fsspec_memory, fsspec_local]
 LOCAL += [zarr_memory, zarr_local, zarr_obstore, obstore_memory, obstore_fsspec]
 REMOTE = [pytest.param(make, marks=pytest.mark.s3) for make in (s3_obstore, s3_s3fs)]
 
@@ -209,11 +201,6 @@ class Model(RuleBasedStateMachine):
         if self.folders_stay:
             below = sorted({*below, *found_below})
         assert found_below == below
-
-    @rule(key=keys, prefix=st.sampled_from(["g", "é t", "g/h"]))
-    def sub(self, key: str, prefix: str) -> None:
-        part = self.store.sub(prefix)
-        assert part.get(key) == self.model.get(f"{prefix}/{key}")
 
     @invariant()
     def nothing_else_is_there(self) -> None:
@@ -348,7 +335,7 @@ def test_a_reader_never_sees_half_a_value(make: Callable[[], Store]) -> None:
 
 
 def test_goes_to_another_process(make: Callable[[], Store]) -> None:
-    if make in (memory, below, mapping, zipped, obstore_memory, zarr_obstore):
+    if make in (memory, mapping, zipped, obstore_memory, zarr_obstore):
         pytest.skip("lives in this process")
     store = make()
     store.set("g/k", b"abc")
@@ -363,8 +350,6 @@ def test_read_only_stores_refuse_changes(make: Callable[[], Store]) -> None:
         store.set("a", b"x")
         store.close()
         store = open_store(store.url)
-    elif type(store).__name__ == "SubStore" or isinstance(store, MemoryStore):
-        store = MemoryStore(writable=False).sub("x")
     else:
         store.writable = False
     for act in (

@@ -9,7 +9,7 @@ import pytest
 
 from nczarr.errors import ReadOnlyError, StoreError
 from nczarr.stores import open_store
-from nczarr.stores.zarr_store import ZarrStore
+from nczarr.stores.remote.zarr_store import ZarrStore
 
 icechunk = pytest.importorskip("icechunk")
 pytest.importorskip("zarr")

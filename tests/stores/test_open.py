@@ -12,8 +12,8 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
-from nczarr.stores.fsspec_store import FsspecStore
-from nczarr.stores.mutable_mapping import MappingStore
+from nczarr.stores.mapping import MappingStore
+from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.zip import ZipStore
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counting_store import CountingStore
 
-from nczarr.stores import CountingStore, LocalStore, Store, open_store
+from nczarr.stores import LocalStore, Store, open_store
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types import data_type_for

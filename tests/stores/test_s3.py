@@ -11,9 +11,9 @@ import pytest
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores import Store, open_store
-from nczarr.stores.fsspec_store import FsspecStore
-from nczarr.stores.obstore_store import ObstoreStore
-from nczarr.stores.s3 import s3_settings
+from nczarr.stores.remote.fsspec_store import FsspecStore
+from nczarr.stores.remote.obstore_store import ObstoreStore
+from nczarr.stores.remote.s3 import s3_settings
 
 numbers = itertools.count()
 ODD = ["a#b/k", "a%20b", "a b+c&d=e", "é/ü", "v[1]/*?", "x:y@z", "~", "back\\slash", "quote'\"", "a?b=c"]
@@ -201,6 +201,6 @@ def test_bad_addresses_and_options(home: Path) -> None:
 
 
 def test_without_any_client_the_extra_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nczarr.stores.s3._importable", lambda name: False)
+    monkeypatch.setattr("nczarr.stores.remote.s3._importable", lambda name: False)
     with pytest.raises(NCZarrError, match=r"nczarr\[s3\]"):
         open_store("s3://b/k")

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from counting_store import CountingStore
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
-from nczarr.stores import CountingStore, LocalStore, MemoryStore, open_store
+from nczarr.stores import LocalStore, MemoryStore, open_store
 from nczarr.stores.zip import ZipStore
 
 FILES = {

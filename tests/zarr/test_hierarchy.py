@@ -90,12 +90,11 @@ def sample(store, layout, **options):
     return hierarchy
 
 
-@pytest.fixture(params=["memory", "local", "sub"])
+@pytest.fixture(params=["memory", "local"])
 def store(request, tmp_path):
     if request.param == "memory":
         return MemoryStore()
-    local = open_store(tmp_path / "x.zarr", "w")
-    return local if request.param == "local" else local.sub("p/q")
+    return open_store(tmp_path / "x.zarr", "w")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,4 +1,4 @@
-"""Where a new dataset is written, so that nothing half-written looks complete and nothing foreign is deleted.
+"""Write a new dataset where nothing half-written looks complete and nothing foreign is deleted.
 
 * What exists is replaced only if that was asked for, and only if it is a Zarr dataset.
 * A local directory or zip file that is replaced stays as it is until the new one is complete: that is written
@@ -13,11 +13,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import uuid
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nczarr.atomic import exchange, partial_path
+from nczarr.atomic import partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.zip import ZipStore
@@ -150,11 +149,7 @@ class Destination:
             if not isinstance(existing, ZipStore):
                 return None
             self._refuse(existing, overwrite)
-        self._final = Path(os.path.realpath(target))
-        self._temporary = self._final.parent / f".nczarr-{uuid.uuid4().hex[:12]}.zip"
-        store = ZipStore(self._temporary, "w")
-        store.url = existing.url
-        return store
+        return ZipStore(existing.url, "w", replace=True)
 
     # -- other stores
 
@@ -194,32 +189,21 @@ class Destination:
         Store or None
             The store at the final place, if it is another one now.
         """
+        if isinstance(self.store, ZipStore):
+            self.store.sync()
+            return None
         if self._temporary is None or self._final is None:
-            if not isinstance(self.store, ZipStore):
-                self.store.delete(UNFINISHED)
+            self.store.delete(UNFINISHED)
             return None
         self.store.close()
-        final, temporary, old = self._final, self._temporary, None
         try:
-            if isinstance(self.store, LocalStore) and exchange(temporary, final):
-                old = temporary
-            elif isinstance(self.store, LocalStore):
-                old = final.parent / f"{temporary.name}.old"
-                os.rename(final, old)
-            if old != temporary:
-                os.replace(temporary, final)
+            replace_directory(self._temporary, self._final)
         except OSError as error:
-            if old is not None and not final.exists() and old.exists():
-                os.rename(old, final)
             raise StoreError(
                 f"cannot put the new dataset in place: {error.strerror}", path=self._url
             ) from error
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
+        store = LocalStore(self._final, "r+")
         self._temporary = None
-        if not isinstance(self.store, LocalStore):
-            return None
-        store = LocalStore(final, "r+")
         store.url = self.store.url
         self.store = store
         return store

@@ -189,6 +189,8 @@ class StoredDataset:
         """
         if self.writable:
             self.hierarchy.sync()
+            if not self.hidden:
+                self.store.sync()
 
     def publish(self) -> None:
         """Make a new dataset visible to readers without closing it; a dataset that it replaces is gone then."""

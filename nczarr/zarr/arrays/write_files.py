@@ -1,11 +1,10 @@
-"""Writing a region of an array to local files.
+"""Write a region of an array to local files.
 
 Each chunk is written under a temporary name and renamed, so that a reader sees the old chunk or the new one.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from itertools import product
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
 from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, read_file
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-#: Names that the local store takes for unfinished files.
-_TEMPORARY = "%s.nczarr-%x-c%x.tmp"
-_numbers = itertools.count()
 #: A directory may vanish between its making and its use, when another thread deletes its last chunk.
 _ATTEMPTS = 100
 
@@ -151,7 +148,7 @@ def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
 
 def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[Any]) -> None:
     parent = key[: key.rfind("/") + 1]
-    temporary = _TEMPORARY % (parent, os.getpid(), next(_numbers))
+    temporary = parent + value_name()
     for attempt in range(_ATTEMPTS):
         try:
             file = os.open(temporary, _CREATE, 0o666, dir_fd=descriptor)

@@ -1,4 +1,4 @@
-"""A store in a zip file."""
+"""Keep keys and values as the members of a zip file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import bz2
 import contextlib
 import io
 import os
-import shutil
 import struct
 import threading
 import warnings
@@ -16,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.atomic import Output
+from nczarr.errors import StoreError
 from nczarr.stores.base import (
     Buffer,
     Names,
@@ -29,17 +29,22 @@ from nczarr.stores.base import (
     clip,
     split_names,
 )
-from nczarr.stores.local import temporary_name
-from nczarr.stores.zip_source import FileSource, Source, StoreSource
+from nczarr.stores.zip.source import FileSource, Source, StoreSource
 
 _HEADER = struct.Struct("<4s5H3I2H")  # of a member, before its name
 _MAGIC = b"PK\3\4"
 # Room for the "extra" field when header and data are fetched in one piece.
 _SLACK = 128
+_PIECE = 1 << 20  # copied at a time
 # Names that make a top folder the root of a hierarchy.
 _ROOT_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 # Deflate cannot do better, so a member that claims more is damaged or malicious.
 _LARGEST_RATIO = 1032
+
+#: Most bytes that a compressed member may have: a small file must not fill the memory.
+MAX_COMPRESSED = 4 << 30
+#: Most bytes that a compressed metadata document may have.
+MAX_COMPRESSED_DOCUMENT = 256 << 20
 
 
 class ZipStore(Store):
@@ -51,7 +56,8 @@ class ZipStore(Store):
 
     Writing appends: new members are stored uncompressed. A key that is set again or deleted loses its place in the
     directory of the zip file, but its bytes stay. All goes to a temporary file beside the target, which takes the
-    target's place when the store is closed; leaving a ``with`` block by an error leaves the target as it was.
+    target's place at :meth:`sync` and when the store is closed; leaving a ``with`` block by an error leaves the
+    target as it was at the last :meth:`sync`. A target that another program has changed meanwhile is not replaced.
 
     Parameters
     ----------
@@ -59,6 +65,8 @@ class ZipStore(Store):
         A local file; or a key of another store, for reading.
     mode : {"r", "r+", "w"}
         ``"r"`` and ``"r+"`` need an existing file; ``"w"`` creates it if it does not exist.
+    replace : bool
+        Begin with an empty zip file; the one that exists is there until the new one takes its place.
 
     Raises
     ------
@@ -80,15 +88,21 @@ class ZipStore(Store):
     >>> folder.cleanup()
     """
 
-    def __init__(self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r") -> None:
+    def __init__(
+        self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
+    ) -> None:
         self._lock = threading.RLock()
         self._writer: zipfile.ZipFile | None = None
         self._file: Any = None
-        self._path = self._temporary = ""
-        self._changed = False
+        self._output: Output | None = None
+        self._seen: tuple[int, ...] | None = None  # which file the target was when it was last looked at
+        self._path = ""
+        self._changed = self._closed = False
         self.writable = mode != "r"
         self._prefix = ""
-        self._source: Source
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._starts: dict[str, int] = {}
+        self._source: Source | None = None
         if isinstance(target, tuple):
             parent, key = target
             self.url = parent.place(key)
@@ -96,13 +110,14 @@ class ZipStore(Store):
                 raise StoreError("a zip file inside another store is for reading only", path=self.url)
             self._source = StoreSource(parent, key)
         else:
-            self._path = os.path.abspath(os.fspath(target))
+            self._path = os.path.realpath(os.fspath(target))
             self.url = os.fspath(target)
-            if self.writable:
-                self._open_writer(create=mode == "w")
+            self._seen = _identity(self._path)
+            if replace or (mode == "w" and self._seen is None):
+                self._begin()
                 return
             self._source = FileSource(self._path, self.url)
-        self._read_directory()
+        self._read_directory(self._source)
 
     def __reduce__(self) -> Any:
         if self.writable:
@@ -114,9 +129,9 @@ class ZipStore(Store):
 
     # --- the directory
 
-    def _read_directory(self) -> None:
+    def _read_directory(self, source: Source) -> None:
         try:
-            with zipfile.ZipFile(io.BufferedReader(self._source.as_file(), 1 << 16)) as archive:
+            with zipfile.ZipFile(io.BufferedReader(source.as_file(), 1 << 16)) as archive:
                 members = archive.infolist()
         except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError) as error:
             raise StoreError(f"not a readable zip file: {error}", path=self.url) from error
@@ -133,7 +148,7 @@ class ZipStore(Store):
         self._prefix = _top_folder(keys)
         skip = len(self._prefix)
         self._members = {key[skip:]: member for key, member in keys.items() if len(key) > skip}
-        self._starts: dict[str, int] = {}
+        self._starts = {}
 
     # --- reading
 
@@ -142,19 +157,20 @@ class ZipStore(Store):
 
     def get_many(self, keys: Sequence[str]) -> Values:
         with self._lock if self.writable else contextlib.nullcontext():
-            self._flush()
-            wanted = [(key, self._members.get(check_key(key))) for key in keys]
+            source = self._readable()
+            wanted = [(key, self._member(key, source)) for key in keys]
             pieces = [
                 (
                     member.header_offset,
-                    _HEADER.size + len(member.orig_filename.encode()) + _SLACK + member.compress_size,
+                    _HEADER.size + len(_raw_name(member)) + _SLACK + member.compress_size,
                 )
                 for _, member in wanted
                 if member is not None
             ]
-            found = iter(self._source.read_many(pieces))
+            found = iter(source.read_many(pieces))
             return [
-                None if member is None else self._unpack(key, member, next(found)) for key, member in wanted
+                None if member is None else self._unpack(key, member, next(found), source)
+                for key, member in wanted
             ]
 
     def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
@@ -162,8 +178,8 @@ class ZipStore(Store):
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
         with self._lock if self.writable else contextlib.nullcontext():
-            self._flush()
-            self._find_starts({key for key, _, _ in requests if self._is_stored(key)})
+            source = self._readable()
+            self._find_starts({key for key, _, _ in requests if self._is_stored(key)}, source)
             whole = [key for key, _, _ in requests if not self._is_stored(key)]
             values = dict(zip(whole, self.get_many(whole), strict=True)) if whole else {}
             pieces = []
@@ -171,7 +187,7 @@ class ZipStore(Store):
                 if key not in values:
                     first, last = clip(self._members[key].file_size, start, length)
                     pieces.append((self._starts[key] + first, last - first))
-            found = iter(self._source.read_many(pieces))
+            found = iter(source.read_many(pieces))
             result: Values = []
             for key, start, length in requests:
                 if key not in values:
@@ -195,29 +211,52 @@ class ZipStore(Store):
         member = self._members.get(check_key(key))
         return member is not None and member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1
 
-    def _find_starts(self, keys: set[str]) -> None:
+    def _member(self, key: str, source: Source) -> zipfile.ZipInfo | None:
+        """Return the entry of a key, once it is sure that reading it cannot ask for more than there is."""
+        member = self._members.get(check_key(key))
+        if member is None:
+            return None
+        size = member.file_size
+        if member.compress_type == zipfile.ZIP_STORED:
+            possible = size == member.compress_size or bool(member.flag_bits & 1)
+        else:
+            possible = size <= (MAX_COMPRESSED_DOCUMENT if _is_document(key) else MAX_COMPRESSED)
+        if not possible or member.header_offset + member.compress_size > source.size():
+            raise StoreError(
+                f"the member claims an impossible size, or one above the limit: {size} bytes, of which"
+                f" {member.compress_size} are stored",
+                path=self.place(key),
+            )
+        return member
+
+    def _find_starts(self, keys: set[str], source: Source) -> None:
         unknown = sorted(keys - self._starts.keys())
-        headers = self._source.read_many(
-            [(self._members[key].header_offset, _HEADER.size) for key in unknown]
+        members = [self._member(key, source) for key in unknown]
+        headers = source.read_many(
+            [(member.header_offset, _HEADER.size + len(_raw_name(member))) for member in members if member]
         )
-        for key, header in zip(unknown, headers, strict=True):
-            member = self._members[key]
-            self._starts[key] = member.header_offset + self._header_size(key, header)
+        for key, member, header in zip(unknown, members, headers, strict=True):
+            assert member is not None
+            self._starts[key] = member.header_offset + self._header_size(key, member, header)
 
-    def _header_size(self, key: str, header: bytes) -> int:
-        if len(header) < _HEADER.size or header[:4] != _MAGIC:
-            raise StoreError("the zip file is damaged, or has changed", path=self.place(key))
-        fields = _HEADER.unpack_from(header)
-        return _HEADER.size + int(fields[9]) + int(fields[10])
+    def _header_size(self, key: str, member: zipfile.ZipInfo, header: bytes) -> int:
+        name = _raw_name(member)
+        if len(header) >= _HEADER.size and header[:4] == _MAGIC:
+            fields = _HEADER.unpack_from(header)
+            if header[_HEADER.size :][: int(fields[9])] == name:
+                return _HEADER.size + int(fields[9]) + int(fields[10])
+        raise StoreError(
+            "the zip file is damaged, or has changed: its directory names another place", path=self.place(key)
+        )
 
-    def _unpack(self, key: str, member: zipfile.ZipInfo, piece: bytes) -> bytes:
+    def _unpack(self, key: str, member: zipfile.ZipInfo, piece: bytes, source: Source) -> bytes:
         if member.flag_bits & 1:
             raise StoreError("the member is encrypted", path=self.place(key))
-        start = self._header_size(key, piece)
+        start = self._header_size(key, member, piece)
         data = piece[start : start + member.compress_size]
         missing = member.compress_size - len(data)
         if missing > 0:
-            data += self._source.read_many([(member.header_offset + start + len(data), missing)])[0]
+            data += source.read_many([(member.header_offset + start + len(data), missing)])[0]
         if member.compress_type != zipfile.ZIP_STORED:
             data = self._decompress(key, member, data)
         if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
@@ -239,36 +278,41 @@ class ZipStore(Store):
 
     # --- writing
 
-    def _open_writer(self, *, create: bool) -> None:
-        exists = os.path.exists(self._path)
-        if not exists and not create:
-            raise DatasetNotFoundError("no such file", path=self.url)
+    def _begin(self) -> None:
+        """Open the temporary file that takes the target's place later, with all that the target has now."""
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            temporary = os.path.join(os.path.dirname(self._path), temporary_name())
-            self._file = open(temporary, "x+b")  # noqa: SIM115
-            self._temporary = temporary
-            if exists:
-                if not zipfile.is_zipfile(self._path):
-                    raise zipfile.BadZipFile("not a zip file, or damaged")
-                with open(self._path, "rb") as old:
-                    shutil.copyfileobj(old, self._file, 1 << 20)
-                shutil.copymode(self._path, temporary)
+            self._output = Output(self._path)
+            self._file = self._output.path.open("x+b")
+            if self._source is not None:
+                for start in range(0, self._source.size(), _PIECE):
+                    self._file.write(self._source.read_many([(start, _PIECE)])[0])
             self._writer = zipfile.ZipFile(self._file, "a", zipfile.ZIP_STORED, strict_timestamps=False)
+            if len(self._writer.infolist()) < len(self._members):
+                raise zipfile.BadZipFile("the zip file has changed")
+            source = FileSource(str(self._output.path), self.url)
         except (OSError, zipfile.BadZipFile) as error:
-            self.discard()
+            self._drop()
             raise StoreError(f"cannot open for writing: {error}", path=self.url) from error
-        self._source = FileSource(self._temporary, self.url)
+        if self._source is not None:
+            self._source.close()
+        self._source = source
         self._take(self._writer.infolist())
 
-    def _flush(self) -> None:
+    def _readable(self) -> Source:
         if self._writer is not None and self._changed:
             self._file.flush()
+        if self._source is None:
+            raise StoreError("the store is closed", path=self.url)
+        return self._source
 
     def _open(self, key: str) -> zipfile.ZipFile:
         self.check_writable(key)
-        if self._writer is None:
+        if self._closed:
             raise StoreError("the store is closed", path=self.place(key))
+        if self._writer is None:
+            self._begin()
+        assert self._writer is not None
         return self._writer
 
     def set(self, key: str, data: Buffer) -> None:
@@ -276,22 +320,24 @@ class ZipStore(Store):
         with self._lock:
             writer = self._open(key)
             self._forget(key)
-            member = zipfile.ZipInfo(
-                self._prefix + key
-            )  # a fixed date, so that equal content gives equal files
+            # With a fixed date, so that equal content gives equal files.
+            member = zipfile.ZipInfo(self._prefix + key)
             member.external_attr = 0o644 << 16
             try:
                 writer.writestr(member, as_view(data))
             except (OSError, ValueError, struct.error) as error:
                 raise StoreError(f"cannot write: {error}", path=self.place(key)) from error
+            if not member.filename.isascii():
+                member.flag_bits |= 0x800  # as zipfile writes it: the name is UTF-8
             self._members[key] = member
             self._changed = True
 
     def delete(self, key: str) -> None:
-        check_key(key)
+        self.check_writable(check_key(key))
         with self._lock:
-            self._open(key)
-            self._forget(key)
+            if key in self._members:
+                self._open(key)
+                self._forget(key)
 
     def _forget(self, key: str) -> None:
         member = self._members.pop(key, None)
@@ -317,45 +363,69 @@ class ZipStore(Store):
         return split_names(key[skip:] for key in self.list(prefix))
 
     def discard(self) -> None:
-        """Close without keeping what was written: the target stays as it was."""
+        """Close without keeping what was written since the last :meth:`sync`."""
         with self._lock:
-            if self._writer is not None:
-                # Left open, it would be closed by the garbage collector, after its file.
-                with contextlib.suppress(OSError, ValueError):
-                    self._writer.close()
-                self._writer = None
-            self._changed = False
-            if self._file is not None:
-                with contextlib.suppress(OSError):  # what could not be flushed is not wanted either
-                    self._file.close()
-                self._file = None
-            if self._temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._temporary)
-                self._temporary = ""
-            if hasattr(self, "_source"):
+            self._closed = True
+            self._drop()
+            if self._source is not None:
                 self._source.close()
 
-    def close(self) -> None:
+    def _drop(self) -> None:
+        """Remove the temporary file."""
+        if self._writer is not None:
+            # Left open, it would be closed by the garbage collector, after its file.
+            with contextlib.suppress(OSError, ValueError):
+                self._writer.close()
+            self._writer = None
+        self._changed = False
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # what could not be flushed is not wanted either
+                self._file.close()
+            self._file = None
+        if self._output is not None:
+            self._output.discard()
+            self._output = None
+
+    def sync(self) -> None:
+        """Put all that was written into the target's place, durably; the store stays open."""
         with self._lock:
-            if self._writer is None or not (self._changed and (self._members or os.path.exists(self._path))):
-                self.discard()
+            if self._writer is None or not (self._changed and (self._members or self._seen)):
                 return
+            assert self._output is not None
+            if _identity(self._path) != self._seen:
+                self.discard()
+                raise StoreError(
+                    "another program has changed the zip file meanwhile; it stays as that program left it",
+                    path=self.url,
+                    hint="let one program write at a time",
+                )
             try:
                 self._writer.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
                 self._file.close()
-                os.replace(self._temporary, self._path)
-                self._temporary = ""
-            except OSError as error:
-                raise StoreError(f"cannot write: {error}", path=self.url) from error
-            finally:
+                self._output.commit()
+            except (OSError, ValueError) as error:
                 self.discard()
+                raise StoreError(f"cannot write: {error}", path=self.url) from error
+            # The next change begins with a copy; reading goes on from the same file.
+            self._writer = self._file = self._output = None
+            self._changed = False
+            self._seen = _identity(self._path)
+
+    def close(self) -> None:
+        try:
+            if not self._closed:
+                self.sync()
+        finally:
+            self.discard()
 
     def __del__(self) -> None:
-        if getattr(self, "_temporary", ""):
+        if getattr(self, "_changed", False):
             warnings.warn(
                 f"{self.url} was not closed: what was written is lost", ResourceWarning, stacklevel=1
             )
+        if getattr(self, "_output", None) is not None:
             self.discard()
 
     def __exit__(
@@ -377,3 +447,21 @@ def _top_folder(keys: Any) -> str:
         return ""
     top = f"{tops.pop()}/"
     return top if any(top + name in keys for name in _ROOT_DOCUMENTS) else ""
+
+
+def _is_document(key: str) -> bool:
+    return key.rpartition("/")[2] in _ROOT_DOCUMENTS
+
+
+def _raw_name(member: zipfile.ZipInfo) -> bytes:
+    """Return a member's name as it is in the file."""
+    return member.orig_filename.encode("utf-8" if member.flag_bits & 0x800 else "cp437")
+
+
+def _identity(path: str) -> tuple[int, ...] | None:
+    """Return what tells one state of a file from another; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)

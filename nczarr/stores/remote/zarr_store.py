@@ -7,7 +7,7 @@ from typing import Any
 
 from nczarr.errors import NCZarrError
 from nczarr.stores.base import Names, check_key, check_prefix
-from nczarr.stores.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore
 
 
 def is_zarr_store(target: Any) -> bool:

@@ -135,7 +135,7 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
 
     from obstore.store import S3Store
 
-    from nczarr.stores.obstore_store import ObstoreStore
+    from nczarr.stores.remote.obstore_store import ObstoreStore
 
     endpoint = (
         settings.get("endpoint")

@@ -1,4 +1,4 @@
-"""Where the bytes of a zip file come from: a local file, or a key of another store."""
+"""Read the bytes of a zip file from a local file or from a key of another store."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ class Source(Protocol):
 
     def read_many(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return pieces, each by start and length; cut short at the end of the file."""
+
+    def size(self) -> int:
+        """Return the number of bytes."""
 
     def as_file(self) -> io.RawIOBase:
         """Return a file to read the directory from."""
@@ -52,6 +55,14 @@ class FileSource:
         except OSError as error:
             raise StoreError(f"cannot read: {error.strerror}", path=self._url) from error
 
+    def status(self) -> os.stat_result:
+        if self._file is None:
+            raise StoreError("the store is closed", path=self._url)
+        return os.fstat(self._file.fileno())
+
+    def size(self) -> int:
+        return self.status().st_size
+
     def as_file(self) -> io.RawIOBase:
         if self._file is None:
             raise StoreError("the store is closed", path=self._url)
@@ -69,6 +80,7 @@ class StoreSource:
     def __init__(self, store: Store, key: str) -> None:
         self.store = store
         self.key = key
+        self._size: int | None = None
 
     def read_many(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
         values = self.store.get_ranges([(self.key, start, length) for start, length in pieces])
@@ -77,11 +89,15 @@ class StoreSource:
             raise DatasetNotFoundError("no such file", path=self.store.place(self.key))
         return found
 
-    def as_file(self) -> io.RawIOBase:
-        size = self.store.size(self.key)
-        if size is None:
+    def size(self) -> int:
+        if self._size is None:
+            self._size = self.store.size(self.key)
+        if self._size is None:
             raise DatasetNotFoundError("no such file", path=self.store.place(self.key))
-        return _RemoteFile(self, size)
+        return self._size
+
+    def as_file(self) -> io.RawIOBase:
+        return _RemoteFile(self, self.size())
 
     def close(self) -> None:
         pass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nczarr.stores.base import Names, check_prefix
-from nczarr.stores.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore
 
 
 class ObstoreStore(ConcurrentStore):

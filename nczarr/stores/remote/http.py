@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Names, check_prefix, clip
-from nczarr.stores.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore
 
 _TRIES = 4
 _NO_INDEX = frozenset({401, 403, 405, 501})

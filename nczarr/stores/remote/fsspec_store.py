@@ -7,7 +7,7 @@ from typing import Any
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores.base import Names, Request, Values, check_key, check_prefix, clip
-from nczarr.stores.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore
 
 
 class FsspecStore(ConcurrentStore):

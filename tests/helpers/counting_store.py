@@ -31,10 +31,6 @@ class CountingStore(Store):
         self.calls: list[tuple[str, int]] = []
 
     @property
-    def readable(self) -> bool:  # type: ignore[override]
-        return self.store.readable
-
-    @property
     def writable(self) -> bool:  # type: ignore[override]
         return self.store.writable
 
