@@ -25,6 +25,7 @@ FLOORS = [
 ]
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
 SUB_FLOORS = {
+    "stores": [{"remote", "zip"}],
     "zarr": [{"types"}, {"codecs", "documents"}, {"arrays"}, {"hierarchy"}, {"zom"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
@@ -56,7 +57,6 @@ KNOWN_WHATS = {
     "netcdf4.features",
     "netcdf4.group_methods",
     "netcdf4.variable_text",
-    "stores.concurrent",
     "zarr.arrays.cache",
     "zarr.arrays.place",
     "zarr.codecs.base",

@@ -1,4 +1,4 @@
-"""A store in a directory of the local file system."""
+"""Keep keys and values as files below a directory."""
 
 from __future__ import annotations
 

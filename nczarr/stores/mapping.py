@@ -1,4 +1,4 @@
-"""A store over any mapping from keys to bytes."""
+"""Use any mapping from keys to bytes as a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store in memory."""
+"""Keep keys and values in memory."""
 
 from __future__ import annotations
 

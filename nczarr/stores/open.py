@@ -1,4 +1,4 @@
-"""Opening a store: what a path, URL or object stands for."""
+"""Open the store that a path, URL or object stands for."""
 
 from __future__ import annotations
 
@@ -156,8 +156,12 @@ def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) 
         if store is not None:
             return store
         options.pop("backend", None)
-        # botocore's ten connections would hold up the batches.
-        options.setdefault("config_kwargs", {"max_pool_connections": 64})
+        # botocore's ten connections would hold up the batches, and its five attempts are few on a busy server.
+        options["config_kwargs"] = {
+            "max_pool_connections": 64,
+            "retries": {"mode": "standard", "max_attempts": 16},
+            **(options.get("config_kwargs") or {}),
+        }
         if "region_name" in options:
             options["client_kwargs"] = {
                 "region_name": options.pop("region_name"),
@@ -199,4 +203,4 @@ def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 def _extra(url: str) -> str | None:
     if "s3://" in url:
         return "pip install nczarr[s3]"
-    return "pip install aiohttp" if "http" in url else None
+    return "pip install nczarr[http]" if "http" in url else None

@@ -1,4 +1,4 @@
-"""A store that counts what is asked of another one."""
+"""Count what is asked of a store."""
 
 from __future__ import annotations
 

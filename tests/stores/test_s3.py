@@ -13,7 +13,7 @@ from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores import Store, open_store
 from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
-from nczarr.stores.remote.s3 import s3_settings
+from nczarr.stores.remote.s3 import boto_settings, s3_settings
 
 numbers = itertools.count()
 ODD = ["a#b/k", "a%20b", "a b+c&d=e", "é/ü", "v[1]/*?", "x:y@z", "~", "back\\slash", "quote'\"", "a?b=c"]
@@ -164,30 +164,35 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_credentials_boto_has_to_look(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert s3_settings({}) is None
+def test_options_in_both_languages() -> None:
     assert s3_settings({"anon": True}) == {"skip_signature": True}
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    assert s3_settings({}) == {}
+    assert s3_settings({"key": "K", "secret": "S"}) == {"access_key_id": "K", "secret_access_key": "S"}
+    assert s3_settings({"fancy": 1}) is None
 
 
-def test_credentials_from_boto_s_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boto_finds_the_credentials(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert boto_settings({}, None) is None
     keys = "aws_access_key_id = {}\naws_secret_access_key = {}\n"
     (home / "credentials").write_text(f"[default]\n{keys.format('A', 'B')}[p]\n{keys.format('C', 'D')}")
-    profiles = "[profile p]\nendpoint_url = http://h:9\n[profile r]\nrole_arn = x\n"
+    program = 'credential_process = echo \'{"Version": 1, "AccessKeyId": "E", "SecretAccessKey": "F"}\''
+    profiles = f"[profile p]\nendpoint_url = http://h:9\n[profile q]\n{program}\n"
     (home / "config").write_text(f"[default]\nregion = eu-west-1\n{profiles}")
-    assert s3_settings({}) == {"access_key_id": "A", "secret_access_key": "B", "region": "eu-west-1"}
-    assert s3_settings({"profile": "p"}) == {
-        "access_key_id": "C",
-        "secret_access_key": "D",
-        "endpoint": "http://h:9",
-    }
-    assert s3_settings({"profile": "r"}) is None
+
+    def found(profile: str | None) -> dict[str, object]:
+        settings = boto_settings({}, profile)
+        assert settings is not None
+        given = settings.pop("credential_provider")()
+        return settings | {name: given[name] for name in ("access_key_id", "secret_access_key")}
+
+    assert found(None) == {"access_key_id": "A", "secret_access_key": "B", "region": "eu-west-1"}
+    assert found("p") == {"access_key_id": "C", "secret_access_key": "D", "endpoint": "http://h:9"}
+    assert found("q") == {"access_key_id": "E", "secret_access_key": "F"}
     monkeypatch.setenv("AWS_PROFILE", "p")
-    assert (s3_settings({}) or {})["access_key_id"] == "C"
-    assert s3_settings({"key": "K", "secret": "S"}) == {"access_key_id": "K", "secret_access_key": "S"}
-    (home / "config").write_text("damaged")
-    assert (s3_settings({}) or {})["access_key_id"] == "C"
+    assert found(None)["access_key_id"] == "C"
+    with pytest.raises(StoreError, match=r"s3://b/k: cannot find credentials: .*nobody"):
+        open_store("s3://b/k", storage_options={"profile": "nobody"})
 
 
 def test_bad_addresses_and_options(home: Path) -> None:

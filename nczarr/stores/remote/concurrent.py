@@ -1,4 +1,4 @@
-"""What stores behind an asynchronous client have in common: every batch is one concurrent call."""
+"""Run batches of an asynchronous client as one concurrent call each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store below any fsspec path: s3, gs, sftp, reference://, simplecache::…, an FSMap."""
+"""Keep keys and values below any fsspec path: s3, gs, sftp, reference://, simplecache::…, an FSMap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store behind a plain web server."""
+"""Read keys from a plain web server."""
 
 from __future__ import annotations
 
@@ -64,29 +64,22 @@ class HTTPStore(ConcurrentStore):
         return f"{self._base}{quote(key, safe='/!$&()*+,:;=@~')}{self._query}"
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        import asyncio
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-        import aiohttp
-
-        for attempt in range(_TRIES):
-            last = attempt == _TRIES - 1
-            try:
-                return (await self._request(key, start, length, last))[0]
-            except aiohttp.ClientConnectorError:
-                raise
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _Passing):
-                if last:
-                    raise
-            await asyncio.sleep(0.1 * 4**attempt)
-        return None
+        again = AsyncRetrying(
+            retry=retry_if_exception(_may_pass),
+            stop=stop_after_attempt(_TRIES),
+            wait=wait_exponential(multiplier=0.1, exp_base=4),
+            reraise=True,
+        )
+        value: bytes | None = (await again(self._request, key, start, length))[0]
+        return value
 
     async def _size(self, key: str) -> int | None:
         # Answers to HEAD are often wrong or refused; that to a part names the whole length.
-        return (await self._request(key, 0, 1, True))[1]
+        return (await self._request(key, 0, 1))[1]
 
-    async def _request(
-        self, key: str, start: int, length: int | None, last: bool
-    ) -> tuple[bytes | None, int | None]:
+    async def _request(self, key: str, start: int, length: int | None) -> tuple[bytes | None, int | None]:
         """Return the value or part, and the size of the whole value."""
         from yarl import URL
 
@@ -103,12 +96,11 @@ class HTTPStore(ConcurrentStore):
                 return None, None
             if answer.status == 416:
                 return b"", 0
-            if answer.status in _PASSING and not last:
-                raise _Passing
             if answer.status >= 400:
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
-                raise StoreError(reason, path=self.place(key), hint=hint)
+                kind = _PassingError if answer.status in _PASSING else StoreError
+                raise kind(reason, path=self.place(key), hint=hint)
             value = await answer.read()
             size = len(value)
             if answer.status == 206:
@@ -160,5 +152,14 @@ class HTTPStore(ConcurrentStore):
             pending.extend(start + name for name in reversed(prefixes))
 
 
-class _Passing(Exception):
+class _PassingError(StoreError):
     """The server refuses for a reason that may pass."""
+
+
+def _may_pass(error: BaseException) -> bool:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return False
+    dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _PassingError)
+    return isinstance(error, dropped)

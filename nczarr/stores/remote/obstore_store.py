@@ -1,4 +1,4 @@
-"""A store behind an obstore client: S3, Google Cloud Storage, Azure and others."""
+"""Keep keys and values behind an obstore client: S3, Google Cloud Storage, Azure and others."""
 
 from __future__ import annotations
 

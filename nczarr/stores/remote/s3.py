@@ -1,17 +1,16 @@
-"""Opening ``s3://`` URLs: obstore where it can be used, else s3fs.
+"""Open ``s3://`` URLs: with obstore where it can be used, else with s3fs.
 
 obstore needs between a tenth and nine tenths of s3fs's time (``tests/benchmarks/s3_clients.py`` measures it), so it
-comes first. It does not know every way of getting credentials that boto has (profiles with roles, single sign-on,
-external programs); where one of those is needed, s3fs does the work.
+comes first. What it does not look for itself (profiles, roles, single sign-on, external programs) boto finds for it.
 """
 
 from __future__ import annotations
 
-import configparser
 import os
+from datetime import timedelta
 from typing import Any
 
-from nczarr.errors import NCZarrError, StoreError
+from nczarr.errors import NCZarrError, StoreError, placed
 from nczarr.stores.base import Store
 
 # What s3fs and boto call an option, and what obstore does.
@@ -37,30 +36,16 @@ _ENVIRONMENT = (
 )
 
 
-def _profile(name: str) -> dict[str, str]:
-    """Return what boto's files say about a profile."""
-    found: dict[str, str] = {}
-    for variable, default, section in (
-        ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),
-        ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", name),
-    ):
-        parser = configparser.RawConfigParser()
-        try:
-            parser.read(os.path.expanduser(os.environ.get(variable) or default), encoding="utf-8")
-        except (configparser.Error, UnicodeDecodeError):
-            continue
-        if parser.has_section(section):
-            found |= parser.items(section)
-    return found
+#: How obstore tries again: a server that refuses every second request does not stop a copy.
+RETRIES = {
+    "max_retries": 16,
+    "retry_timeout": timedelta(minutes=5),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
+}
 
 
 def s3_settings(storage_options: dict[str, Any]) -> dict[str, Any] | None:
-    """Return obstore's configuration for options in s3fs's or obstore's names.
-
-    Returns
-    -------
-    dict or None
-        None if obstore cannot do what is asked, or would find no credentials.
+    """Return obstore's configuration for options in s3fs's or obstore's names, None if it has no word for one.
 
     Examples
     --------
@@ -71,40 +56,51 @@ def s3_settings(storage_options: dict[str, Any]) -> dict[str, Any] | None:
     """
     options = dict(storage_options)
     options |= options.pop("client_kwargs", None) or {}
-    profile_name = options.pop("profile", None)
     settings = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
-    if not settings.keys() <= _KNOWN:
+    return settings if settings.keys() <= _KNOWN else None
+
+
+def boto_settings(settings: dict[str, Any], profile: str | None) -> dict[str, Any] | None:
+    """Add the credentials that boto finds, and the region and endpoint of the profile.
+
+    Returns
+    -------
+    dict or None
+        None if boto is not there, or finds no credentials.
+
+    Raises
+    ------
+    StoreError
+        There is no such profile, or boto's files are damaged.
+    """
+    if not _importable("boto3"):
         return None
-    given = bool(settings.get("skip_signature") or settings.get("access_key_id"))
-    if not given and (profile_name or not any(map(os.environ.get, _ENVIRONMENT))):
-        profile = _profile(profile_name or os.environ.get("AWS_PROFILE") or "default")
-        if not profile.keys() >= {"aws_access_key_id", "aws_secret_access_key"} or "role_arn" in profile:
-            return None
-        for name in (
-            "aws_access_key_id",
-            "aws_secret_access_key",
-            "aws_session_token",
-            "region",
-            "endpoint_url",
-        ):
-            if name in profile:
-                settings.setdefault(_NAMES.get(name, name), profile[name])
-    return settings
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+    from obstore.auth.boto3 import Boto3CredentialProvider
+
+    session = Session(profile=profile)
+    try:
+        provider = Boto3CredentialProvider(session)
+        found = {
+            "credential_provider": provider,
+            "region": session.get_config_variable("region"),
+            "endpoint": session.get_scoped_config().get("endpoint_url"),
+        }
+    except ValueError:
+        return None
+    except BotoCoreError as error:
+        raise StoreError(f"cannot find credentials: {error}") from error
+    return {name: value for name, value in found.items() if value} | settings
 
 
 def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None = None) -> Store | None:
     """Return an obstore-backed store for an ``s3://`` URL, None if s3fs has to do it.
 
-    Parameters
-    ----------
-    url : str
-        ``s3://BUCKET/KEY``.
-    writable : bool
-    storage_options : dict, optional
-        s3fs's names (``key``, ``secret``, ``token``, ``anon``, ``endpoint_url``, ``client_kwargs``, ``profile``)
-        or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are. ``backend="s3fs"`` or
-        ``backend="obstore"`` insists on one of the two. What is not given comes from the usual ``AWS_…``
-        variables and files.
+    Options have s3fs's names (``key``, ``secret``, ``token``, ``anon``, ``endpoint_url``, ``client_kwargs``,
+    ``profile``) or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are. ``backend="s3fs"``
+    or ``backend="obstore"`` insists on one of the two. What is not given comes from the usual ``AWS_…`` variables
+    and files.
 
     Raises
     ------
@@ -127,16 +123,25 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
         if backend == "obstore" or not have_s3fs:
             raise NCZarrError("no S3 client is installed", path=url, hint="pip install nczarr[s3]")
         return None
+    profile = options.pop("profile", None)
     settings = s3_settings(options)
     if backend == "s3fs" or (settings is None and have_s3fs and backend is None):
         return None
     if settings is None:
         settings = {_NAMES.get(name, name): value for name, value in options.items()}
+    given = settings.get("skip_signature") or settings.get("access_key_id")
+    if not given and (profile or not any(map(os.environ.get, _ENVIRONMENT))):
+        with placed(url):
+            found = boto_settings(settings, profile)
+        if found is None and have_s3fs and backend is None:
+            return None
+        settings = found or settings
 
     from obstore.store import S3Store
 
     from nczarr.stores.remote.obstore_store import ObstoreStore
 
+    provider = settings.pop("credential_provider", None)
     endpoint = (
         settings.get("endpoint")
         or os.environ.get("AWS_ENDPOINT_URL_S3")
@@ -151,7 +156,8 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
             bucket,
             config=settings,  # type: ignore[arg-type]
             client_options=client_options,  # type: ignore[arg-type]
-            retry_config=retry_config,
+            retry_config=retry_config or RETRIES,  # type: ignore[arg-type]
+            credential_provider=provider,
         )
     except Exception as error:
         raise StoreError(f"cannot open: {error}", path=url) from error

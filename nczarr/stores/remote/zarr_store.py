@@ -1,4 +1,4 @@
-"""A store over a zarr-python 3 store: Icechunk, obstore's ObjectStore, or any other of that interface."""
+"""Use a zarr-python 3 store as a store: Icechunk, obstore's ObjectStore, or any other of that interface."""
 
 from __future__ import annotations
 
