@@ -31,6 +31,7 @@ from nczarr.errors import NCZarrError
 from nczarr.netcdf4 import Dataset as NetCDFDataset
 from nczarr.netcdf4 import EnumType, VLType
 from nczarr.netcdf4 import Variable as NetCDFVariable
+from nczarr.netcdf4.attributes import node_of, session_of
 
 try:
     import xarray as xr
@@ -171,7 +172,7 @@ def _encoding(variable: NetCDFVariable) -> dict[str, Any]:
         encoding["contiguous"] = contiguous
         encoding["chunksizes"] = None if contiguous else tuple(int(c) for c in chunking)
     # What is read at once: the chunks in the store, whatever netCDF was asked for.
-    stored = getattr(variable._nc_session.values(variable), "chunk_shape", None)
+    stored = session_of(variable).chunk_shape(node_of(variable))
     if stored:
         encoding["preferred_chunks"] = dict(zip(variable.dimensions, stored, strict=True))
     return encoding

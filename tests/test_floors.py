@@ -44,19 +44,12 @@ KNOWN_CIRCLES = [
     """zarr.arrays.array zarr.arrays.place zarr.arrays.read_files zarr.arrays.read_shards zarr.arrays.read_store
     zarr.arrays.write_files zarr.arrays.write_store""",
     "mapping.nczarr3 mapping.plain",
-    """netcdf4.attributes netcdf4.cdl_text netcdf4.dataset netcdf4.dimension netcdf4.group netcdf4.group_methods
-    netcdf4.group_node netcdf4.new_variable netcdf4.opening netcdf4.reading netcdf4.session
-    netcdf4.storage_options netcdf4.tree netcdf4.user_types netcdf4.variable netcdf4.variable_text
-    netcdf4.writing""",
 ]
 #: Arrows up between sub-packages, in those circles.
 KNOWN_ARROWS_UP = {("zarr.codecs", "zarr.arrays"), ("mapping.plain", "mapping.nczarr3")}
 #: Modules whose first line still begins with "What". Take a line out when it says what the module does.
 KNOWN_WHATS = {
     "mapping.layout",
-    "netcdf4.features",
-    "netcdf4.group_methods",
-    "netcdf4.variable_text",
     "zarr.arrays.cache",
     "zarr.arrays.place",
     "zarr.codecs.base",

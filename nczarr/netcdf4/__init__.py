@@ -8,18 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nczarr.netcdf4.char_arrays import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.constants import (
-    default_encoding,
-    default_fillvals,
-    is_native_big,
-    is_native_little,
-    unicode_error,
-)
-from nczarr.netcdf4.dataset import Dataset
-from nczarr.netcdf4.dimension import Dimension
-from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
-from nczarr.netcdf4.features import (
+from nczarr.netcdf4.compatibility import (
     NC_DISKLESS,
     NC_PERSIST,
     __has_blosc_support__,
@@ -41,20 +30,26 @@ from nczarr.netcdf4.features import (
     __has_zstandard_support__,
     __hdf5libversion__,
     __netcdf4libversion__,
+    default_encoding,
+    default_fillvals,
     dtype_is_complex,
-    getlibversion,
-)
-from nczarr.netcdf4.group import Group
-from nczarr.netcdf4.multi_file import MFDataset, MFTime
-from nczarr.netcdf4.settings import (
     get_alignment,
     get_chunk_cache,
+    getlibversion,
+    is_native_big,
+    is_native_little,
     rc_get,
     rc_set,
     set_alignment,
     set_chunk_cache,
+    unicode_error,
 )
+from nczarr.netcdf4.dataset import Dataset, Group
+from nczarr.netcdf4.dimension import Dimension
+from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
+from nczarr.netcdf4.multi_file import MFDataset, MFTime
 from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
+from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.variable import Variable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Datasets: opening, closing, and the root of the tree."""
+"""Show a dataset and its groups: opening, finding, making, renaming, settings, closing."""
 
 from __future__ import annotations
 
@@ -6,22 +6,35 @@ import atexit
 import contextlib
 import functools
 import os
+import posixpath
 import threading
 import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nczarr import model
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.constants import FORMAT_OF_MODEL
-from nczarr.netcdf4.group_methods import GroupMethods
-from nczarr.netcdf4.opening import open_session
-from nczarr.netcdf4.tree import thaw
+from nczarr.model import normalize_name
+from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, session_of
+from nczarr.netcdf4.compatibility import get_chunk_cache
+from nczarr.netcdf4.dimension import Dimension
+from nczarr.netcdf4.edit import GroupNode, Session
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFIndexError,
+    NetCDFKeyError,
+    NetCDFOSError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
+from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
+from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, UserDefinedType, VLType, shown_type
+from nczarr.netcdf4.variable import Variable
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakSet[Dataset] = weakref.WeakSet()
 
 
-class Dataset(GroupMethods):
+class Dataset(AttributeOwner):
     """A dataset with netCDF4-python's interface.
 
     Parameters
@@ -79,7 +92,24 @@ class Dataset(GroupMethods):
     example [1.5] True
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "__weakref__",
+        "_nc_dimensions",
+        "_nc_groups",
+        "_nc_parent",
+        "_nc_path",
+        "_nc_variables",
+        "_nc_weak",
+    )
+
+    _nc_node: GroupNode
+    _nc_parent: Dataset | None
+    _nc_path: str
+    _nc_weak: bool
+    # What shows the nodes inside, made when it is first asked for.
+    _nc_dimensions: dict[str, Dimension] | None
+    _nc_groups: dict[str, Group] | None
+    _nc_variables: dict[str, Variable] | None
 
     def __init__(
         self,
@@ -114,23 +144,24 @@ class Dataset(GroupMethods):
             storage_options=storage_options,
             options=options,
         )
-        session.bind(self)
-        self._nc_setup(session, None, "/", weak=keepweakref)
-        thaw(self, session.stored.dataset)
+        session.chunk_cache = get_chunk_cache()
+        self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
             _OPEN.add(self)
             _close_all_at_exit()
 
-    def _nc_freeze_dataset(self) -> model.Dataset:
-        """The tree as a model."""
-        session = self._nc_session
-        stored = session.stored.dataset
-        # A dataset that says nothing of its format goes on saying nothing.
-        unsaid = stored.format is None and session.data_model == "NETCDF4"
-        format_ = None if unsaid else FORMAT_OF_MODEL.get(session.data_model)
-        frozen = model.Dataset(stored.name, format=format_, **self._nc_content())
-        self._nc_frozen = frozen
-        return frozen
+    def _nc_bind(self, session: Session, node: GroupNode, parent: Dataset | None, *, weak: bool) -> None:
+        self._nc_session = session
+        self._nc_node = node
+        self._nc_weak = weak
+        self._nc_parent = None if parent is None else parent._nc_reference()
+        self._nc_path = node.name if parent is None else posixpath.join(parent.path, node.name)
+        self._nc_ncstring = parent._nc_ncstring if parent is not None else False
+        self._nc_dimensions = self._nc_groups = self._nc_variables = None
+
+    def _nc_reference(self) -> Any:
+        """What the objects inside hold of this group."""
+        return weakref.proxy(self) if self._nc_weak else self
 
     def __enter__(self) -> Dataset:
         return self
@@ -152,13 +183,442 @@ class Dataset(GroupMethods):
             If it is closed already.
         """
         _OPEN.discard(self)
-        return self._nc_session.close(self)
+        return self._nc_session.close()
 
     def __del__(self) -> None:
         # Half-made objects have no session; errors at this point reach nobody.
         with contextlib.suppress(AttributeError, NCZarrError, OSError):
             if self._nc_session.is_open:
-                self._nc_session.close(self)
+                self._nc_session.close(dropped=True)
+
+    # -- the tree ----------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """Groups by name."""
+        if self._nc_groups is None:
+            with self._nc_session.lock:
+                if self._nc_groups is None:
+                    self._nc_groups = {
+                        name: Group._nc_of(self, node) for name, node in self._nc_node.groups.items()
+                    }
+        return self._nc_groups
+
+    @property
+    def dimensions(self) -> dict[str, Dimension]:
+        """Dimensions by name."""
+        if self._nc_dimensions is None:
+            session = self._nc_session
+            with session.lock:
+                if self._nc_dimensions is None:
+                    nodes = self._nc_node.dimensions.items()
+                    self._nc_dimensions = {n: Dimension._nc_of(session, self, node) for n, node in nodes}
+        return self._nc_dimensions
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """Variables by name."""
+        if self._nc_variables is None:
+            session = self._nc_session
+            with session.lock:
+                if self._nc_variables is None:
+                    nodes = self._nc_node.variables.items()
+                    self._nc_variables = {n: Variable._nc_of(session, self, node) for n, node in nodes}
+        return self._nc_variables
+
+    def _nc_types_of(self, kind: type[UserDefinedType]) -> dict[str, Any]:
+        shown = [shown_type(node) for node in self._nc_node.types]
+        return {str(t.name): t for t in shown if isinstance(t, kind)}
+
+    @property
+    def cmptypes(self) -> dict[str, CompoundType]:
+        """Compound types by name."""
+        return self._nc_types_of(CompoundType)
+
+    @property
+    def vltypes(self) -> dict[str, VLType]:
+        """Variable-length types by name."""
+        return self._nc_types_of(VLType)
+
+    @property
+    def enumtypes(self) -> dict[str, EnumType]:
+        """Enum types by name."""
+        return self._nc_types_of(EnumType)
+
+    @property
+    def opaquetypes(self) -> dict[str, OpaqueType]:
+        """Opaque types by name (netCDF4-python does not know them)."""
+        return self._nc_types_of(OpaqueType)
+
+    @property
+    def parent(self) -> Dataset | None:
+        """The group above; None at the root."""
+        return self._nc_parent
+
+    @property
+    def path(self) -> str:
+        """Names of the groups down to this one, with slashes."""
+        return self._nc_path
+
+    @property
+    def name(self) -> str:
+        """The simple name; ``/`` for the root."""
+        self._nc_session.check_open()
+        return self._nc_node.name
+
+    @property
+    def data_model(self) -> str:
+        """``NETCDF4``, ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``, …"""
+        return data_model_of(self._nc_session)
+
+    @property
+    def file_format(self) -> str:
+        """The same as :attr:`data_model`."""
+        return data_model_of(self._nc_session)
+
+    @property
+    def disk_format(self) -> str:
+        """How it is stored: ``ZARR``."""
+        return self._nc_session.disk_format
+
+    @property
+    def keepweakref(self) -> bool:
+        """True if what is inside holds only weak references to its group."""
+        return self._nc_weak
+
+    @property
+    def auto_complex(self) -> bool:
+        """Always False: complex numbers are compounds."""
+        return False
+
+    @property
+    def __orthogonal_indexing__(self) -> bool:
+        return True
+
+    # -- finding -----------------------------------------------------------------------------------------
+
+    def __getitem__(self, elem: str) -> Any:
+        directory, last = posixpath.split(posixpath.normpath(elem))
+        group: Any = self
+        for name in directory.split("/"):
+            if name and name not in group.groups:
+                raise NetCDFKeyError(f"there is no group {name!r} in {group.path}")
+            group = group.groups[name] if name else group
+        if last in group.groups:
+            return group.groups[last]
+        if last in group.variables:
+            return group.variables[last]
+        raise NetCDFIndexError(f"{last} not found in {group.path}")
+
+    def __iter__(self) -> Any:
+        raise NetCDFTypeError(
+            f"{type(self).__name__} is not iterable. Consider iterating on Dataset.variables."
+        )
+
+    def __contains__(self, key: Any) -> bool:
+        raise NetCDFTypeError(
+            f"{type(self).__name__} does not support membership operations. "
+            "Perhaps try 'varname in dataset.variables' or 'dimname in dataset.dimensions'."
+        )
+
+    def get_variables_by_attributes(self, **kwargs: Any) -> list[Variable]:
+        """Variables of this group whose attributes have the given values, or satisfy the given functions.
+
+        Parameters
+        ----------
+        **kwargs
+            A value, or a function of the value (None if the attribute is missing) that returns True or False.
+        """
+        found = []
+        for variable in self.variables.values():
+            good = False
+            for key, wanted in kwargs.items():
+                held = getattr(variable, key, None)
+                good = wanted(held) is True if callable(wanted) else _equal(held, wanted)
+                if not good:
+                    break
+            if good:
+                found.append(variable)
+        return found
+
+    # -- making ------------------------------------------------------------------------------------------
+
+    def createDimension(self, dimname: str, size: int | None = None) -> Dimension:
+        """Make a dimension.
+
+        Parameters
+        ----------
+        dimname : str
+        size : int, optional
+            None or 0: unlimited.
+
+        Raises
+        ------
+        NetCDFRuntimeError
+            If the name is in use or not legal, or the dataset is read-only.
+        NetCDFOverflowError
+            If the size is negative.
+        """
+        return Dimension(self, dimname, size)
+
+    def createGroup(self, groupname: str) -> Group:
+        """Make a group, with all groups on the way; an existing one is returned.
+
+        Raises
+        ------
+        NetCDFRuntimeError
+            If the name is in use or not legal, or the dataset is read-only or has a classic data model.
+        """
+        group: Any = self
+        for name in posixpath.normpath(groupname).split("/"):
+            if not name:
+                continue
+            known = group.groups.get(normalize_name(name))
+            group = Group(group, name) if known is None else known
+        return group
+
+    def createVariable(
+        self,
+        varname: str,
+        datatype: Any,
+        dimensions: str | bytes | Dimension | Sequence[str | bytes | Dimension] = (),
+        compression: str | None = None,
+        zlib: bool = False,
+        complevel: int | None = 4,
+        shuffle: bool = True,
+        szip_coding: str = "nn",
+        szip_pixels_per_block: int = 8,
+        blosc_shuffle: int = 1,
+        fletcher32: bool = False,
+        contiguous: bool = False,
+        chunksizes: Sequence[int] | None = None,
+        endian: str = "native",
+        least_significant_digit: int | None = None,
+        significant_digits: int | None = None,
+        quantize_mode: str = "BitGroom",
+        fill_value: Any = None,
+        chunk_cache: int | None = None,
+    ) -> Variable:
+        """Make a variable.
+
+        Parameters
+        ----------
+        varname : str
+            With slashes: groups on the way are made.
+        datatype : dtype-like, str, CompoundType, VLType or EnumType
+        dimensions : sequence of (str or Dimension)
+            Names are looked for here, then upwards. Empty: a scalar.
+        compression : str, optional
+            ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``, ``blosc_zstd``.
+        zlib, complevel, shuffle, blosc_shuffle, fletcher32
+            Settings of the filters.
+        szip_coding, szip_pixels_per_block
+            Accepted; szip is not available.
+        contiguous, chunksizes
+            Layout; 0 in `chunksizes` means the default.
+        endian : {'native', 'little', 'big'}
+            Byte order in the store.
+        least_significant_digit : int, optional
+            Decimal digit to which values are rounded on writing.
+        significant_digits, quantize_mode
+            Quantisation of floats on writing.
+        fill_value
+            ``_FillValue``; None: the default fill value without an attribute; False: elements are not filled;
+            ``'default'``: the default fill value as an attribute.
+        chunk_cache : int, optional
+            Remembered only.
+
+        Returns
+        -------
+        Variable
+
+        Raises
+        ------
+        NetCDFRuntimeError, NetCDFValueError, NetCDFTypeError, NetCDFAttributeError
+            As netCDF4-python raises the builtins of these names.
+        """
+        directory, varname = posixpath.split(posixpath.normpath(varname))
+        group: Any = self.createGroup(directory) if directory else self
+        if isinstance(dimensions, str | bytes | Dimension):
+            dimensions = (dimensions,)
+        found = tuple(d if isinstance(d, Dimension) else _find_dimension(group, d) for d in dimensions)
+        return Variable(
+            group,
+            varname,
+            datatype,
+            found,
+            compression=compression,
+            zlib=zlib,
+            complevel=complevel,
+            shuffle=shuffle,
+            szip_coding=szip_coding,
+            szip_pixels_per_block=szip_pixels_per_block,
+            blosc_shuffle=blosc_shuffle,
+            fletcher32=fletcher32,
+            contiguous=contiguous,
+            chunksizes=chunksizes,
+            endian=endian,
+            least_significant_digit=least_significant_digit,
+            significant_digits=significant_digits,
+            quantize_mode=quantize_mode,
+            fill_value=fill_value,
+            chunk_cache=chunk_cache,
+        )
+
+    def createCompoundType(self, datatype: Any, datatype_name: str) -> CompoundType:
+        """Make a compound type from a structured dtype; see :class:`CompoundType`."""
+        return CompoundType(self, datatype, datatype_name)
+
+    def createVLType(self, datatype: Any, datatype_name: str) -> VLType:
+        """Make a variable-length type; see :class:`VLType`."""
+        return VLType(self, datatype, datatype_name)
+
+    def createEnumType(self, datatype: Any, datatype_name: str, enum_dict: Mapping[str, int]) -> EnumType:
+        """Make an enum type; see :class:`EnumType`."""
+        return EnumType(self, datatype, datatype_name, enum_dict)
+
+    # -- renaming ----------------------------------------------------------------------------------------
+
+    def renameDimension(self, oldname: str, newname: str) -> None:
+        """Rename a dimension of this group; it moves to the end of :attr:`dimensions`.
+
+        Raises
+        ------
+        NetCDFKeyError
+            If there is no `oldname`.
+        NetCDFRuntimeError
+            If there is a `newname`, or the dataset is read-only.
+        """
+        with self._nc_session.lock:
+            dimensions = self.dimensions
+            node = self._nc_node.rename_dimension(oldname, newname)
+            dimensions[node.name] = dimensions.pop(oldname)
+
+    def renameVariable(self, oldname: str, newname: str) -> None:
+        """Rename a variable of this group; it moves to the end of :attr:`variables`. Errors as above."""
+        session = self._nc_session
+        with session.lock:
+            variables = self.variables
+            node = self._nc_node.rename_variable(oldname, newname)
+            variables[node.name] = variables.pop(oldname)
+        if node.stored_as is not None:
+            session.flush()
+
+    def renameGroup(self, oldname: str, newname: str) -> None:
+        """Rename a group of this group; it moves to the end of :attr:`groups`. Errors as above.
+
+        The attribute :attr:`path` of the group's object keeps the old name, as in netCDF4-python.
+        """
+        session = self._nc_session
+        with session.lock:
+            groups = self.groups
+            node = self._nc_node.rename_group(oldname, newname)
+            groups[node.name] = groups.pop(oldname)
+        session.flush()
+
+    # -- settings ----------------------------------------------------------------------------------------
+
+    def _nc_each_variable(self, method: str, value: bool) -> None:
+        for variable in self.variables.values():
+            getattr(variable, method)(value)
+        for group in self.groups.values():
+            group._nc_each_variable(method, value)
+
+    def set_auto_mask(self, value: bool) -> None:
+        """:meth:`Variable.set_auto_mask` for all variables here and below."""
+        self._nc_each_variable("set_auto_mask", value)
+
+    def set_auto_scale(self, value: bool) -> None:
+        """:meth:`Variable.set_auto_scale` for all variables here and below."""
+        self._nc_each_variable("set_auto_scale", value)
+
+    def set_auto_maskandscale(self, value: bool) -> None:
+        """:meth:`Variable.set_auto_maskandscale` for all variables here and below."""
+        self._nc_each_variable("set_auto_maskandscale", value)
+
+    def set_always_mask(self, value: bool) -> None:
+        """:meth:`Variable.set_always_mask` for all variables here and below."""
+        self._nc_each_variable("set_always_mask", value)
+
+    def set_auto_chartostring(self, value: bool) -> None:
+        """:meth:`Variable.set_auto_chartostring` for all variables here and below."""
+        self._nc_each_variable("set_auto_chartostring", value)
+
+    def set_ncstring_attrs(self, value: bool) -> None:
+        """Store text attributes as netCDF strings here and below, now and in what is made later."""
+        self._nc_ncstring = bool(value)
+        for variable in self.variables.values():
+            variable.set_ncstring_attrs(value)
+        for group in self.groups.values():
+            group.set_ncstring_attrs(value)
+
+    def set_fill_on(self) -> None:
+        """Variables made from now on are filled (the default)."""
+        self._nc_session.check_writable()
+        self._nc_session.fill = True
+
+    def set_fill_off(self) -> None:
+        """Variables made from now on are not filled: what is not written is undefined."""
+        self._nc_session.check_writable()
+        self._nc_session.fill = False
+
+    def has_blosc_filter(self) -> bool:
+        """True: blosc is available."""
+        return True
+
+    def has_zstd_filter(self) -> bool:
+        """True: zstd is available."""
+        return True
+
+    def has_bzip2_filter(self) -> bool:
+        """True: bzip2 is available."""
+        return True
+
+    def has_szip_filter(self) -> bool:
+        """False: szip is not available."""
+        return False
+
+    # -- the dataset as a whole --------------------------------------------------------------------------
+
+    def filepath(self, encoding: str | None = None) -> str:
+        """The name that was given when the dataset was opened."""
+        self._nc_session.check_open()
+        return self._nc_session.name
+
+    def isopen(self) -> bool:
+        """True until the dataset is closed."""
+        return self._nc_session.is_open
+
+    def sync(self) -> None:
+        """Write all that is not stored yet."""
+        self._nc_session.sync()
+
+    def __repr__(self) -> str:
+        session = self._nc_session
+        if not session.is_open:
+            return f"{type(self).__name__} object no longer valid"
+        lines = [f"<class 'nczarr.{type(self).__name__}'>"]
+        if self._nc_parent is None:
+            lines.append(f"root group ({self.data_model} data model, file format {self.disk_format}):")
+        else:
+            lines.append(f"group {self.path}:")
+        lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
+        sizes = ", ".join(f"{d.name}({d.size})" for d in self._nc_node.dimensions.values())
+        variables = ", ".join(
+            f"{v.dtype} {name}({', '.join(v.dimensions)})" for name, v in self.variables.items()
+        )
+        lines.append(f"    dimensions(sizes): {sizes}")
+        lines.append(f"    variables(dimensions): {variables}")
+        lines.append(f"    groups: {', '.join(self.groups)}")
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def setncattr(self, name: str, value: Any) -> None:
+        """Set a netCDF attribute; also with names that Python objects have themselves."""
+        if not isinstance(name, str | bytes):
+            raise NetCDFAttributeError(f"{name!r} cannot be the name of an attribute")
+        super().setncattr(name, value)
 
     @staticmethod
     def fromcdl(
@@ -188,8 +648,6 @@ class Dataset(GroupMethods):
         CDLError
             If the text is wrong.
         """
-        from nczarr.netcdf4.cdl_text import from_cdl
-
         return Dataset(from_cdl(cdlfilename, ncfilename, format), mode)
 
     def tocdl(
@@ -206,9 +664,66 @@ class Dataset(GroupMethods):
         outfile : path, optional
             Write the text there, and return None.
         """
-        from nczarr.netcdf4.cdl_text import to_cdl
-
         return to_cdl(self._nc_session, coordvars=coordvars, data=data, outfile=outfile)
+
+
+class Group(Dataset):
+    """A group; made by :meth:`Dataset.createGroup`. It has all that a dataset has, but cannot be closed.
+
+    Parameters
+    ----------
+    parent : Dataset or Group
+    name : str
+
+    Raises
+    ------
+    NetCDFRuntimeError
+        If the name is in use or not legal, or the dataset is read-only or has a classic data model.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, parent: Dataset, name: str, **kwargs: Any) -> None:
+        session = session_of(parent)
+        with session.lock:
+            groups = parent.groups
+            node = node_of(parent).add_group(name)
+            self._nc_bind(session, node, parent, weak=parent.keepweakref)
+            groups[node.name] = self
+
+    @classmethod
+    def _nc_of(cls, parent: Dataset, node: GroupNode) -> Group:
+        """The object for a group that is there."""
+        group = cls.__new__(cls)
+        group._nc_bind(session_of(parent), node, parent, weak=parent.keepweakref)
+        return group
+
+    def close(self) -> None:
+        """Always fails: only the dataset can be closed."""
+        raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
+
+    def __del__(self) -> None:
+        pass
+
+
+def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
+    """Find a dimension by its simple name in a group, then upwards."""
+    wanted = normalize_name(name.decode() if isinstance(name, bytes) else name)
+    scope: Dataset | None = group
+    while scope is not None:
+        found = scope.dimensions.get(wanted)
+        if found is not None:
+            return found
+        scope = scope.parent
+    raise NetCDFValueError(f"cannot find dimension {wanted} in this group or parent groups", fqn=group.path)
+
+
+def _equal(held: Any, wanted: Any) -> bool:
+    same = held == wanted
+    try:
+        return held is not None and bool(same)
+    except ValueError:  # arrays
+        return held is not None and bool(same.all())
 
 
 def _close_all() -> None:

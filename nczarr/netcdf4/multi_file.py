@@ -1,4 +1,4 @@
-"""Several datasets as one, joined along a dimension: :class:`MFDataset` and :class:`MFTime`."""
+"""Join several datasets along a dimension: :class:`MFDataset` and :class:`MFTime`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
+from nczarr.netcdf4.attributes import data_model_of, node_of, session_of
 from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -19,7 +20,8 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.indexing import parse_selection
+from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.indexing import parse_selection
 from nczarr.netcdf4.variable import Variable
 
 
@@ -91,14 +93,14 @@ class MFDataset(Dataset):
             raise
 
     def _nc_join(self, check: bool, aggdim: str | None, exclude: frozenset[str], master: str) -> None:
-        own = self._nc_dimensions
+        own = self.dimensions  # those of the master: nothing is joined yet
         names = [n for n, d in own.items() if (d.isunlimited() if aggdim is None else n == aggdim)]
         if not names:
             raise NetCDFOSError(f"master dataset {master} does not have a aggregation dimension")
         joining = names[-1]
         joined = {
             name: v
-            for name, v in self._nc_variables.items()
+            for name, v in self.variables.items()
             if name not in exclude and v.dimensions[:1] == (joining,)
         }
         if not joined:
@@ -106,32 +108,31 @@ class MFDataset(Dataset):
         parts: dict[str, list[Variable]] = {name: [] for name in joined}
         lengths = []
         for part in self._nc_parts:
-            if joining not in part._nc_dimensions:
+            if joining not in part.dimensions:
                 raise NetCDFOSError(f"there is no dimension {joining}", path=part.filepath())
-            lengths.append(len(part._nc_dimensions[joining]))
+            lengths.append(len(part.dimensions[joining]))
             for name, v in joined.items():
                 parts[name].append(_counterpart(part, name, v, check))
         total = _Dimension(joining, lengths)
         self._nc_joined_dimensions = {n: total if n == joining else d for n, d in own.items()}
         self._nc_joined_variables = {
-            n: _Variable(self, v, parts[n], lengths) if n in joined else v
-            for n, v in self._nc_variables.items()
+            n: _Variable(self, v, parts[n], lengths) if n in joined else v for n, v in self.variables.items()
         }
 
     @property
     def variables(self) -> dict[str, Any]:
         """Variables by name, joined ones and others."""
-        return self._nc_variables if self._nc_joined_variables is None else self._nc_joined_variables
+        return super().variables if self._nc_joined_variables is None else self._nc_joined_variables
 
     @property
     def dimensions(self) -> dict[str, Any]:
         """Dimensions by name; the joining one has the total length."""
-        return self._nc_dimensions if self._nc_joined_dimensions is None else self._nc_joined_dimensions
+        return super().dimensions if self._nc_joined_dimensions is None else self._nc_joined_dimensions
 
     @property
     def data_model(self) -> Any:
         """The data model of each file."""
-        return [part._nc_session.data_model for part in self._nc_parts]
+        return [data_model_of(session_of(part)) for part in self._nc_parts]
 
     @property
     def file_format(self) -> Any:
@@ -141,7 +142,7 @@ class MFDataset(Dataset):
     @property
     def disk_format(self) -> Any:
         """How each file is stored."""
-        return [part._nc_session.disk_format for part in self._nc_parts]
+        return [session_of(part).disk_format for part in self._nc_parts]
 
     def close(self) -> None:
         """Close all files."""
@@ -152,14 +153,14 @@ class MFDataset(Dataset):
 
     def isopen(self) -> bool:
         """True if all files are open."""
-        return all(part._nc_session.is_open for part in self._nc_parts)
+        return all(session_of(part).is_open for part in self._nc_parts)
 
     def __repr__(self) -> str:
         if not self._nc_session.is_open:
             return "MFDataset object no longer valid"
         session = self._nc_session
         lines = ["<class 'nczarr.MFDataset'>"]
-        lines.append(f"root group ({session.data_model} data model, file format {session.disk_format}):")
+        lines.append(f"root group ({data_model_of(session)} data model, file format {session.disk_format}):")
         lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
         lines.append(f"    dimensions = {tuple(self.dimensions)}")
         lines.append(f"    variables = {tuple(self.variables)}")
@@ -172,7 +173,7 @@ class MFDataset(Dataset):
 def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Variable:
     """The variable of one file, as the master has it."""
     path = part.filepath()
-    found = part._nc_variables.get(name)
+    found = part.variables.get(name)
     if found is None:
         error = NetCDFOSError if check else NetCDFKeyError
         raise error(f"aggregation variable {name} not defined in {path}")
@@ -344,7 +345,7 @@ class MFTime:
 
         self._time = time
         if calendar is None:
-            calendars = {part._nc_lookup("calendar") for part in time._recVar}
+            calendars = {lookup_in(node_of(part))("calendar") for part in time._recVar}
             if None in calendars or len(calendars) > 1:
                 raise NetCDFValueError(
                     "MFTime requires that the time variable in all files have the same calendar attribute",

@@ -1,4 +1,4 @@
-"""From what ``Dataset(...)`` was given to an open session."""
+"""Open what ``Dataset(...)`` was given as a session, and move datasets from and to CDL text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import io
 import os
 import zipfile
 from collections.abc import MutableMapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nczarr import model
-from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, UnsupportedError
 from nczarr.formats import is_netcdf
-from nczarr.netcdf4 import settings
-from nczarr.netcdf4.constants import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
+from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFValueError
-from nczarr.netcdf4.session import Session, SourceOnly, Stored
 
+#: Formats of files that are not HDF5.
+_CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
 _MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
 
@@ -56,15 +60,12 @@ def open_session(
     if isinstance(target, model.Dataset):
         target = SourceOnly(target)
     if isinstance(target, Stored):
-        session = Session(target, name=name, writable=wanted != "r")
-    elif diskless and wanted == "w":
-        session = _diskless(target, name, DATA_MODELS[format], clobber, persist, options, storage_options)
-    elif wanted == "w":
-        session = _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
-    else:
-        session = _existing(target, name, wanted, DATA_MODELS[format], options, storage_options)
-    session.chunk_cache = settings.get_chunk_cache()
-    return session
+        return Session(target, name=name, writable=wanted != "r")
+    if diskless and wanted == "w":
+        return _diskless(target, name, DATA_MODELS[format], clobber, persist, options, storage_options)
+    if wanted == "w":
+        return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
+    return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options)
 
 
 def _name(target: Any) -> str:
@@ -92,7 +93,7 @@ def _create(
     stored = create_dataset(
         target, empty, options or WriteOptions(), overwrite=clobber, storage_options=storage_options
     )
-    return Session(stored, name=name, writable=True, data_model=data_model)
+    return Session(stored, name=name, writable=True)
 
 
 def _existing(
@@ -112,7 +113,7 @@ def _existing(
             )
         opened = open_file(target)
         session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
-        session.disk_format = "HDF5" if session.data_model.startswith("NETCDF4") else "NETCDF3"
+        session.disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
         return session
     from nczarr.mapping import open_dataset
 
@@ -181,3 +182,51 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
     except zipfile.BadZipFile as error:
         raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
     return _existing(held, name, "r", data_model, options, None)
+
+
+def from_cdl(
+    cdlfilename: str | os.PathLike[str], ncfilename: str | os.PathLike[str] | None, format: str
+) -> str:
+    """Make a dataset from a CDL file; as ``Dataset.fromcdl`` does.
+
+    Returns
+    -------
+    str
+        The path of the dataset.
+    """
+    from nczarr.cdl import load
+    from nczarr.mapping import create_dataset
+
+    source = Path(cdlfilename)
+    target = source.with_suffix(".zarr") if ncfilename is None else Path(ncfilename)
+    if format not in DATA_MODELS:
+        raise NetCDFValueError(f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS))
+    if not source.exists():
+        raise DatasetNotFoundError("there is no such file", path=str(source))
+    if target.exists():
+        raise DatasetExistsError("it exists already", path=str(target))
+    dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
+    with create_dataset(str(target), dataset) as sink:
+        for fqn, variable in dataset.all_variables.items():
+            if variable.data is None or 0 in variable.data.shape:
+                continue
+            for region in model.regions(variable.data.shape, sink.write_shape(fqn)):
+                sink.write(fqn, region, variable.data.read(region))
+    return str(target)
+
+
+def to_cdl(
+    session: Session, *, coordvars: bool, data: bool, outfile: str | os.PathLike[str] | None
+) -> str | None:
+    """CDL text of an open dataset; as ``Dataset.tocdl`` does."""
+    from nczarr.cdl import DumpOptions, dumps
+    from nczarr.cdl.write.dump import dump
+
+    session.sync()
+    options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)
+    stored = session.stored.dataset
+    if outfile is None:
+        return dumps(stored, options)
+    with closing(open(outfile, "w", encoding="utf-8")) as file:
+        dump(stored, file, options)
+    return None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
+from nczarr.netcdf4.attributes import node_of
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -246,6 +247,8 @@ def test_ncstring_setting(same: Same) -> None:
             ds.createGroup("g")
             log(ds["g"]._ncstring_attrs__)
             if nc.__name__ != "netCDF4":
-                assert v._nc_attributes["a"].type.name == ds._nc_attributes["a"].type.name == "string"
+                assert (
+                    node_of(v).attributes["a"].type.name == node_of(ds).attributes["a"].type.name == "string"
+                )
 
     same(script)

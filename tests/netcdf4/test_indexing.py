@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.indexing import parse_selection
+from nczarr.netcdf4.values.indexing import parse_selection
 
 SHAPE = (4, 5, 6)
 

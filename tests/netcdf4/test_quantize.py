@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.quantize import quantize
+from nczarr.netcdf4.values.quantize import quantize
 
 
 def values(dtype: str) -> np.ndarray:

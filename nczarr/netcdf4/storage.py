@@ -1,20 +1,30 @@
-"""How a variable is stored: the keywords of ``createVariable`` to the model's hints, and back for questions."""
+"""Turn the keywords of ``createVariable`` into type, storage and attributes of the model, and back for questions."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nczarr.model import CHAR, STRING, Filter, PrimitiveType, Storage, Type, VlenType
-from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFValueError
+from nczarr import model
+from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
+from nczarr.model.types import primitive_for_dtype
+from nczarr.netcdf4.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
+from nczarr.netcdf4.edit import DimensionNode, TypeNode
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFRuntimeError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
+from nczarr.netcdf4.user_types import UserDefinedType, shown_type, text_type
+from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 
-if TYPE_CHECKING:
-    from nczarr.netcdf4.dimension import Dimension
-
+_CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in _BLOSC if name != "blosc_snappy"))
 _CHUNK_BYTES = 16 << 20
@@ -111,7 +121,7 @@ def _signed(value: int) -> int:
 
 def make_storage(
     type_: Type,
-    dimensions: Sequence[Dimension],
+    dimensions: Sequence[DimensionNode],
     *,
     filters: tuple[Filter, ...],
     contiguous: bool,
@@ -127,7 +137,7 @@ def make_storage(
     NetCDFRuntimeError, NetCDFValueError
         For combinations that cannot be.
     """
-    unlimited = any(d._nc_unlimited for d in dimensions)
+    unlimited = any(d.unlimited for d in dimensions)
     if not dimensions:
         filters = ()
     if contiguous:
@@ -144,7 +154,7 @@ def make_storage(
 
 
 def _checked_chunks(
-    chunksizes: Sequence[int], dimensions: Sequence[Dimension], where: str
+    chunksizes: Sequence[int], dimensions: Sequence[DimensionNode], where: str
 ) -> tuple[int, ...]:
     try:
         chunks = tuple(int(c) for c in chunksizes)
@@ -157,37 +167,37 @@ def _checked_chunks(
     for chunk, dimension in zip(chunks, dimensions, strict=True):
         if chunk < 0:
             raise NetCDFValueError(f"chunksizes must not be negative {where}")
-        if not dimension._nc_unlimited and chunk > dimension._nc_size:
+        if not dimension.unlimited and chunk > dimension.size:
             raise NetCDFValueError(f"chunksize cannot exceed dimension size {where}")
     return chunks
 
 
-def default_chunks(type_: Type, dimensions: Sequence[Dimension]) -> tuple[int, ...]:
+def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
     """The chunk shape that netCDF-C chooses where none is asked for.
 
     One record for unlimited dimensions beside fixed ones, 4 KiB for a lone unlimited dimension, and as much of
     the fixed dimensions as makes 16 MiB.
     """
     size = 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
-    fixed = [d for d in dimensions if not d._nc_unlimited]
+    fixed = [d for d in dimensions if not d.unlimited]
     if len(dimensions) == 1 and not fixed:
         return (max(_LONE_UNLIMITED_BYTES // size, 1),)
     if not fixed:
         return (max(int((_CHUNK_BYTES / size) ** (1 / len(dimensions))), 1),) * len(dimensions)
     total = 1.0
     for d in fixed:
-        total *= d._nc_size
+        total *= d.size
     # netCDF-C takes the n-th root over all dimensions that are not yet decided.
     factor = (_CHUNK_BYTES / (max(total, 1) * size)) ** (1 / len(fixed))
     chunks = []
     for d in dimensions:
-        if d._nc_unlimited:
+        if d.unlimited:
             chunks.append(1)
             continue
-        chunk = max(min(int(factor * d._nc_size - 0.5), d._nc_size), 1)
-        pieces = -(-d._nc_size // chunk)
+        chunk = max(min(int(factor * d.size - 0.5), d.size), 1)
+        pieces = -(-d.size // chunk)
         if pieces > 0:  # spread the overhang over the chunks
-            chunk -= (pieces * chunk - d._nc_size) // pieces
+            chunk -= (pieces * chunk - d.size) // pieces
         chunks.append(max(chunk, 1))
     return tuple(chunks)
 
@@ -224,3 +234,134 @@ def interface_dtype(type_: Type, storage: Storage) -> np.dtype:
     if storage.endian == "little" and sys.byteorder == "big":
         return type_.dtype.newbyteorder("<")
     return type_.dtype
+
+
+def resolve_datatype(
+    group: Any, datatype: Any, where: str
+) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+    """Find the type of the model that ``datatype`` means.
+
+    Returns
+    -------
+    type : Type or TypeNode
+    shown : UserDefinedType or None
+        The object that shows it, if it is not a plain numpy type.
+    dtype : numpy.dtype or None
+        For a plain numpy type, as it was given.
+
+    Raises
+    ------
+    NetCDFTypeError, NetCDFValueError, NetCDFRuntimeError
+        If netCDF, or the data model of the dataset, has no such type.
+    """
+    data_model = data_model_of(session_of(group))
+    classic = data_model in CLASSIC_FORMATS
+    if isinstance(datatype, UserDefinedType):
+        return _user_type(group, datatype, where)
+    if datatype is not str:
+        try:
+            datatype = np.dtype(datatype)
+        except TypeError as error:
+            raise NetCDFTypeError(f"Illegal data type {datatype!r} {where}: {error}") from error
+        if datatype.kind == "U" or (datatype.kind == "S" and datatype.itemsize > 1):
+            datatype = str
+    if datatype is str:
+        if classic:
+            raise NetCDFValueError(
+                f"Variable length strings are only supported for the NETCDF4 format {where}",
+                hint="turn text into characters with stringtochar",
+            )
+        return STRING, text_type(), None
+    if datatype.kind == "c":
+        raise NetCDFValueError(
+            f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
+        )
+    code = datatype.str[1:]
+    if code not in SUPPORTED_TYPES:
+        raise NetCDFTypeError(
+            f"Illegal primitive data type, must be one of {', '.join(SUPPORTED_TYPES)}, got {datatype} {where}"
+        )
+    if classic and code not in _CLASSIC_TYPES and data_model != "NETCDF3_64BIT_DATA":
+        raise NetCDFRuntimeError(f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}")
+    type_ = primitive_for_dtype(datatype)
+    assert type_ is not None
+    return type_, None, datatype
+
+
+def _user_type(
+    group: Any, datatype: UserDefinedType, where: str
+) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+    node: TypeNode | None = node_of(datatype)
+    if node is None:
+        return STRING, datatype, None
+    scope = node_of(group)
+    *_, root = scope.ancestors()
+    own = root.all_types().get(node.type.fqn)
+    if own is not None and own.type == node.type:
+        return own, shown_type(own), None
+    # A type of another dataset: the one of the same name here is meant.
+    for candidate in (t for g in scope.ancestors() for t in g.types):
+        if candidate.type.name == datatype.name and type(candidate.type) is type(node.type):
+            return candidate, shown_type(candidate), None
+    raise NetCDFRuntimeError(
+        f"NetCDF: Bad type ID: the type {datatype.name!r} is not in this dataset {where}"
+    )
+
+
+def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None:
+    """``_FillValue`` as the keyword `fill_value` asks for; None: there is none.
+
+    Raises
+    ------
+    NetCDFAttributeError
+        For vlen, opaque and compound variables.
+    NetCDFValueError
+        If the value cannot be one of the variable's type.
+    """
+    if fill_value is None or fill_value is False:
+        return None
+    name = "_FillValue"
+    primitive = isinstance(type_, PrimitiveType) and type_ != STRING
+    if isinstance(fill_value, str) and fill_value == "default":
+        if not primitive:
+            warnings.warn(
+                "WARNING: there is no default fill value for this data type, "
+                "so fill_value='default' does not do anything.",
+                stacklevel=4,
+            )
+            return None
+        fill_value = np.array(default_fillvals[type_.dtype.str[1:]], type_.dtype)
+    if type_ == STRING:
+        return Attribute.of(name, str(fill_value), STRING)
+    if not primitive and not isinstance(type_, model.EnumType):
+        raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
+    try:
+        value = np.array(np.array(fill_value, dtype).reshape(-1)[:1], type_.dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise NetCDFValueError(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
+    if type_ == CHAR and value.size == 0:
+        value = np.array([b"\0"], "S1")
+    return Attribute(name, type_, value)
+
+
+def quantization_attribute(type_: Type, digits: int, mode: str, where: str) -> Attribute:
+    """The attribute that notes how floats are quantised on writing.
+
+    Raises
+    ------
+    NetCDFValueError
+        For an unknown mode.
+    NetCDFRuntimeError
+        If the variable does not hold floats, or the number of digits is out of range.
+    """
+    if mode not in ATTRIBUTE_OF_MODE:
+        raise NetCDFValueError(
+            f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
+        )
+    dtype = type_.dtype
+    if dtype.kind != "f":
+        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
+    most = (6 if dtype.itemsize == 4 else 15) if mode != "BitRound" else (23 if dtype.itemsize == 4 else 52)
+    if not 1 <= int(digits) <= most:
+        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
+    return Attribute.of(ATTRIBUTE_OF_MODE[mode], int(digits), model.INT)

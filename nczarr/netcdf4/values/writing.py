@@ -1,36 +1,29 @@
-"""Writing to a variable: text, shape, packing, fill, growth."""
+"""Write to a variable: split text, conform the shape, round, pack, fill, and grow dimensions."""
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy import ma
 
 from nczarr import model
-from nczarr.netcdf4.char_arrays import stringtochar
+from nczarr.netcdf4.edit.nodes import VariableNode
+from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
-from nczarr.netcdf4.indexing import Selection, parse_selection
-from nczarr.netcdf4.masking import fill_masked, packing_of
-from nczarr.netcdf4.quantize import quantize, round_to_digit
-
-if TYPE_CHECKING:
-    from nczarr.netcdf4.variable import Variable
+from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.characters import stringtochar
+from nczarr.netcdf4.values.indexing import Index, parse_selection
+from nczarr.netcdf4.values.masking import fill_masked, packing_of
+from nczarr.netcdf4.values.quantize import quantize, round_to_digit
+from nczarr.netcdf4.values.settings import Settings
 
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
 
 
-def write(variable: Variable, elem: Any, data: Any) -> None:
-    """Do ``variable[elem] = data``.
-
-    Parameters
-    ----------
-    variable : Variable
-    elem : object
-        What stands in brackets.
-    data : array-like
-        Is not changed.
+def write(session: Session, node: VariableNode, settings: Settings, elem: Any, data: Any) -> None:
+    """Do ``variable[elem] = data``; `data` is not changed.
 
     Raises
     ------
@@ -39,71 +32,68 @@ def write(variable: Variable, elem: Any, data: Any) -> None:
     NetCDFIndexError, NetCDFValueError, NetCDFTypeError, NetCDFRuntimeError
         If the indices, the shape or the values do not fit; nothing is written then.
     """
-    variable._nc_session.check_writable()
-    elem, values = _as_array(variable, elem, data)
-    dims = variable._nc_dims
-    shape = variable._nc_shape
-    selection = parse_selection(
-        elem, shape, growable=[d._nc_unlimited for d in dims], data_shape=values.shape
+    session.check_writable()
+    elem, values = _as_array(node, settings, elem, data)
+    shape = node.shape
+    index = parse_selection(
+        elem, shape, growable=[d.unlimited for d in node.dimensions], data_shape=values.shape
     )
-    values = _conform(values, selection.counts)
+    values = _conform(values, index.counts)
     if not values.size:
         return
-    stored = _stored_form(variable, values)
-    _grow(variable, selection)
+    stored = _stored_form(node, settings, values)
+    _grow(node, index)
     if not shape:
-        variable._nc_session.write(variable, (), stored.reshape(()))
+        session.write(node, (), stored.reshape(()))
         return
-    plain, before = selection.writing()
-    for axis, index in enumerate(before):
-        if isinstance(index, np.ndarray):
-            stored = np.take(stored, index, axis)
-        elif index is not None:
+    plain, before = index.writing()
+    for axis, order in enumerate(before):
+        if isinstance(order, np.ndarray):
+            stored = np.take(stored, order, axis)
+        elif order is not None:
             stored = np.flip(stored, axis)
-    variable._nc_session.write(variable, plain, stored)
+    session.write(node, plain, stored)
 
 
-def _grow(variable: Variable, selection: Selection) -> None:
-    """Make unlimited dimensions as long as the selection needs them."""
-    pairs = list(zip(variable._nc_dims, selection.extent, strict=False))
-    if any(extent > d._nc_size and not d._nc_unlimited for d, extent in pairs):
-        raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=variable._nc_fqn)
+def _grow(node: VariableNode, index: Index) -> None:
+    """Make unlimited dimensions as long as the index needs them."""
+    pairs = list(zip(node.dimensions, index.extent, strict=False))
+    if any(extent > d.size and not d.unlimited for d, extent in pairs):
+        raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
     for dimension, extent in pairs:
-        if dimension._nc_unlimited and extent > dimension._nc_size:
-            with variable._nc_session.lock:
-                dimension._nc_size = max(dimension._nc_size, extent)
-                dimension._nc_group._nc_touch()
+        if dimension.unlimited and extent > dimension.size:
+            dimension.grow(extent)
 
 
-def _as_array(variable: Variable, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     """The data as an array (masked or not) that has the variable's kind; numbers keep their own type."""
-    type_ = variable._nc_type
+    type_ = node.type
     if type_ == model.STRING:
-        return _texts(variable, elem, data)
+        return _texts(node, elem, data)
     if isinstance(type_, model.VlenType):
-        return _sequences(variable, elem, data)
-    if type_ == model.CHAR and variable.chartostring:
-        data = _split_text(variable, data)
+        return _sequences(node, settings, elem, data)
+    if type_ == model.CHAR and settings.chartostring:
+        data = _split_text(node, settings, data)
     elif isinstance(type_, model.CompoundType):
-        data = _records(variable, data)
+        data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
-        packed = bool(packing_of(variable._nc_lookup)) and variable.scale
-        wanted = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else variable._nc_dtype
+        packed = bool(packing_of(lookup_in(node))) and settings.scale
+        wanted = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         try:
             data = np.array(data, wanted)
         except (ValueError, TypeError) as error:
             kind = NetCDFValueError if isinstance(error, ValueError) else NetCDFTypeError
-            raise kind(f"the data cannot be turned into {wanted}: {error}", fqn=variable._nc_fqn) from error
+            raise kind(f"the data cannot be turned into {wanted}: {error}", fqn=node.fqn) from error
     if isinstance(type_, model.EnumType):
-        _check_members(variable, type_, data)
+        _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
 
 
-def _split_text(variable: Variable, data: Any) -> Any:
-    encoding = variable._nc_lookup("_Encoding")
-    if encoding is None or not variable._nc_dims:
+def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
+    encoding = lookup_in(node)("_Encoding")
+    if encoding is None or not node.dimensions:
         return data
-    length = variable._nc_shape[-1]
+    length = node.shape[-1]
     if isinstance(data, str | bytes):
         data = np.asarray(data, dtype=f"{'S' if encoding == 'ascii' else 'U'}{length}")
     dtype = getattr(data, "dtype", None)
@@ -113,64 +103,65 @@ def _split_text(variable: Variable, data: Any) -> Any:
     return data
 
 
-def _records(variable: Variable, data: Any) -> Any:
+def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
     """Records with text fields as records with fields of characters."""
-    own, view = variable._nc_dtype, variable._nc_datatype.dtype_view
+    own, view = settings.dtype, settings.view
+    assert view is not None
     if not isinstance(data, np.ndarray | np.generic) or data.dtype.names is None:
         if own == view or view.hasobject:
             return data
         data = np.array(data, view)
     if data.dtype.names != own.names:
-        raise NetCDFTypeError(f"the data have the fields {data.dtype.names}", fqn=variable._nc_fqn)
+        raise NetCDFTypeError(f"the data have the fields {data.dtype.names}", fqn=node.fqn)
     holds_text = any(data.dtype[n] == view[n] != own[n] for n in own.names or ())
     if own != view and not view.hasobject and holds_text:
         return np.asarray(data).astype(view).view(own)
     return data
 
 
-def _check_members(variable: Variable, type_: model.EnumType, data: Any) -> None:
+def _check_members(node: VariableNode, type_: model.EnumType, data: Any) -> None:
     values = data.filled() if ma.isMA(data) else data
     if not bool(np.isin(values, [value for _, value in type_.members]).all()):
-        raise NetCDFValueError("trying to assign illegal value to Enum variable", fqn=variable._nc_fqn)
+        raise NetCDFValueError("trying to assign illegal value to Enum variable", fqn=node.fqn)
 
 
-def _texts(variable: Variable, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _texts(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     if not isinstance(data, np.ndarray):
-        return _single(variable, elem, data)
+        return _single(node, elem, data)
     if data.dtype.kind in "SU":
         if ma.isMA(data):
-            raise NetCDFTypeError("masked arrays cannot be assigned by VLEN str slices", fqn=variable._nc_fqn)
+            raise NetCDFTypeError("masked arrays cannot be assigned by VLEN str slices", fqn=node.fqn)
         return elem, data.astype(object)
     if data.dtype != object:
         raise NetCDFTypeError(
             "only numpy string, unicode or object arrays can be assigned to VLEN str var slices",
-            fqn=variable._nc_fqn,
+            fqn=node.fqn,
         )
     return elem, np.asarray(data)
 
 
-def _sequences(variable: Variable, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _sequences(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     if isinstance(data, np.ndarray) and data.dtype == object:
         return elem, np.asarray(data)
-    base = variable._nc_type.base  # type: ignore[attr-defined]
+    base = node.type.base  # type: ignore[attr-defined]
     if base.dtype.kind in "iuf":
         array = np.asarray(data)
-        if variable.scale:
-            array = np.asarray(packing_of(variable._nc_lookup).pack(array, base.dtype)).astype(base.dtype)
+        if settings.scale:
+            array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
         data = array
-    return _single(variable, elem, data)
+    return _single(node, elem, data)
 
 
-def _single(variable: Variable, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
+def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     """One value of variable length, which needs an integer for each axis."""
-    ndim = len(variable._nc_dims)
+    ndim = len(node.dimensions)
     if not ndim and (elem is Ellipsis or elem == ()):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
     if any(not _is_integer(i) for i in indices) or (not isinstance(elem, tuple) and ndim > 1):
-        raise NetCDFIndexError(_ONLY_INTEGERS, fqn=variable._nc_fqn)
+        raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
-        raise NetCDFIndexError("Illegal index", fqn=variable._nc_fqn)
+        raise NetCDFIndexError("Illegal index", fqn=node.fqn)
     boxed = np.empty((), object)
     boxed[()] = data
     return elem, boxed
@@ -209,34 +200,41 @@ def _broadcast(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return ma.masked_array(data, np.broadcast_to(ma.getmaskarray(values), shape))
 
 
-def _stored_form(variable: Variable, values: np.ndarray) -> np.ndarray:
+def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> np.ndarray:
     """The interface's form of values to the model's: rounded, packed, filled, cast."""
-    type_ = variable._nc_type
+    type_ = node.type
     target = type_.dtype
     if type_ == model.STRING:
-        return _map_objects(values, lambda text: _text(variable, text))
+        return _map_objects(values, lambda text: _text(node, text))
     if isinstance(type_, model.VlenType):
-        return _map_objects(values, lambda sequence: _sequence(variable, sequence))
+        return _map_objects(values, lambda sequence: _sequence(node, sequence))
     if isinstance(type_, model.PrimitiveType):
-        if variable._nc_lsd is not None:
-            values = round_to_digit(values, variable._nc_lsd)
-        if variable.scale:
-            values = packing_of(variable._nc_lookup).pack(values, target)
-            values = fill_masked(_cast(variable, values, target), target, variable._nc_lookup)
-    values = _cast(variable, np.asarray(ma.getdata(values)), target)
-    if variable._nc_quantization is not None and target.kind == "f":
-        values = quantize(values, *variable._nc_quantization, variable._nc_fill_scalar())
+        if settings.digit is not None:
+            values = round_to_digit(values, settings.digit)
+        if settings.scale:
+            values = packing_of(lookup_in(node)).pack(values, target)
+            values = fill_masked(_cast(node, values, target), target, lookup_in(node))
+    values = _cast(node, np.asarray(ma.getdata(values)), target)
+    if settings.quantization is not None and target.kind == "f":
+        values = quantize(values, *settings.quantization, _fill_scalar(node))
     return values
 
 
-def _cast(variable: Variable, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _fill_scalar(node: VariableNode) -> Any:
+    """The fill value of a primitive variable, in native byte order."""
+    attribute = node.attributes.get("_FillValue")
+    value = model.default_fill(node.type) if attribute is None else attribute.values[0]
+    return np.asarray(value).astype(node.type.dtype)[()]
+
+
+def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
     try:
         return values.astype(dtype)
     except (ValueError, TypeError) as error:
         kind = NetCDFValueError if isinstance(error, ValueError) else NetCDFTypeError
-        raise kind(f"{values.dtype} cannot be turned into {dtype}: {error}", fqn=variable._nc_fqn) from error
+        raise kind(f"{values.dtype} cannot be turned into {dtype}: {error}", fqn=node.fqn) from error
 
 
 def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
@@ -247,23 +245,23 @@ def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
     return result
 
 
-def _text(variable: Variable, text: Any) -> str:
+def _text(node: VariableNode, text: Any) -> str:
     if isinstance(text, bytes):
         return text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
-        raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=variable._nc_fqn)
-    encoding = variable._nc_lookup("_Encoding")
+        raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=node.fqn)
+    encoding = lookup_in(node)("_Encoding")
     if isinstance(encoding, str) and not text.isascii():
         return text.encode(encoding).decode("utf-8", "surrogateescape")
     return str(text)
 
 
-def _sequence(variable: Variable, sequence: Any) -> np.ndarray:
-    base = variable._nc_type.base  # type: ignore[attr-defined]
+def _sequence(node: VariableNode, sequence: Any) -> np.ndarray:
+    base = node.type.base  # type: ignore[attr-defined]
     array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
     if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
         raise NetCDFTypeError(
             f"wrong data type in object array: should be {base.dtype}, got {array.dtype}",
-            fqn=variable._nc_fqn,
+            fqn=node.fqn,
         )
     return array.astype(base.dtype).reshape(-1)

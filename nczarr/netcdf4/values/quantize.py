@@ -8,6 +8,8 @@ are significant, so that they compress well: *BitGroom* (alternately clears and 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy import ma
@@ -18,6 +20,16 @@ ATTRIBUTE_OF_MODE = {
     "GranularBitRound": "_QuantizeGranularBitRoundNumberOfSignificantDigits",
     "BitRound": "_QuantizeBitRoundNumberOfSignificantBits",
 }
+
+
+def quantization_in(lookup: Callable[[str], Any], dtype: np.dtype) -> tuple[int, str] | None:
+    """Number of digits or bits and the mode, as the attributes of a variable note them."""
+    for mode, name in ATTRIBUTE_OF_MODE.items() if dtype.kind == "f" else ():
+        digits = lookup(name)
+        if isinstance(digits, np.integer):
+            return int(digits), mode
+    return None
+
 
 # Computed as netCDF-C does: powers of ten lie on the edge, and the last bit decides.
 _BITS_PER_DIGIT = math.log(10) / math.log(2)

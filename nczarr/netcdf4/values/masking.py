@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.constants import default_fillvals
+from nczarr.netcdf4.compatibility import default_fillvals
 from nczarr.netcdf4.errors import NetCDFRuntimeError
 
 #: Looks an attribute's value up by name; None when there is none.

@@ -25,7 +25,7 @@ AxisIndex = int | range | np.ndarray
 
 
 @dataclass(frozen=True)
-class Selection:
+class Index:
     """What is selected: for each axis an integer (the axis goes), a range, or positions in any order.
 
     Parameters
@@ -114,7 +114,7 @@ def parse_selection(
     *,
     growable: Sequence[bool] | None = None,
     data_shape: tuple[int, ...] | None = None,
-) -> Selection:
+) -> Index:
     """Read what stands in brackets.
 
     Parameters
@@ -156,7 +156,7 @@ def parse_selection(
             axes.append(_integer(kind, size, grow, writing))
         else:
             axes.append(kind)
-    return Selection(tuple(axes))
+    return Index(tuple(axes))
 
 
 def _expand(elem: Any, ndim: int) -> list[Any]:

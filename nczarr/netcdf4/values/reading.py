@@ -1,73 +1,66 @@
-"""Reading a variable: selection, stored values, mask, scale, text."""
+"""Read a variable: select, then mask, scale and join text as its settings ask for."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy import ma
 
 from nczarr import model
-from nczarr.netcdf4.char_arrays import chartostring
-from nczarr.netcdf4.indexing import Selection, parse_selection
-from nczarr.netcdf4.masking import as_unsigned, mask_values, packing_of
+from nczarr.netcdf4.edit.nodes import VariableNode
+from nczarr.netcdf4.edit.session import Session
+from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.characters import chartostring
+from nczarr.netcdf4.values.indexing import Index, parse_selection
+from nczarr.netcdf4.values.masking import as_unsigned, mask_values, packing_of
+from nczarr.netcdf4.values.settings import Settings
 
-if TYPE_CHECKING:
-    from nczarr.netcdf4.variable import Variable
 
-
-def read(variable: Variable, elem: Any) -> Any:
-    """What ``variable[elem]`` is.
-
-    Parameters
-    ----------
-    variable : Variable
-    elem : object
-        What stands in brackets.
+def read(session: Session, node: VariableNode, settings: Settings, elem: Any) -> Any:
+    """Return ``variable[elem]``.
 
     Returns
     -------
     MaskedArray, ndarray, numpy scalar, str, or ``numpy.ma.masked``
-        As the variable's settings ask for.
+        As the settings ask for.
     """
-    variable._nc_session.check_open()
-    shape = variable._nc_shape
-    selection = parse_selection(elem, shape)
-    data = _interface_form(variable, _stored(variable, selection, shape))
-    if isinstance(variable._nc_type, model.CompoundType):
-        return _text_fields(data, variable)
+    session.check_open()
+    shape = node.shape
+    index = parse_selection(elem, shape)
+    data = _shown(node, settings, _stored(session, node, index, shape))
+    if isinstance(node.type, model.CompoundType):
+        return _text_fields(data, settings)
     if not isinstance(data, np.ndarray | np.generic):
         return data  # a text
-    return _decoded(variable, data, selection, shape)
+    return _decoded(node, settings, data, index, shape)
 
 
-def _stored(variable: Variable, selection: Selection, shape: tuple[int, ...]) -> Any:
+def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> Any:
     """The selected values as they are stored, in the model's form; a scalar where all indices are integers."""
-    handle = variable._nc_session.values(variable)
     if not shape:
-        value = handle.read_orthogonal(())
-        whole = not isinstance(selection.axes[0], int) and value.dtype != object
+        value = session.read(node, ())
+        whole = not isinstance(index.axes[0], int) and value.dtype != object
         return value if whole else value[()]
-    if 0 in selection.counts:
-        return np.empty(selection.shape, variable._nc_type.dtype)
-    plain, then = selection.reading()
-    block = handle.read_orthogonal(plain)
-    for axis, index in enumerate(then):
-        if isinstance(index, np.ndarray):
-            block = np.take(block, index, axis)
-        elif index is not None:
+    if 0 in index.counts:
+        return np.empty(index.shape, node.type.dtype)
+    plain, then = index.reading()
+    block = session.read(node, plain)
+    for axis, order in enumerate(then):
+        if isinstance(order, np.ndarray):
+            block = np.take(block, order, axis)
+        elif order is not None:
             block = np.flip(block, axis)
-    return block[tuple(0 if isinstance(axis, int) else slice(None) for axis in selection.axes)]
+    return block[tuple([0 if isinstance(axis, int) else slice(None) for axis in index.axes])]
 
 
-def _interface_form(variable: Variable, data: Any) -> Any:
-    """The model's form of values to the interface's: byte order, alignment, encoding of text."""
-    type_ = variable._nc_type
-    if type_ == model.STRING:
-        encoding = variable._nc_lookup("_Encoding")
+def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:
+    """The model's form of values to the program's: byte order, alignment, encoding of text."""
+    if node.type == model.STRING:
+        encoding = lookup_in(node)("_Encoding")
         return _recoded(data, encoding) if isinstance(encoding, str) else data
-    dtype = variable._nc_dtype
+    dtype = settings.dtype
     if not isinstance(data, np.ndarray | np.generic) or data.dtype == object:
         return data
     exact = data.dtype == dtype and data.dtype.isalignedstruct == dtype.isalignedstruct
@@ -84,46 +77,47 @@ def _recoded(data: Any, encoding: str) -> Any:
     return result
 
 
-def _decoded(variable: Variable, data: Any, selection: Selection, shape: tuple[int, ...]) -> Any:
-    lookup = variable._nc_lookup
-    scale, type_ = variable.scale, variable._nc_type
+def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, shape: tuple[int, ...]) -> Any:
+    lookup = lookup_in(node)
+    scale, type_ = settings.scale, node.type
     primitive = isinstance(type_, model.PrimitiveType) and type_ != model.STRING
     packing = packing_of(lookup)
     if scale and not packing.valid:
         warnings.warn("invalid scale_factor or add_offset attribute, no unpacking done...", stacklevel=4)
-    if variable.mask and (primitive or isinstance(type_, model.EnumType)):
+    if settings.mask and (primitive or isinstance(type_, model.EnumType)):
         data = mask_values(
             data,
-            variable._nc_dtype,
+            settings.dtype,
             lookup,
             scale=scale,
-            no_fill=variable._nc_storage.no_fill,
-            always_mask=variable.always_mask,
+            no_fill=node.storage.no_fill,
+            always_mask=settings.always_mask,
         )
     elif scale:
         data = as_unsigned(data, lookup)
     numeric_vlen = isinstance(type_, model.VlenType) and type_.base.dtype.kind in "iuf"
     if scale and packing.valid and (primitive or numeric_vlen):
         data = packing.unpack(data)
-    if type_ == model.CHAR and variable.chartostring:
-        data = _joined(data, lookup("_Encoding"), selection, shape)
+    if type_ == model.CHAR and settings.chartostring:
+        data = _joined(data, lookup("_Encoding"), index, shape)
     return data
 
 
-def _joined(data: Any, encoding: Any, selection: Selection, shape: tuple[int, ...]) -> Any:
+def _joined(data: Any, encoding: Any, index: Index, shape: tuple[int, ...]) -> Any:
     """Characters as text, if the last axis was read as a whole."""
     if encoding is None or not shape or data.ndim == 0:
         return data
-    last = selection.axes[-1]
+    last = index.axes[-1]
     if not isinstance(last, range) or len(last) != shape[-1] or not len(last):
         return data
     return chartostring(np.asarray(ma.filled(data)), encoding=encoding)
 
 
-def _text_fields(data: Any, variable: Variable) -> Any:
+def _text_fields(data: Any, settings: Settings) -> Any:
     """Characters inside records as text."""
-    view = variable._nc_datatype.dtype_view
-    if not variable.chartostring or data.dtype == view:
+    view = settings.view
+    assert view is not None
+    if not settings.chartostring or data.dtype == view:
         return data
     if not view.hasobject:
         return data.view(view)

@@ -1,0 +1,160 @@
+"""Define netCDF4-python's constants, feature flags and process-wide settings."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+#: netCDF's default fill values by numpy type code.
+default_fillvals: dict[str, str | int | float] = {
+    "S1": "\x00",
+    "i1": -127,
+    "u1": 255,
+    "i2": -32767,
+    "u2": 65535,
+    "i4": -2147483647,
+    "u4": 4294967295,
+    "i8": -9223372036854775806,
+    "u8": 18446744073709551614,
+    "f4": 9.969209968386869e36,
+    "f8": 9.969209968386869e36,
+    "c8": 9.969209968386869e36,
+    "c16": 9.969209968386869e36,
+}
+
+#: Type codes that variables and attributes may have.
+SUPPORTED_TYPES = ("S1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+
+is_native_little = sys.byteorder == "little"
+is_native_big = sys.byteorder == "big"
+default_encoding = "utf-8"
+unicode_error = "replace"
+
+#: Data models by the value of ``_Format``.
+MODEL_OF_FORMAT: dict[str | None, str] = {
+    None: "NETCDF4",
+    "netCDF-4": "NETCDF4",
+    "netCDF-4 classic model": "NETCDF4_CLASSIC",
+    "classic": "NETCDF3_CLASSIC",
+    "64-bit offset": "NETCDF3_64BIT_OFFSET",
+    "cdf5": "NETCDF3_64BIT_DATA",
+}
+FORMAT_OF_MODEL: dict[str, str] = {model: text for text, model in MODEL_OF_FORMAT.items() if text}
+
+#: What the `format` argument may be, and the data model that it means.
+DATA_MODELS: dict[str, str] = {
+    **{model: model for model in FORMAT_OF_MODEL},
+    "NETCDF3_64BIT": "NETCDF3_64BIT_OFFSET",
+}
+
+#: Data models without groups, user types and strings.
+CLASSIC_FORMATS = frozenset(FORMAT_OF_MODEL) - {"NETCDF4"}
+
+#: The version of netCDF-C whose behaviour is followed; no HDF5 is involved.
+__netcdf4libversion__ = "4.9.3"
+__hdf5libversion__ = "1.14.0"
+
+__has_rename_grp__ = 1
+__has_nc_inq_path__ = 1
+__has_nc_inq_format_extended__ = 1
+__has_nc_open_mem__ = 1
+__has_nc_create_mem__ = 1
+__has_cdf5_format__ = 1
+__has_parallel4_support__ = 0
+__has_pnetcdf_support__ = 0
+__has_parallel_support__ = 0
+__has_quantization_support__ = 1
+__has_zstandard_support__ = 1
+__has_bzip2_support__ = 1
+__has_blosc_support__ = 1
+__has_szip_support__ = 0
+__has_set_alignment__ = 1
+__has_ncfilter__ = 1
+__has_nc_rc_set__ = 1
+
+NC_DISKLESS = 8
+NC_PERSIST = 16384
+
+
+def getlibversion() -> str:
+    """The version of netCDF-C whose behaviour is followed.
+
+    Examples
+    --------
+    >>> getlibversion()
+    '4.9.3'
+    """
+    return __netcdf4libversion__
+
+
+def dtype_is_complex(dtype: Any) -> bool:
+    """True for complex numbers of 64 or 128 bits.
+
+    Examples
+    --------
+    >>> dtype_is_complex("c16"), dtype_is_complex("f8")
+    (True, False)
+    """
+    try:
+        return np.dtype(dtype).str[1:] in ("c8", "c16")
+    except TypeError:
+        return False
+
+
+_chunk_cache: tuple[int, int, float] = (16777216, 4133, 0.75)
+_alignment: tuple[int, int] = (1, 1)
+_rc: dict[str, str] = {}
+
+
+def get_chunk_cache() -> tuple[int, int, float]:
+    """Size in bytes, number of slots and preemption of the chunk cache, as last set.
+
+    Examples
+    --------
+    >>> len(get_chunk_cache())
+    3
+    """
+    return _chunk_cache
+
+
+def set_chunk_cache(
+    size: int | None = None, nelems: int | None = None, preemption: float | None = None
+) -> None:
+    """Remember the settings of the chunk cache; None leaves one as it is. Without effect on Zarr."""
+    global _chunk_cache
+    old = _chunk_cache
+    _chunk_cache = (
+        old[0] if size is None else int(size),
+        old[1] if nelems is None else int(nelems),
+        old[2] if preemption is None else float(preemption),
+    )
+
+
+def get_alignment() -> tuple[int, int]:
+    """Threshold and alignment, as last set."""
+    return _alignment
+
+
+def set_alignment(threshold: int, alignment: int) -> None:
+    """Remember threshold and alignment. Without effect on Zarr."""
+    global _alignment
+    _alignment = (int(threshold), int(alignment))
+
+
+def rc_get(key: str) -> str | None:
+    """The value that :func:`rc_set` set; None for an unknown key.
+
+    Examples
+    --------
+    >>> rc_set("HTTP.TIMEOUT", "5")
+    >>> rc_get("HTTP.TIMEOUT"), rc_get("nothing")
+    ('5', None)
+    """
+    return _rc.get(key)
+
+
+def rc_set(key: str, value: str) -> None:
+    """Remember an entry of the run-time configuration. Without effect on Zarr."""
+    _rc[key] = str(value)

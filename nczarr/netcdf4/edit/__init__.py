@@ -1,0 +1,22 @@
+"""Edit a dataset: a plain tree of nodes, and the session that brings it and its values to a store.
+
+:class:`Session` is one open dataset: :attr:`Session.root` is the tree (:class:`GroupNode`, :class:`VariableNode`,
+:class:`DimensionNode`, :class:`TypeNode`), which a program changes at will, from any number of threads.
+:meth:`Session.read` and :meth:`Session.write` move values; :meth:`Session.sync` and :meth:`Session.close` make
+the store say what the tree says. Nothing here has netCDF4-python's conventions: values are those of the model.
+"""
+
+from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
+from nczarr.netcdf4.edit.session import Session
+from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
+
+__all__ = [
+    "DimensionNode",
+    "GroupNode",
+    "Session",
+    "SourceOnly",
+    "Stored",
+    "StoredArray",
+    "TypeNode",
+    "VariableNode",
+]

@@ -1,0 +1,391 @@
+"""Hold a dataset as a tree that is edited: groups, dimensions, types, variables, attributes, each in order.
+
+Every change is made under the lock of the tree's state and counted there; what is frozen of the nodes concerned
+is forgotten. Whoever holds a node can go on with it whatever is renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nczarr import model
+from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
+from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
+from nczarr.netcdf4.edit.state import State
+from nczarr.netcdf4.edit.stored import StoredArray
+from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFOverflowError, NetCDFRuntimeError
+
+
+class _WithAttributes:
+    """A group or a variable: a name and attributes."""
+
+    __slots__ = ("__weakref__", "attributes", "frozen", "name", "state")
+
+    name: str
+    state: State
+    attributes: dict[str, Attribute]
+    #: The model of this node, as long as it has not changed.
+    frozen: Any
+
+    def touch(self) -> None:
+        """Note a change; the lock is held."""
+        raise NotImplementedError
+
+    def attribute(self, name: str) -> Attribute | None:
+        """An attribute by its name, in any Unicode form; None if there is none."""
+        return self.attributes.get(name) or self.attributes.get(normalize_name(name))
+
+    def set_attribute(self, attribute: Attribute) -> None:
+        """Set an attribute; one that is there already keeps its place."""
+        with self.state.lock:
+            self.state.check_writable()
+            self.attributes[attribute.name] = attribute
+            self.touch()
+
+    def delete_attribute(self, name: str) -> None:
+        """Delete an attribute, or raise :class:`NetCDFRuntimeError` if there is none."""
+        with self.state.lock:
+            self.state.check_writable()
+            if self.attributes.pop(name, None) is None:
+                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
+            self.touch()
+
+    def rename_attribute(self, old: str, new: str) -> None:
+        """Rename an attribute, which keeps its place, or raise :class:`NetCDFRuntimeError`."""
+        with self.state.lock:
+            self.state.check_writable()
+            new = checked_attribute_name(new)
+            if old not in self.attributes:
+                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
+            if new in self.attributes:
+                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
+            # A new dictionary: another thread may be going through the old one.
+            self.attributes = {
+                new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
+                for key, a in self.attributes.items()
+            }
+            self.touch()
+
+    @property
+    def fqn(self) -> str:
+        """The fully qualified name."""
+        raise NotImplementedError
+
+
+class DimensionNode:
+    """A dimension of a group."""
+
+    __slots__ = ("__weakref__", "anonymous", "group", "name", "size", "unlimited")
+
+    def __init__(
+        self, group: GroupNode, name: str, size: int, *, unlimited: bool, anonymous: bool = False
+    ) -> None:
+        self.group = group
+        self.name = name
+        self.size = size
+        self.unlimited = unlimited
+        #: A size without a name in the model, which has a name here only.
+        self.anonymous = anonymous
+
+    @property
+    def ref(self) -> DimensionRef:
+        """How a variable of the model refers to it."""
+        return self.size if self.anonymous else join_fqn(self.group.fqn, self.name)
+
+    def grow(self, size: int) -> None:
+        """Make it at least this long."""
+        with self.group.state.lock:
+            if size > self.size:
+                self.size = size
+                self.group.touch()
+
+
+class TypeNode:
+    """A user-defined type of a group; its model changes when a group above it is renamed."""
+
+    __slots__ = ("__weakref__", "group", "type", "view")
+
+    def __init__(self, group: GroupNode, type_: UserType) -> None:
+        self.group = group
+        self.type = type_
+        #: The one object by which an interface shows it.
+        self.view: Any = None
+
+
+class VariableNode(_WithAttributes):
+    """A variable of a group.
+
+    Attributes
+    ----------
+    stored_as : str or None
+        Its fully qualified name in the store; None as long as the store has not got it.
+    source : StoredArray or None
+        Its values there.
+    """
+
+    __slots__ = ("dimensions", "group", "source", "storage", "stored_as", "type", "type_node")
+
+    def __init__(
+        self,
+        group: GroupNode,
+        name: str,
+        type_: Type | TypeNode,
+        dimensions: tuple[DimensionNode, ...],
+        storage: Storage,
+    ) -> None:
+        self.group = group
+        self.state = group.state
+        self.name = name
+        self.type_node = type_ if isinstance(type_, TypeNode) else None
+        self.type: Type = type_.type if isinstance(type_, TypeNode) else type_
+        self.dimensions = dimensions
+        self.storage = storage
+        self.attributes = {}
+        self.frozen: model.Variable | None = None
+        self.stored_as: str | None = None
+        self.source: StoredArray | None = None
+
+    @property
+    def fqn(self) -> str:
+        return join_fqn(self.group.fqn, self.name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Current sizes of the dimensions."""
+        return tuple([d.size for d in self.dimensions])
+
+    def touch(self) -> None:
+        self.frozen = None
+        self.group.touch()
+
+
+class GroupNode(_WithAttributes):
+    """A group, or the root if it has no parent."""
+
+    __slots__ = ("dimensions", "fqn", "groups", "parent", "types", "variables")
+
+    fqn: str  # kept, and not made anew each time
+
+    def __init__(self, state: State, parent: GroupNode | None, name: str) -> None:
+        self.state = state
+        self.parent = parent
+        self.name = name
+        self.fqn = name if parent is None else join_fqn(parent.fqn, name)
+        self.attributes = {}
+        self.dimensions: dict[str, DimensionNode] = {}
+        self.types: list[TypeNode] = []
+        self.variables: dict[str, VariableNode] = {}
+        self.groups: dict[str, GroupNode] = {}
+        self.frozen: model.Group | None = None
+
+    def touch(self) -> None:
+        self.state.generation += 1
+        group: GroupNode | None = self
+        while group is not None:
+            group.frozen = None
+            group = group.parent
+
+    # -- finding
+
+    def ancestors(self) -> Iterator[GroupNode]:
+        """This group, then upwards to the root."""
+        group: GroupNode | None = self
+        while group is not None:
+            yield group
+            group = group.parent
+
+    def find_dimension(self, name: str) -> DimensionNode | None:
+        """The nearest dimension of a name, here or above."""
+        name = normalize_name(name)
+        return next((g.dimensions[name] for g in self.ancestors() if name in g.dimensions), None)
+
+    def walk(self) -> Iterator[GroupNode]:
+        """This group and all below it, parents first."""
+        yield self
+        for group in self.groups.values():
+            yield from group.walk()
+
+    def walk_variables(self) -> Iterator[VariableNode]:
+        """The variables here and below."""
+        for group in self.walk():
+            yield from group.variables.values()
+
+    def all_types(self) -> dict[str, TypeNode]:
+        """The user-defined types here and below, by fully qualified name."""
+        return {node.type.fqn: node for group in self.walk() for node in group.types}
+
+    # -- making
+
+    def add_dimension(self, name: str, size: int, *, unlimited: bool) -> DimensionNode:
+        """Make a dimension.
+
+        Raises
+        ------
+        NetCDFRuntimeError
+            If the name is in use or not legal, or no other unlimited dimension may be.
+        NetCDFOverflowError
+            If the size is negative.
+        """
+        with self.state.lock:
+            self.state.check_writable()
+            name = checked_name(name, "dimension")
+            if name in self.dimensions:
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn
+                )
+            if size < 0:
+                raise NetCDFOverflowError(f"the dimension {name!r} cannot have the negative size {size}")
+            if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
+                raise NetCDFRuntimeError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
+            node = DimensionNode(self, name, size, unlimited=unlimited)
+            self.dimensions[name] = node
+            self.touch()
+            return node
+
+    def add_group(self, name: str) -> GroupNode:
+        """Make a group; errors as :meth:`add_dimension`."""
+        with self.state.lock:
+            self.state.check_writable()
+            self.state.check_enhanced("a group")
+            name = checked_name(name, "group")
+            if name in self.groups or name in self.variables:
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn
+                )
+            node = GroupNode(self.state, self, name)
+            self.groups[name] = node
+            self.touch()
+            return node
+
+    def add_type(self, type_: UserType) -> TypeNode:
+        """Declare a user-defined type; errors as :meth:`add_dimension`."""
+        with self.state.lock:
+            self.state.check_writable()
+            self.state.check_enhanced(f"the type {type_.name!r}")
+            if any(node.type.name == type_.name for node in self.types):
+                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
+            node = TypeNode(self, type_)
+            self.types.append(node)
+            self.touch()
+            return node
+
+    def add_variable(
+        self,
+        name: str,
+        type_: Type | TypeNode,
+        dimensions: tuple[DimensionNode, ...],
+        storage: Storage,
+        attributes: Mapping[str, Attribute],
+    ) -> VariableNode:
+        """Make a variable; errors as :meth:`add_dimension`."""
+        with self.state.lock:
+            self.state.check_writable()
+            name = checked_name(name, "variable")
+            if name in self.variables or name in self.groups:
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn
+                )
+            node = VariableNode(self, name, type_, dimensions, storage)
+            node.attributes.update(attributes)
+            self.variables[name] = node
+            self.touch()
+            return node
+
+    # -- renaming
+
+    def rename_dimension(self, old: str, new: str) -> DimensionNode:
+        """Rename a dimension, which moves to the end; see :meth:`rename_variable`."""
+        with self.state.lock:
+            new = self._check_rename(self.dimensions, old, new, "dimension", {})
+            node = self.dimensions[old]
+            node.name = new
+            self.dimensions = _moved(self.dimensions, old, new)
+            *_, root = self.ancestors()
+            for variable in root.walk_variables():
+                if node in variable.dimensions:
+                    variable.touch()
+            self.touch()
+            return node
+
+    def rename_variable(self, old: str, new: str) -> VariableNode:
+        """Rename a variable, which moves to the end.
+
+        Raises
+        ------
+        NetCDFKeyError
+            If there is none with the name `old`.
+        NetCDFRuntimeError
+            If the name `new` is in use or not legal, or the dataset is read-only.
+        """
+        with self.state.lock:
+            new = self._check_rename(self.variables, old, new, "variable", self.groups)
+            node = self.variables[old]
+            node.name = new
+            self.variables = _moved(self.variables, old, new)
+            node.touch()
+            return node
+
+    def rename_group(self, old: str, new: str) -> GroupNode:
+        """Rename a group, which moves to the end; see :meth:`rename_variable`."""
+        with self.state.lock:
+            new = self._check_rename(self.groups, old, new, "group", self.variables)
+            node = self.groups[old]
+            before = node.fqn
+            node.name = new
+            self.groups = _moved(self.groups, old, new)
+            *_, root = self.ancestors()
+            root._requalify(before, join_fqn(self.fqn, new))
+            self.touch()
+            return node
+
+    def _check_rename(
+        self, nodes: Mapping[str, Any], old: str, new: str, what: str, others: Mapping[str, Any]
+    ) -> str:
+        self.state.check_open()
+        if old not in nodes:
+            raise NetCDFKeyError(f"{old} not a valid {what} name", fqn=self.fqn)
+        self.state.check_writable()
+        new = checked_name(new, what)
+        if new in nodes or new in others:
+            raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
+        return new
+
+    def _requalify(self, old: str, new: str) -> None:
+        """Give everything here and below that names the group `old` the name `new`."""
+        if self.parent is not None:
+            self.fqn = join_fqn(self.parent.fqn, self.name)
+        self.frozen = None
+        for node in self.types:
+            node.type = requalified(node.type, old, new)
+        for variable in self.variables.values():
+            variable.type = requalified(variable.type, old, new)
+            variable.frozen = None
+        for group in self.groups.values():
+            group._requalify(old, new)
+
+
+def _moved(nodes: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    """The nodes with one of them under another name, at the end."""
+    rest = {name: node for name, node in nodes.items() if name != old}
+    return {**rest, new: nodes[old]}
+
+
+def requalified(type_: Any, old: str, new: str) -> Any:
+    """The type with the group `old` renamed to `new` in all fully qualified names.
+
+    Examples
+    --------
+    >>> requalified(model.OpaqueType("/g/blob", 4), "/g", "/h").fqn
+    '/h/blob'
+    """
+    if not isinstance(type_, model.UserType):
+        return type_
+    fqn = new + type_.fqn[len(old) :] if type_.fqn.startswith(old + "/") else type_.fqn
+    if isinstance(type_, model.VlenType):
+        return replace(type_, fqn=fqn, base=requalified(type_.base, old, new))
+    if isinstance(type_, model.CompoundType):
+        fields = tuple(replace(f, type=requalified(f.type, old, new)) for f in type_.fields)
+        return replace(type_, fqn=fqn, fields=fields)
+    return replace(type_, fqn=fqn)

@@ -1,0 +1,214 @@
+"""Keep one open dataset: bring what changed in the tree to the store, and move values.
+
+The tree of nodes is changed at will. The store sees a frozen model of it only when it must: before values of a
+new variable are read, when too many of them wait, on sync and on close. Growth of a dimension goes to the array
+that is written at once, and to all others with the next model.
+
+Nothing is lost between threads: every change has a number, a flush stores the tree as it was at some number, and
+only what was changed up to that number counts as stored then. While the store changes its arrays, nobody reads
+or writes values (:class:`nczarr.netcdf4.edit.gate.Gate`); while the store is waited for, the tree can be changed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nczarr import model
+from nczarr.netcdf4.edit.freeze import freeze, thaw
+from nczarr.netcdf4.edit.gate import Gate
+from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
+from nczarr.netcdf4.edit.state import State
+from nczarr.netcdf4.edit.stored import Stored, StoredArray
+
+#: Values of new variables that are held back, at most; and what one object is taken to need.
+_WAITING_BYTES = 64 << 20
+_OBJECT_BYTES = 256
+
+
+class Session(State):
+    """A dataset that is open.
+
+    Parameters
+    ----------
+    stored : Stored
+    name : str
+        As the program gave it.
+    writable : bool
+
+    Attributes
+    ----------
+    root : GroupNode
+        The tree.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import INT, Dataset, Storage
+    >>> session = Session(create_dataset({}, Dataset("d")), name="d", writable=True)
+    >>> x = session.root.add_dimension("x", 3, unlimited=False)
+    >>> v = session.root.add_variable("v", INT, (x,), Storage(), {})
+    >>> session.write(v, (slice(0, 2, 1),), np.array([1, 2], "i4"))
+    >>> session.read(v, (slice(0, 3, 1),)).tolist()
+    [1, 2, -2147483647]
+    >>> session.close()
+    """
+
+    def __init__(self, stored: Stored, *, name: str, writable: bool) -> None:
+        super().__init__(name, writable=writable, format=stored.dataset.format)
+        self.stored = stored
+        self.disk_format = "ZARR"
+        #: Size in bytes, slots and preemption of the chunk cache, for variables that say nothing else.
+        self.chunk_cache: tuple[int, int, float] = (0, 0, 0.0)
+        #: Unwritten elements of new variables are filled.
+        self.fill = True
+        #: What is to be done after closing; its result is what close returns.
+        self.at_close: Callable[[], memoryview | None] | None = None
+        self.root = GroupNode(self, None, "/")
+        thaw(self.root, stored.dataset)
+        #: The store says what the tree said then.
+        self._stored_generation = self.generation
+        self._gate = Gate()
+        self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
+        self._waiting_for: set[VariableNode] = set()
+        self._waiting_bytes = 0
+
+    # -- structure
+
+    def flush(self) -> None:
+        """Write what differs in the metadata, and the values that wait for it."""
+        self.check_open()
+        if self.generation == self._stored_generation and not self._waiting:
+            return
+        with self._gate.closed():
+            self.check_open()
+            self._store_changes()
+            while self._waiting:  # what fails goes on waiting, with all behind it
+                node, selection, values = self._waiting[0]
+                self._values(node).write(selection, values)
+                self._waiting_bytes -= _weight(values)
+                self._waiting.popleft()
+            self._waiting_for.clear()
+
+    def _store_changes(self) -> None:
+        with self.lock:
+            generation = self.generation
+            if generation == self._stored_generation:
+                return
+            nodes = [(node, node.fqn) for node in self.root.walk_variables()]
+            for node, fqn in nodes:
+                if node.stored_as is not None and node.stored_as != fqn:
+                    # Data of the stored dataset say which variable this was.
+                    node.source = self.stored.data(node.stored_as)
+                    node.frozen = None
+            frozen = freeze(self.root, self.stored.dataset.name, self.format)
+            before = [node.frozen for node, _ in nodes]
+        self.stored.update(frozen)
+        after = self.stored.dataset.all_variables
+        with self.lock:
+            for (node, fqn), was in zip(nodes, before, strict=True):
+                node.source = self.stored.data(fqn)
+                node.stored_as = fqn
+                if node.frozen is was and was is not None:
+                    node.frozen = _kept(was, after[fqn]) or node.frozen
+            self._stored_generation = generation
+
+    # -- values
+
+    def read(self, node: VariableNode, selection: Any) -> np.ndarray:
+        """Read orthogonally: slices or increasing positions, one for each axis."""
+        while True:
+            with self._gate:
+                self.check_open()
+                if self._has(node):
+                    return self._values(node).read_orthogonal(selection)
+            self.flush()
+
+    def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
+        """Write values in the model's form.
+
+        Those of a variable that is not stored yet wait, up to a bound, until the metadata have to be written
+        anyway: so a program that makes and fills one variable after the other does not rewrite the metadata
+        each time.
+        """
+        while True:
+            with self._gate:
+                self.check_writable()
+                if self._has(node):
+                    self._values(node).write(selection, values)
+                    return
+                with self.lock:
+                    weight = _weight(values)
+                    if self._waiting_bytes + weight <= _WAITING_BYTES:
+                        self._waiting.append((node, selection, values.copy()))
+                        self._waiting_for.add(node)
+                        self._waiting_bytes += weight
+                        return
+            self.flush()
+
+    def _has(self, node: VariableNode) -> bool:
+        """True if the store has a variable, and no values wait for it; the gate is passed."""
+        return node.stored_as is not None and not (self._waiting_for and node in self._waiting_for)
+
+    def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
+        """The blocks in which the store keeps a variable, if it has any."""
+        with self._gate:
+            self.check_open()
+            if node.stored_as is None:
+                return None
+            return getattr(self._values(node), "chunk_shape", None)
+
+    def _values(self, node: VariableNode) -> StoredArray:
+        """The stored values of a variable, in its current shape; the gate is passed or closed."""
+        source = node.source
+        if source is None:
+            assert node.stored_as is not None
+            source = node.source = self.stored.data(node.stored_as)
+        if self.writable and source.shape != node.shape:
+            with self.lock:
+                if source.shape != node.shape:
+                    source.grow(node.shape)
+        return source
+
+    # -- the end
+
+    def sync(self) -> None:
+        """Write all that is not stored yet."""
+        self.check_open()
+        if self.writable:
+            with self._gate.closed():
+                self.flush()
+                self.stored.publish()
+                self.stored.sync()
+
+    def close(self, *, dropped: bool = False) -> memoryview | None:
+        """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went."""
+        self.check_open()
+        with self._gate.closed():
+            self.check_open()
+            try:
+                if self.writable:
+                    self.flush()
+            finally:
+                self.is_open = False
+                self.dropped = dropped
+                self.stored.close()
+        return self.at_close() if self.at_close is not None else None
+
+
+def _weight(values: np.ndarray) -> int:
+    return values.size * (_OBJECT_BYTES if values.dtype.hasobject else values.itemsize)
+
+
+def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | None:
+    """The store's own object for a variable, if it says the same: the next update sees that nothing changed."""
+    same = (
+        bound.attributes is frozen.attributes
+        and bound.type is frozen.type
+        and bound.dimensions == frozen.dimensions
+        and bound.storage is frozen.storage
+    )
+    return bound if same else None

@@ -1,0 +1,116 @@
+"""Name what a session asks of a stored dataset, and read from what is no store."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from nczarr import model
+from nczarr.model import ArraySource
+from nczarr.netcdf4.errors import NetCDFReadOnlyError
+
+
+class StoredArray(ArraySource, Protocol):
+    """Values of one stored variable that can be read orthogonally, and written."""
+
+    def read_orthogonal(self, selection: Any) -> np.ndarray:
+        """Read: slices or increasing positions, one for each axis."""
+
+    def write(self, selection: Any, values: np.ndarray) -> None:
+        """Write values of the selection's shape."""
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Accept values in a larger shape; what is stored says so with the next update."""
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A stored dataset, as :func:`nczarr.mapping.open_dataset` gives it.
+
+    Whatever has these methods can be edited: a Zarr hierarchy, or a file of another kind.
+    """
+
+    dataset: model.Dataset
+
+    def data(self, fqn: str) -> StoredArray:
+        """The values of a variable."""
+
+    def update(self, dataset: model.Dataset) -> None:
+        """Write what differs in the metadata; values move with variables whose data are those of :meth:`data`."""
+
+    def publish(self) -> None:
+        """Make a new dataset visible."""
+
+    def sync(self) -> None:
+        """Write all that is buffered."""
+
+    def close(self) -> None:
+        """Sync, and let go."""
+
+
+class SourceOnly:
+    """A model dataset with readable sources (a netCDF file, parsed CDL, …) as a stored dataset, read-only.
+
+    `owner` is closed together with it.
+    """
+
+    def __init__(self, dataset: model.Dataset, owner: Any = None) -> None:
+        self.dataset = dataset
+        self._owner = owner
+
+    def data(self, fqn: str) -> StoredArray:
+        """The values of a variable; fill values if the model has none."""
+        variable = self.dataset.variable_at(fqn)
+        source = variable.data
+        if source is None:
+            fill = variable.attribute.get("_FillValue")
+            value = model.default_fill(variable.type) if fill is None else fill.values[0]
+            source = model.RepeatedSource(value, self.dataset.shape(variable), variable.type.dtype)
+        return _Readable(source)
+
+    def update(self, dataset: model.Dataset) -> None:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only", path=dataset.name)
+
+    def publish(self) -> None:
+        """Nothing to do."""
+
+    def sync(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Close the file behind it."""
+        if self._owner is not None:
+            self._owner.close()
+
+
+class _Readable:
+    """Orthogonal reading on top of a source that reads regions."""
+
+    def __init__(self, source: ArraySource) -> None:
+        self._source = source
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._source.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._source.dtype
+
+    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
+        return self._source.read(region, out)
+
+    def read_orthogonal(self, selection: tuple[slice | np.ndarray, ...]) -> np.ndarray:
+        region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
+        block = self._source.read(region)
+        for axis, s in enumerate(selection):
+            if not isinstance(s, slice):
+                block = np.take(block, s - s[0], axis)
+        return block
+
+    def write(self, selection: Any, values: np.ndarray) -> None:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only")

@@ -1,0 +1,142 @@
+"""Turn attributes of the model into Python values, and Python values into attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nczarr.model import CHAR, STRING, Attribute, CompoundType
+from nczarr.model.types import primitive_for_dtype
+from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
+from nczarr.netcdf4.edit.names import checked_attribute_name
+from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
+from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.values.masking import Lookup
+from nczarr.netcdf4.values.records import find_compound, view_dtype
+
+
+def lookup_in(node: VariableNode) -> Lookup:
+    """A function that gives the value of a variable's attribute, None if there is none."""
+    attributes = node.attributes
+
+    def lookup(name: str) -> Any:
+        attribute = attributes.get(name)
+        return None if attribute is None else attribute_value(attribute)
+
+    return lookup
+
+
+def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
+    """The Python value of an attribute.
+
+    Parameters
+    ----------
+    attribute : Attribute
+    encoding : str
+        How text is decoded; what cannot be decoded is replaced.
+
+    Returns
+    -------
+    str, list of str, numpy scalar, or ndarray
+        One value as a scalar, several (or none) as an array of the attribute's dtype.
+
+    Examples
+    --------
+    >>> attribute_value(Attribute.of("units", "K")), attribute_value(Attribute.of("n", 3))
+    ('K', np.int64(3))
+    """
+    values = attribute.values
+    if attribute.type == CHAR:
+        raw = values.tobytes()
+        if attribute.name == "_FillValue":  # a fill value is a byte, not text
+            return raw
+        return raw.decode(encoding, "replace").replace("\0", "")
+    if attribute.type == STRING:
+        texts = [_recode(text, encoding) for text in values]
+        return texts[0] if len(texts) == 1 else texts
+    if isinstance(attribute.type, CompoundType):
+        values = values.astype(view_dtype(attribute.type))
+    return values[0] if len(values) == 1 else values.copy()
+
+
+def _recode(text: str, encoding: str) -> str:
+    if encoding == "utf-8" and text.isascii():
+        return text.replace("\0", "")
+    raw = text.encode("utf-8", "surrogateescape")
+    return raw.decode(encoding, "replace").replace("\0", "")
+
+
+def make_attribute(
+    name: str, value: Any, *, group: GroupNode | None, data_model: str = "NETCDF4", as_string: bool = False
+) -> Attribute:
+    """Make the attribute that netCDF4-python would write for a Python value.
+
+    Parameters
+    ----------
+    name : str
+    value
+        Text, bytes, a number, or a one-dimensional sequence of one kind of these.
+    group : GroupNode, optional
+        Where types of structured values are looked for.
+    data_model : str
+        The classic models have no string attributes and no 64-bit integers.
+    as_string : bool
+        Write text as netCDF strings, even ASCII text.
+
+    Raises
+    ------
+    NetCDFTypeError
+        If netCDF has no type for the value.
+    NetCDFValueError
+        If the value has more than one dimension.
+    NetCDFAttributeError
+        If the name is not legal.
+    NetCDFOSError
+        If a classic model is asked to hold several strings.
+
+    Examples
+    --------
+    >>> make_attribute("a", [1.5, 2], group=None).type
+    DOUBLE
+    """
+    name = checked_attribute_name(name)
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise NetCDFValueError(f"the value of the attribute {name!r} is not a vector: {error}") from error
+    if array.ndim > 1:
+        raise NetCDFValueError(
+            f"the attribute {name!r} has {array.ndim} dimensions", hint="at most one is possible"
+        )
+    classic = data_model in CLASSIC_FORMATS
+    if array.dtype.kind in "SU":
+        return _text(name, array, classic=classic, as_string=as_string)
+    if array.dtype.kind == "V" and array.dtype.names and group is not None:
+        model_type = find_compound(group, array.dtype)
+        return Attribute(name, model_type, np.atleast_1d(array).astype(model_type.dtype))
+    code = array.dtype.str[1:]
+    if code not in SUPPORTED_TYPES:
+        raise NetCDFTypeError(
+            f"illegal data type for attribute {name!r}, must be one of {', '.join(SUPPORTED_TYPES)}, got {code}"
+        )
+    if code == "i8" and classic and data_model != "NETCDF3_64BIT_DATA":
+        array = array.astype("i4")
+    type_ = primitive_for_dtype(array.dtype)
+    assert type_ is not None
+    return Attribute(name, type_, np.atleast_1d(array).astype(type_.dtype))
+
+
+def _text(name: str, array: np.ndarray, *, classic: bool, as_string: bool) -> Attribute:
+    texts = [
+        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else t for t in array.ravel().tolist()
+    ]
+    if len(texts) > 1:
+        if classic:
+            raise NetCDFOSError(f"the attribute {name!r} has several strings; only NETCDF4 has room for them")
+        return Attribute.of(name, texts, STRING)
+    text = "".join(texts)
+    wants_string = as_string or (array.dtype.kind == "U" and not text.isascii())
+    if wants_string and not classic:
+        return Attribute.of(name, text, STRING)
+    return Attribute.of(name, text, CHAR)

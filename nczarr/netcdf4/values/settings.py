@@ -1,0 +1,36 @@
+"""Hold the choices by which the values of one variable are converted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(slots=True)
+class Settings:
+    """How a program wants the values of a variable.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype or type
+        What the program sees; ``str`` for text.
+    view : numpy.dtype, optional
+        For compounds: the same with characters as bytes.
+    mask, scale, always_mask, chartostring : bool
+        See the methods ``set_auto_…`` of the variable.
+    digit : int, optional
+        The decimal digit to which values are rounded on writing.
+    quantization : (int, str), optional
+        Number of digits or bits, and the mode.
+    """
+
+    dtype: Any
+    view: np.dtype | None = None
+    mask: bool = True
+    scale: bool = True
+    always_mask: bool = True
+    chartostring: bool = True
+    digit: int | None = None
+    quantization: tuple[int, str] | None = None
