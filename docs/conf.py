@@ -41,7 +41,9 @@ html_title = "nczarr"
 
 
 def setup(app: object) -> None:
-    """Generate the pages that come from the code."""
+    """Generate the pages and pictures that come from the code."""
+    import draw_house
     import generate_grammar
 
     generate_grammar.main()
+    draw_house.main()

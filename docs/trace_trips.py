@@ -1,0 +1,131 @@
+"""Trace which modules the main trips enter at run time: copy, open, read, gen.
+
+``python docs/trace_trips.py`` prints the figures; ``-v`` the modules too, and the pairs that call each other both ways.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import nczarr
+
+PACKAGE = Path(nczarr.__file__).parent
+EXAMPLE = PACKAGE.parent / "tests" / "data" / "example.nc"
+
+
+@dataclass
+class Trip:
+    """The modules whose functions ran, and how often a call went from one to another."""
+
+    modules: list[str] = field(default_factory=list)
+    crossings: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def two_way(self) -> list[tuple[str, str]]:
+        return sorted((a, b) for a, b in self.crossings if a < b and (b, a) in self.crossings)
+
+
+def module_of(frame: FrameType | None, names: dict[str, str | None]) -> str | None:
+    """Name below ``nczarr`` of the module whose function a frame is; None for others, and while it is imported."""
+    if frame is None:
+        return None
+    code = frame.f_code
+    if code.co_name == "<module>":
+        return None
+    name = names.get(code.co_filename, "")
+    if name == "":
+        path = Path(code.co_filename)
+        inside = path.is_relative_to(PACKAGE)
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts) if inside else None
+        names[code.co_filename] = name
+    return name
+
+
+@contextmanager
+def traced() -> Iterator[Trip]:
+    """Record every call of a function of ours in this thread and the threads that it starts."""
+    trip = Trip()
+    names: dict[str, str | None] = {}
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event != "call":
+            return
+        module = module_of(frame, names)
+        if module is None:
+            return
+        if module not in trip.modules:
+            trip.modules.append(module)
+        caller = frame.f_back
+        while caller is not None and module_of(caller, names) is None:
+            caller = caller.f_back
+        before = module_of(caller, names)
+        if before is not None and before != module:
+            trip.crossings[before, module] += 1
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield trip
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def trips(folder: Path) -> Iterator[tuple[str, Trip]]:
+    """The trips on the example file, each in the order in which a user makes them."""
+    source, store, text = folder / "example.nc", folder / "example.zarr", folder / "example.cdl"
+    shutil.copy(EXAMPLE, source)
+    # Importing is not the trip: everything is loaded before.
+    for module in pkgutil.walk_packages(nczarr.__path__, "nczarr."):
+        importlib.import_module(module.name)
+    # In a process of its own, so that the first trip finds nothing prepared.
+    dump = "import sys, nczarr.cli; sys.exit(nczarr.cli.main(sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", dump, "dump", str(source), "-o", str(text)], check=True)
+
+    def trip(work: Callable[[], Any]) -> tuple[Trip, Any]:
+        with traced() as seen:
+            result = work()
+        return seen, result
+
+    yield "copy a.nc b.zarr", trip(lambda: nczarr.copy(source, store))[0]
+    seen, dataset = trip(lambda: nczarr.Dataset(store))
+    yield 'Dataset("b.zarr")', seen
+    variable = next(
+        v for v in dataset.variables.values() if v.ndim and v.shape[0] > 2 and v.dtype.kind == "f"
+    )
+    yield "variable[1:3]", trip(lambda: variable[1:3])[0]
+    dataset.close()
+    from nczarr.cli import main as command
+
+    yield "gen a.cdl c.zarr", trip(lambda: command(["gen", str(text), str(folder / "c.zarr")]))[0]
+
+
+def main() -> None:
+    verbose = "-v" in sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, trip in trips(Path(folder)):
+            crossings = sum(trip.crossings.values())
+            print(
+                f"{name:20} {len(trip.modules):3} modules, {crossings:5} crossings, {len(trip.two_way)} two-way"
+            )
+            if verbose:
+                print("   " + "\n   ".join(trip.modules))
+                for a, b in trip.two_way:
+                    print(f"   both ways: {a} ({trip.crossings[a, b]}), {b} ({trip.crossings[b, a]})")
+
+
+if __name__ == "__main__":
+    main()

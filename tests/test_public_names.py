@@ -1,0 +1,24 @@
+"""Public names stay: whoever takes one away, or a parameter, takes it out of `tests/data/public_names.json` too."""
+
+from __future__ import annotations
+
+import public_names
+
+
+def test_nothing_that_is_pinned_is_gone() -> None:
+    assert public_names.missing(public_names.read(), public_names.described()) == []
+
+
+def test_what_is_new_is_pinned() -> None:
+    new = public_names.missing(public_names.described(), public_names.read())
+    assert new == [], "python tests/helpers/public_names.py --write"
+
+
+def test_the_comparison_sees_what_a_user_would() -> None:
+    pinned = {"f": ["a", "b=1"], "C": {"made of": ["x"], "members": {"m": ["self"], "p": "attribute"}}}
+    assert public_names.missing(pinned, pinned) == []
+    assert public_names.missing(pinned, pinned | {"f": ["a", "b=1", "c=2"], "g": []}) == []
+    assert public_names.missing(pinned, {"C": pinned["C"]}) == [".f is gone"]
+    assert public_names.missing(pinned, pinned | {"f": ["b=1", "a"]}) == [".f: was (a, b=1), is (b=1, a)"]
+    assert public_names.missing(pinned, pinned | {"f": ["a", "b"]}) == [".f: was (a, b=1), is (a, b)"]
+    assert public_names.missing(pinned, pinned | {"C": "value"}) != []
