@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
+from nczarr import grammar
 from nczarr.errors import ModelError
 from nczarr.model import check_name, format_fqn, join_fqn, normalize_name, parse_fqn, split_fqn
 
-GRAMMAR = Lark(
-    files("nczarr.grammar").joinpath("names.lark").read_text(encoding="utf-8"), start="fqn", parser="lalr"
-)
+GRAMMAR = Lark(grammar.read("names.lark"), start="fqn", parser="lalr")
 
 names = st.text(
     st.characters(exclude_characters="\x7f", exclude_categories=("Cs",), min_codepoint=0x20), min_size=1

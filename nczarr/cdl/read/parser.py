@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import cast
 
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
+from nczarr import grammar
 from nczarr.cdl.read import syntax
 from nczarr.cdl.read.source import SourceText, as_text
 from nczarr.errors import CDLError
@@ -52,9 +52,8 @@ _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 
 @cache
 def _parser() -> Lark:
-    grammar = files("nczarr.grammar")
     return Lark(
-        grammar.joinpath("cdl.lark").read_text("utf-8"),
+        grammar.read("cdl.lark"),
         start="file",
         parser="lalr",
         lexer="contextual",
@@ -65,7 +64,7 @@ def _parser() -> Lark:
 
 
 def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
-    return path, files("nczarr.grammar").joinpath(path.split("/")[-1]).read_text("utf-8")
+    return path, grammar.read(path.split("/")[-1])
 
 
 def parse(source: SourceText) -> syntax.File:

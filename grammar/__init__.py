@@ -1,1 +1,0 @@
-"""The Lark grammars of nczarr, packaged as ``nczarr.grammar``."""
