@@ -9,10 +9,10 @@ from typing import cast
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
-from nczarr import grammar
 from nczarr.cdl.read import syntax
 from nczarr.cdl.read.source import SourceText, as_text
 from nczarr.errors import CDLError
+from nczarr.grammar import read as read_grammar
 
 #: What a person calls a terminal.
 _WORDS = {
@@ -53,7 +53,7 @@ _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 @cache
 def _parser() -> Lark:
     return Lark(
-        grammar.read("cdl.lark"),
+        read_grammar("cdl.lark"),
         start="file",
         parser="lalr",
         lexer="contextual",
@@ -64,7 +64,7 @@ def _parser() -> Lark:
 
 
 def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
-    return path, grammar.read(path.split("/")[-1])
+    return path, read_grammar(path.split("/")[-1])
 
 
 def parse(source: SourceText) -> syntax.File:
