@@ -1,17 +1,22 @@
-"""Chunk keys: where the chunk at a place of the grid is stored, relative to its array."""
+"""Name the stored chunks: the key of each place of the grid, relative to its array.
+
+Other packages add encodings by entry points of the group ``nczarr.chunk_key_encodings``: a callable that takes the
+configuration and returns an object of a subclass of :class:`ChunkKeyEncoding`.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Literal
 
+from nczarr.errors import MetadataError
+from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import bad, show
 
-KeyKind = Literal["default", "v2", "experimental"]
 _DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 
@@ -23,11 +28,11 @@ def _pattern(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class ChunkKeyEncoding:
-    """How chunk keys are made.
+    """How chunk keys are made; a subclass overrides `key`, `indices` and `to_json`.
 
     Parameters
     ----------
-    name : {"default", "v2", "experimental"}
+    name : str
         ``default``: ``c/1/0``; ``v2``: ``1.0``; ``experimental`` (zarr-python 2's experimental v3, never in
         a v3 document): ``c1/0``.
     separator : {"/", "."}
@@ -41,8 +46,8 @@ class ChunkKeyEncoding:
     ('1.0', '0')
     """
 
-    name: KeyKind = "default"
-    separator: Literal["/", "."] = "/"
+    name: str = "default"
+    separator: str = "/"
 
     @property
     def prefix(self) -> str:
@@ -99,9 +104,25 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
     >>> parse_chunk_key_encoding("v2", {})
     ChunkKeyEncoding(name='v2', separator='.')
     """
-    if name not in ("default", "v2"):
-        raise bad(f"chunk_key_encoding.name: {show(name)} is not known; known are default, v2")
-    separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
-    if separator not in ("/", "."):
-        raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
-    return ChunkKeyEncoding("default" if name == "default" else "v2", "/" if separator == "/" else ".")
+    parse = CHUNK_KEY_ENCODINGS.find(name)
+    if parse is None:
+        known = ", ".join(CHUNK_KEY_ENCODINGS.names())
+        raise bad(f"chunk_key_encoding.name: {show(name)} is not known; known are {known}")
+    return parse(configuration)
+
+
+def _separated(name: Literal["default", "v2"]) -> Callable[[Mapping[str, Any]], ChunkKeyEncoding]:
+    def parse(configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
+        separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
+        if separator not in ("/", "."):
+            raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
+        return ChunkKeyEncoding(name, separator)
+
+    return parse
+
+
+CHUNK_KEY_ENCODINGS = Registry[Callable[[Mapping[str, Any]], ChunkKeyEncoding]](
+    "nczarr.chunk_key_encodings", "chunk key encoding", MetadataError
+)
+CHUNK_KEY_ENCODINGS.register("default", _separated("default"))
+CHUNK_KEY_ENCODINGS.register("v2", _separated("v2"))

@@ -1,14 +1,21 @@
-"""Chunk grids: how an array is cut into chunks."""
+"""Cut arrays into chunks: the chunk grids.
+
+Other packages add grids by entry points of the group ``nczarr.chunk_grids``: a callable that takes the
+configuration and the shape of the array, and returns a :class:`ChunkGrid`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nczarr.errors import SelectionError
+from nczarr.errors import MetadataError, SelectionError
+from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import bad, show
 
 #: numpy's limit.
@@ -19,14 +26,68 @@ MAX_LENGTH = 2**63 - 1
 MAX_EDGES = 1_000_000
 
 
-@dataclass(frozen=True)
-class RegularGrid:
-    """Chunks of one shape, from the origin; the last ones may stick out.
+class ChunkGrid(ABC):
+    """How an array is cut into chunks: along each dimension for itself, from the origin.
 
-    Parameters
-    ----------
-    chunk_shape : tuple of int
-        All at least 1.
+    Objects are immutable, and equal if they cut in the same way. The last chunks may stick out of the array.
+    """
+
+    @property
+    @abstractmethod
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The lengths of the largest chunk; all at least 1."""
+
+    @abstractmethod
+    def lengths(self, dimension: int, size: int) -> int | np.ndarray:
+        """Return the length of all chunks along a dimension of an array of length `size`, or of each chunk (int64).
+
+        Raises
+        ------
+        SelectionError
+            If the chunks do not reach the end of the array.
+        """
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of ``chunk_grid`` in a v3 document."""
+
+    @property
+    def is_regular(self) -> bool:
+        """True if all chunks have one shape."""
+        return False
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.chunk_shape)
+
+    def offsets(self, dimension: int, size: int) -> np.ndarray:
+        """Return where the chunks along a dimension begin, and where the last one ends (int64)."""
+        lengths = self.lengths(dimension, size)
+        if isinstance(lengths, int):
+            return np.arange(-(-size // lengths) + 1, dtype=np.int64) * lengths
+        return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of chunks along each dimension of an array of the given shape."""
+        counts = []
+        for dimension, size in enumerate(shape):
+            lengths = self.lengths(dimension, size)
+            counts.append(-(-size // lengths) if isinstance(lengths, int) else len(lengths))
+        return tuple(counts)
+
+    def chunk_shape_at(self, index: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the chunk at a place of the grid."""
+        result = []
+        for dimension, (number, size) in enumerate(zip(index, shape, strict=True)):
+            lengths = self.lengths(dimension, size)
+            result.append(lengths if isinstance(lengths, int) else int(lengths[number]))
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class RegularGrid(ChunkGrid):
+    """Chunks of one shape.
 
     Examples
     --------
@@ -34,24 +95,24 @@ class RegularGrid:
     (3, 2)
     """
 
-    chunk_shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...] = ()
 
     @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.chunk_shape)
+    def is_regular(self) -> bool:
+        return True
+
+    def lengths(self, dimension: int, size: int) -> int:
+        return self.chunk_shape[dimension]
 
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the number of chunks along each dimension of an array of the given shape."""
-        return tuple(-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True))
+        return tuple([-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the value of ``chunk_grid`` in a v3 document."""
         return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
 
 
 @dataclass(frozen=True)
-class RectilinearGrid:
+class RectilinearGrid(ChunkGrid):
     """Chunks whose lengths along each dimension are listed; whole rows of chunks have equal lengths.
 
     Parameters
@@ -68,51 +129,29 @@ class RectilinearGrid:
 
     edges: tuple[int | tuple[int, ...], ...]
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.edges)
-
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The lengths of the largest chunk."""
         return tuple(edge if isinstance(edge, int) else max(edge, default=1) for edge in self.edges)
 
-    def offsets(self, dimension: int, length: int) -> np.ndarray:
-        """Return where the chunks along a dimension begin, and where the last one ends (int64).
+    @cached_property
+    def _ends(self) -> tuple[np.ndarray | None, ...]:
+        return tuple(None if isinstance(e, int) else np.cumsum(e, dtype=np.int64) for e in self.edges)
 
-        Raises
-        ------
-        SelectionError
-            If the chunks do not reach the end of the array.
-        """
-        edge = self.edges[dimension]
-        if isinstance(edge, int):
-            return np.arange(-(-length // edge) + 1, dtype=np.int64) * edge
-        ends = np.concatenate([[0], np.cumsum(edge, dtype=np.int64)])
-        if ends[-1] < length:
+    def lengths(self, dimension: int, size: int) -> int | np.ndarray:
+        edge, ends = self.edges[dimension], self._ends[dimension]
+        if isinstance(edge, int) or ends is None:
+            return edge if isinstance(edge, int) else 1
+        last = int(ends[-1]) if ends.size else 0
+        if last < size:
             raise SelectionError(
-                f"the chunks of dimension {dimension} end at {ends[-1]}, before the array does ({length})"
+                f"the chunks of dimension {dimension} end at {last}, before the array does ({size})"
             )
-        return ends[: int(np.searchsorted(ends, length)) + 1] if length else ends[:1]
-
-    def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the number of chunks along each dimension of an array of the given shape."""
-        return tuple(len(self.offsets(i, length)) - 1 for i, length in enumerate(shape))
-
-    def chunk_shape_at(self, index: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the chunk at a place of the grid."""
-        return tuple(
-            edge if isinstance(edge, int) else edge[i] for edge, i in zip(self.edges, index, strict=True)
-        )
+        count = int(np.searchsorted(ends, size)) + 1 if size else 0
+        return np.asarray(edge[:count], np.int64)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the value of ``chunk_grid`` in a v3 document; runs of equal lengths as ``[length, count]``."""
         shapes = [edge if isinstance(edge, int) else _runs(edge) for edge in self.edges]
         return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
-
-
-ChunkGrid = RegularGrid | RectilinearGrid
 
 
 def _runs(edge: tuple[int, ...]) -> list[Any]:
@@ -162,7 +201,7 @@ def parse_chunk_shape(value: Any, shape: tuple[int, ...], key: str) -> tuple[int
     return chunks
 
 
-def parse_chunk_grid(name: str, configuration: dict[str, Any], shape: tuple[int, ...]) -> ChunkGrid:
+def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[int, ...]) -> ChunkGrid:
     """Return the grid of an array from the name and configuration in a v3 document.
 
     Raises
@@ -177,17 +216,22 @@ def parse_chunk_grid(name: str, configuration: dict[str, Any], shape: tuple[int,
     >>> parse_chunk_grid("rectilinear", {"kind": "inline", "chunk_shapes": [[[1, 2], 3]]}, (5,)).edges
     ((1, 1, 3),)
     """
-    if name == "regular":
-        where = "chunk_grid.configuration.chunk_shape"
-        return RegularGrid(parse_chunk_shape(configuration.get("chunk_shape"), shape, where))
-    if name == "rectilinear":
-        if configuration.get("kind", "inline") != "inline":
-            raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is not known")
-        return _rectilinear(configuration.get("chunk_shapes"), shape)
-    raise bad(f"chunk_grid.name: the grid {show(name)} is not known; known are regular, rectilinear")
+    parse = CHUNK_GRIDS.find(name)
+    if parse is None:
+        known = ", ".join(CHUNK_GRIDS.names())
+        raise bad(f"chunk_grid.name: the grid {show(name)} is not known; known are {known}")
+    return parse(configuration, shape)
 
 
-def _rectilinear(value: Any, shape: tuple[int, ...]) -> RectilinearGrid:
+def _regular(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> RegularGrid:
+    where = "chunk_grid.configuration.chunk_shape"
+    return RegularGrid(parse_chunk_shape(configuration.get("chunk_shape"), shape, where))
+
+
+def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> RectilinearGrid:
+    if configuration.get("kind", "inline") != "inline":
+        raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is not known")
+    value = configuration.get("chunk_shapes")
     key = "chunk_grid.configuration.chunk_shapes"
     if not isinstance(value, list) or len(value) != len(shape):
         raise bad(f"{key}: {show(value)} is not a list for {len(shape)} dimensions")
@@ -222,3 +266,10 @@ def _edge(value: Any, where: str) -> int:
     if type(value) is not int or not 1 <= value <= MAX_LENGTH:
         raise bad(f"{where}: {show(value)} is not a length between 1 and {MAX_LENGTH}")
     return value
+
+
+CHUNK_GRIDS = Registry[Callable[[Mapping[str, Any], tuple[int, ...]], ChunkGrid]](
+    "nczarr.chunk_grids", "chunk grid", MetadataError
+)
+CHUNK_GRIDS.register("regular", _regular)
+CHUNK_GRIDS.register("rectilinear", _rectilinear)

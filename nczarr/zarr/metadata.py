@@ -1,4 +1,4 @@
-"""The metadata of arrays and groups in memory: one form for Zarr v3, v2 and the drafts.
+"""Hold the metadata of arrays and groups: one form for Zarr v3, v2 and the drafts.
 
 Documents of every version are turned into these classes when they are read, and written from them. Version 2's
 filters, compressor and order become v3 codecs on the way.
@@ -17,6 +17,7 @@ from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.describe import describe_group, describe_metadata
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType
+from nczarr.zarr.types.base import bad, show
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,48 @@ class NamedConfig:
         return result
 
 
+def parse_named_config(value: Any, key: str) -> NamedConfig:
+    """Return a codec, transformer or extension from JSON: an object, or a bare name.
+
+    Raises
+    ------
+    MetadataError
+        With the key path.
+
+    Examples
+    --------
+    >>> parse_named_config("bytes", "codecs[0]")
+    NamedConfig(name='bytes', configuration={}, must_understand=True)
+    """
+    if isinstance(value, str):
+        if not value:
+            raise bad(f"{key}: the name is empty")
+        return NamedConfig(value)
+    if not isinstance(value, dict):
+        raise bad(f"{key}: {show(value)} is not an object with a name")
+    name = value.get("name")
+    if not isinstance(name, str) or not name:
+        raise bad(f"{key}.name: {show(name)} is not a name")
+    configuration = value.get("configuration", {})
+    if not isinstance(configuration, dict):
+        raise bad(f"{key}.configuration: {show(configuration)} is not an object")
+    must_understand = value.get("must_understand", True)
+    if not isinstance(must_understand, bool):
+        raise bad(f"{key}.must_understand: {show(must_understand)} is not true or false")
+    known = 1 + ("configuration" in value) + ("must_understand" in value)
+    if len(value) != known:
+        extra = sorted(set(value) - {"name", "configuration", "must_understand"})
+        raise bad(f"{key}: the keys {show(extra)} are not known")
+    return NamedConfig(name, configuration, must_understand)
+
+
+def parse_named_configs(value: Any, key: str) -> tuple[NamedConfig, ...]:
+    """Return a list of codecs, transformers or extensions from JSON."""
+    if not isinstance(value, list):
+        raise bad(f"{key}: {show(value)} is not a list")
+    return tuple(parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(value))
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayMetadata:
     """All that a document says about an array.
@@ -64,7 +107,7 @@ class ArrayMetadata:
     ----------
     shape : tuple of int
     data_type : DataType
-    chunk_grid : RegularGrid or RectilinearGrid
+    chunk_grid : ChunkGrid
     chunk_key_encoding : ChunkKeyEncoding
     fill_value
         A value of the data type; None if it is not defined (only in v2 and the draft).

@@ -1,4 +1,4 @@
-"""Node names and paths: what Zarr v3 and the 2019 draft allow.
+"""Check the names and paths of nodes by the rules of Zarr v3, v2 and the 2019 draft.
 
 A path is the names of a node and its ancestors with ``/`` between them; the root's path is empty.
 """

@@ -1,4 +1,4 @@
-"""One pool of threads for the whole process, shared by all arrays.
+"""Share one pool of threads among all arrays of the process.
 
 The libraries that decode and the system calls that read release the interpreter lock, so that a few threads
 use all processors. The thread that asks for work takes part in it, and never waits for a helper that has not

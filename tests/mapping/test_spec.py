@@ -29,7 +29,7 @@ from nczarr.model import (
     Variable,
 )
 from nczarr.stores import MemoryStore
-from nczarr.zarr.documents.v3 import array_document, parse_array
+from nczarr.zarr.documents.v3 import node_document, parse_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_examples_fit_the_schema(example: dict[str, Any]) -> None:
 def test_examples_are_what_is_read_and_written(example: dict[str, Any]) -> None:
     attributes = attributes_of(example)
     if "node_type" in example:
-        assert array_document(parse_array(example, "example")) == example
+        assert node_document(parse_node(example, "example")) == example
     types: dict[str, Any] = {}
     for group_types in [attributes.get("_nczarr_group", {}).get("types", {})]:
         bound = types_from_json({"/": group_types})["/"]

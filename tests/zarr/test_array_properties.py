@@ -377,7 +377,7 @@ def test_a_loop_over_time_steps_decodes_each_chunk_once(monkeypatch: pytest.Monk
     for store in (local, wrapped):
         array = Array(store, "v", metadata)
         decoded: list[int] = []
-        chain = array.chain()
+        chain = array._chunks.chain()
         below = chain._decode_bytes
         monkeypatch.setattr(
             chain, "_decode_bytes", lambda *a, below=below, n=decoded: (n.append(1), below(*a))[1]

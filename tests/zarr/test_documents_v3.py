@@ -14,7 +14,7 @@ from real_data import ZARR_SAMPLES
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.documents.json import dump_json, parse_object
-from nczarr.zarr.documents.v3 import node_document, parse_array, parse_group, parse_node
+from nczarr.zarr.documents.v3 import node_document, parse_node
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
@@ -100,7 +100,7 @@ def array_documents(draw):
 
 @given(array_documents())
 def test_array_documents_survive(document):
-    metadata = parse_array(copy.deepcopy(document), "v/zarr.json")
+    metadata = parse_node(copy.deepcopy(document), "v/zarr.json")
     assert node_document(metadata) == document
     assert parse_node(node_document(metadata), "v/zarr.json") == metadata
     assert parse_node(parse_object(dump_json(document), ""), "") == metadata
@@ -112,7 +112,7 @@ def test_group_documents_survive(attributes, extra):
     if extra:
         document["nczarr"] = {"must_understand": False}
         document["extensions"] = [{"name": "x.unknown", "must_understand": False}]
-    assert node_document(parse_group(copy.deepcopy(document), "zarr.json")) == document
+    assert node_document(parse_node(copy.deepcopy(document), "zarr.json")) == document
 
 
 def test_short_hand_is_read_and_written_in_full():
@@ -122,7 +122,7 @@ def test_short_hand_is_read_and_written_in_full():
         "chunk_key_encoding": "v2",
         "codecs": ["bytes", "crc32c"],
     }
-    written = node_document(parse_array(document, ""))
+    written = node_document(parse_node(document, ""))
     assert written["data_type"] == "uint8"
     assert written["chunk_key_encoding"] == {"name": "v2", "configuration": {"separator": "."}}
     assert written["codecs"] == [{"name": "bytes"}, {"name": "crc32c"}]
@@ -275,7 +275,7 @@ def test_metadata_that_v3_cannot_hold():
 
 def test_equality_sees_the_bits_of_the_fill_value():
     def make(value):
-        return parse_array({**BASE, "data_type": "float32", "fill_value": value}, "")
+        return parse_node({**BASE, "data_type": "float32", "fill_value": value}, "")
 
     assert make("NaN") == make("NaN")
     assert make("NaN") != make("0x7fc00001")
@@ -349,7 +349,7 @@ def test_zarr_python_opens_our_documents_and_we_open_its(type_and_fill, dims, na
         "codecs": [codec],
         "dimension_names": [f"d{i}" for i in range(len(dims))] if named else None,
     }
-    metadata = parse_array(document, "")
+    metadata = parse_node(document, "")
     store = MemoryStore()
     hierarchy = create_hierarchy(store, attributes={"title": "x"})
     hierarchy.put_many([("g/v", metadata)])
@@ -371,7 +371,7 @@ def test_zarr_python_opens_our_documents_and_we_open_its(type_and_fill, dims, na
     # Back: zarr-python writes the array's document anew.
     theirs.attrs["units"] = "km"
     again = parse_object(memory._store_dict["g/v/zarr.json"].to_bytes(), "")
-    back = parse_array(again, "")
+    back = parse_node(again, "")
     assert back.attributes == {"units": "km"}
     assert (back.shape, back.data_type, back.chunk_grid, back.dimension_names) == (
         metadata.shape,
@@ -389,7 +389,7 @@ def test_tensorstore_opens_our_documents(name, tmp_path):
     tensorstore = pytest.importorskip("tensorstore")
     fill = {"bool": True, "complex64": [1.5, "NaN"], "float32": "0x7fc00001"}.get(name, 7)
     document = {**BASE, "data_type": name, "fill_value": fill, "nczarr": {"must_understand": False}}
-    metadata = parse_array(document, "")
+    metadata = parse_node(document, "")
     create_hierarchy(open_store(tmp_path, "w")).put_many([("v", metadata)])
     kvstore = {"driver": "file", "path": f"{tmp_path}/v/"}
     theirs = tensorstore.open({"driver": "zarr3", "kvstore": kvstore}).result()

@@ -255,8 +255,8 @@ def test_entry_points(monkeypatch):
         "example.broken": SimpleNamespace(value="a:C", load=lambda: 1 / 0),
         "example.other": SimpleNamespace(value="a:D", load=lambda: object()),
     }
-    monkeypatch.setattr(extensions, "_entry_points", points)
-    monkeypatch.setattr(extensions, "_registry", {})
+    monkeypatch.setattr(extensions.EXTENSIONS, "_entry_points", points)
+    monkeypatch.setattr(extensions.EXTENSIONS, "_objects", {})
     first = find_extension("example.entry")
     assert first.name == "example.entry"
     assert find_extension("example.entry") is first

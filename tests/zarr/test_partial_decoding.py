@@ -13,12 +13,14 @@ from nczarr.errors import ChunkError
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr.arrays import read_files as local_reading
 from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for
 
+BYTES = ChunkSpec((1,), np.dtype("uint8"), np.uint8(0))
 VALUES = np.random.default_rng(0).integers(0, 200, (512, 512)).astype("int32")
 ORDERS = [[0, 1], [1, 0]]
 POINTS = (slice(3, None, 256), slice(5, None, 256))
@@ -48,7 +50,7 @@ def make(store: Store, order: list[int], endian: str = "little", checksum: bool 
     codecs = (
         NamedConfig("transpose", {"order": order}),
         NamedConfig("bytes", {"endian": endian}),
-        NamedConfig("zstd", {"level": 1, "checksum": checksum}),
+        NamedConfig("zstd", {"level": 1, "checksum": checksum}, BYTES),
     )
     array = Array(
         store,
@@ -99,7 +101,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut short by one": lambda data: data[:-1],
     "half": lambda data: data[: len(data) // 2],
     "something behind": lambda data: data + b"x",
-    "another size": lambda data: bytes(ZstdCodec("zstd", {"level": 1}).encode(bytes(300_000))),
+    "another size": lambda data: bytes(ZstdCodec("zstd", {"level": 1}, BYTES).encode(bytes(300_000))),
     "twice": lambda data: data + data,
     "the beginning overwritten": lambda data: data[:20] + bytes(300) + data[320:],
 }

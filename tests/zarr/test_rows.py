@@ -12,6 +12,7 @@ from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.arrays import neighbours as rows
 from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec
 from nczarr.zarr.grids import RegularGrid
@@ -19,6 +20,7 @@ from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for
 
 N = NamedConfig
+BYTES = ChunkSpec((1,), np.dtype("uint8"), np.uint8(0))
 LITTLE = N("bytes", {"endian": "little"})
 ZSTD = N("zstd", {"level": 1, "checksum": False})
 CHAINS = {
@@ -101,7 +103,7 @@ def test_writing_gives_the_same_files_as_a_store_in_memory(chain: str, tmp_path:
 def test_the_optional_zstd_library_and_the_other(
     level: int, checksum: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    codec = ZstdCodec("zstd", {"level": level, "checksum": checksum})
+    codec = ZstdCodec("zstd", {"level": level, "checksum": checksum}, BYTES)
     data = np.random.default_rng(0).integers(0, 3, 1000).astype(np.uint8)
     pieces = codec.encode_joined(data, 4)
     for i, piece in enumerate(pieces):
@@ -198,7 +200,7 @@ def test_frames_of_other_sizes_do_not_make_up_for_each_other(tmp_path: Path) -> 
     """Together they hold as many bytes as are needed, but one too many and the other too few."""
     array = make(tmp_path, CHAINS["zstd"], (1, 64), (1, 8))
     array.write(..., np.arange(64))
-    codec = ZstdCodec("zstd", {"level": 1})
+    codec = ZstdCodec("zstd", {"level": 1}, BYTES)
     (tmp_path / array.chunk_key((0, 2))).write_bytes(codec.encode(bytes(48)))
     (tmp_path / array.chunk_key((0, 3))).write_bytes(codec.encode(bytes(16)))
     with pytest.raises(ChunkError, match=r"c/0/2"):
@@ -208,7 +210,7 @@ def test_frames_of_other_sizes_do_not_make_up_for_each_other(tmp_path: Path) -> 
 
 
 def test_joined_frames_against_frames_one_by_one() -> None:
-    codec = ZstdCodec("zstd", {"level": 1})
+    codec = ZstdCodec("zstd", {"level": 1}, BYTES)
     rng = np.random.default_rng(0)
     for size, count in product((1, 255, 256, 257, 70_000), (1, 2, 5)):
         chunks = [rng.integers(0, 3, size).astype(np.uint8) for _ in range(count)]

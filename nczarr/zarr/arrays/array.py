@@ -1,4 +1,4 @@
-"""A Zarr array: reading and writing regions."""
+"""Read and write regions of a Zarr array, and change its shape."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nczarr.display import show_array
-from nczarr.errors import CodecError, ReadOnlyError, SelectionError, UnsupportedError
+from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.arrays.cache import Memory, new_owner
+from nczarr.zarr.arrays.chunks import Chunks
 from nczarr.zarr.arrays.files import supported
 from nczarr.zarr.arrays.plan import plan
 from nczarr.zarr.arrays.read_files import read_from_files
@@ -21,15 +21,8 @@ from nczarr.zarr.arrays.read_store import read_from_store
 from nczarr.zarr.arrays.selection import normalize
 from nczarr.zarr.arrays.write_files import write_to_files
 from nczarr.zarr.arrays.write_store import write_to_store
-from nczarr.zarr.codecs.base import ChunkSpec
-from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.describe import describe_array
-from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.metadata import ArrayMetadata
-
-#: The indexes of this many shards are remembered for each array.
-SHARD_INDEXES = 1024
 
 
 class Array:
@@ -69,18 +62,32 @@ class Array:
         path: str | None = None,
         save: Callable[[ArrayMetadata], None] | None = None,
     ) -> None:
-        self.store = store
-        self.path = prefix.strip("/") if path is None else path
-        self.metadata = metadata
-        self.prefix = prefix.rstrip("/") + "/" if prefix else ""
+        path = prefix.strip("/") if path is None else path
+        self._chunks = Chunks(store, prefix.rstrip("/") + "/" if prefix else "", metadata, path)
         self._save = save
-        self.owner = new_owner()
         self._has_files = type(store) is LocalStore and supported()
-        self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
-        self._chains: dict[tuple[int, ...], Chain] = {}
-        self.shard_indexes: Memory[ShardIndex] = Memory(SHARD_INDEXES)
 
     # --- what it is
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the array."""
+        return self._chunks.store
+
+    @property
+    def path(self) -> str:
+        """The path of the node."""
+        return self._chunks.path
+
+    @property
+    def prefix(self) -> str:
+        """The part of the chunks' keys before ``c/0/0``."""
+        return self._chunks.prefix
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        """What the array's document says."""
+        return self._chunks.metadata
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -105,26 +112,7 @@ class Array:
     @property
     def inner_chunk_shape(self) -> tuple[int, ...]:
         """The shape in which the array can be read: of a chunk, or of a chunk inside a shard."""
-        return self.chunk_shape if self.sharding is None else self.sharding.inner_shape
-
-    @property
-    def sharding(self) -> ShardingCodec | None:
-        """The shards' codec, if the chunks are shards and nothing but it makes their bytes."""
-        return self._fixed()[1]
-
-    @property
-    def fixed_chain(self) -> Chain | None:
-        """The codecs, if all chunks have one shape."""
-        return self._fixed()[0]
-
-    def _fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
-        shared = self._shared
-        if shared is None:
-            chain = None if isinstance(self.metadata.chunk_grid, RectilinearGrid) else self.chain()
-            codec = chain.serializer if chain is not None and chain.is_bare else None
-            shared = (chain, codec if isinstance(codec, ShardingCodec) else None)
-            self._shared = shared
-        return shared
+        return self._chunks.inner_shape
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
@@ -144,44 +132,11 @@ class Array:
 
     def chunk_key(self, index: tuple[int, ...]) -> str:
         """Return the key under which the chunk at a place of the grid is stored."""
-        return self.prefix + self.metadata.chunk_key_encoding.key(index)
-
-    def place(self, name: str) -> str:
-        """Return the place of a key below the array, for messages."""
-        return self.store.place((self.prefix + name).rstrip("/"))
+        return self._chunks.key(index)
 
     def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
         """Return the part of the array that a chunk holds."""
-        grid = self.metadata.chunk_grid
-        region = []
-        for i, (number, size) in enumerate(zip(index, self.metadata.shape, strict=True)):
-            if isinstance(grid, RectilinearGrid):
-                offsets = grid.offsets(i, size)
-                low, high = int(offsets[number]), int(offsets[number + 1])
-            else:
-                low = number * grid.chunk_shape[i]
-                high = low + grid.chunk_shape[i]
-            region.append(slice(low, min(high, size), 1))
-        return tuple(region)
-
-    def chain(self, index: tuple[int, ...] | None = None) -> Chain:
-        """Return the codecs for the chunk at a place of the grid."""
-        grid = self.metadata.chunk_grid
-        if index is not None and isinstance(grid, RectilinearGrid):
-            shape = grid.chunk_shape_at(index)
-        else:
-            shape = grid.chunk_shape
-        chain = self._chains.get(shape)
-        if chain is None:
-            spec = ChunkSpec(shape, self.dtype, self.metadata.fill)
-            try:
-                chain = Chain(self.metadata.codecs, spec)
-            except CodecError as error:
-                raise CodecError(
-                    error.message, path=self.store.url, fqn="/" + self.path, hint=error.hint
-                ) from error
-            self._chains[shape] = chain
-        return chain
+        return self._chunks.region(index)
 
     # --- reading and writing
 
@@ -214,16 +169,18 @@ class Array:
         elif out.shape != shape or out.dtype != self.dtype:
             raise SelectionError(
                 f"out has shape {out.shape} and dtype {out.dtype}; {shape} and {self.dtype} are needed",
-                path=self.store.url,
-                fqn="/" + self.path,
+                **self._where(),
             )
         elif not out.flags.writeable:
-            raise SelectionError("out is read-only", path=self.store.url, fqn="/" + self.path)
+            raise SelectionError("out is read-only", **self._where())
         if 0 not in shape:
             parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
             read = read_from_files if self._has_files else read_from_store
-            read(self, parts, chosen.expand(out))
+            read(self._chunks, parts, chosen.expand(out))
         return out
+
+    def _where(self) -> dict[str, str]:
+        return {"path": self.store.url, "fqn": self._chunks.fqn}
 
     def _empty(self, shape: tuple[int, ...]) -> np.ndarray:
         try:
@@ -231,8 +188,7 @@ class Array:
         except (MemoryError, ValueError) as error:
             raise UnsupportedError(
                 f"a result of shape {shape} and dtype {self.dtype} does not fit into memory",
-                path=self.store.url,
-                fqn="/" + self.path,
+                **self._where(),
                 hint="read it in parts",
             ) from error
 
@@ -267,19 +223,16 @@ class Array:
         except ValueError:
             raise SelectionError(
                 f"values of shape {source.shape} do not fit the selection's shape {chosen.shape}",
-                path=self.store.url,
-                fqn="/" + self.path,
+                **self._where(),
             ) from None
         if 0 not in chosen.shape:
             parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
             write = write_to_files if self._has_files else write_to_store
-            write(self, parts, chosen.expand(source))
+            write(self._chunks, parts, chosen.expand(source))
 
     def _check_writable(self) -> None:
         if not self.store.writable:
-            raise ReadOnlyError(
-                "the store is open for reading only", path=self.store.url, fqn="/" + self.path
-            )
+            raise ReadOnlyError("the store is open for reading only", **self._where())
 
     def _convert(self, values: Any) -> np.ndarray:
         dtype = self.dtype
@@ -303,7 +256,7 @@ class Array:
             return result
         except (TypeError, ValueError, OverflowError) as error:
             raise UnsupportedError(
-                f"the values cannot be stored as {dtype}: {error}", path=self.store.url, fqn="/" + self.path
+                f"the values cannot be stored as {dtype}: {error}", **self._where()
             ) from error
 
     # --- chunks as a whole
@@ -342,10 +295,8 @@ class Array:
         self._check_writable()
         shape = tuple(map(int, shape))
         if len(shape) != self.ndim or any(n < old for n, old in zip(shape, self.shape, strict=True)):
-            raise SelectionError(
-                f"{self.shape} cannot grow to {shape}", path=self.store.url, fqn="/" + self.path
-            )
-        self.metadata = replace(self.metadata, shape=shape)
+            raise SelectionError(f"{self.shape} cannot grow to {shape}", **self._where())
+        self._chunks.metadata = replace(self.metadata, shape=shape)
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Change the lengths of the dimensions.
@@ -362,17 +313,15 @@ class Array:
         """
         self._check_writable()
         if self._save is None:
-            raise ReadOnlyError("this array cannot be resized", path=self.store.url, fqn="/" + self.path)
+            raise ReadOnlyError("this array cannot be resized", **self._where())
         shape = tuple(map(int, shape))
         if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise SelectionError(
-                f"{shape} is not a shape for {self.ndim} dimensions", path=self.store.url, fqn="/" + self.path
-            )
+            raise SelectionError(f"{shape} is not a shape for {self.ndim} dimensions", **self._where())
         new = replace(self.metadata, shape=shape)
         try:
             grid = new.chunk_grid.grid_shape(shape)
         except SelectionError as error:
-            raise UnsupportedError(error.message, path=self.store.url, fqn="/" + self.path) from error
+            raise UnsupportedError(error.message, **self._where()) from error
         outside = []
         if any(n < old for n, old in zip(shape, self.metadata.shape, strict=True)):
             for index in self.initialized_chunks():
@@ -381,7 +330,7 @@ class Array:
                 else:
                     outside.append(index)
         self._save(new)
-        self.metadata = new
+        self._chunks.metadata = new
         for index in outside:
             self.store.delete(self.chunk_key(index))
 

@@ -1,4 +1,4 @@
-"""What an array remembers of its chunks: indexes of shards, and decoded chunks that are asked for in parts."""
+"""LRU caches of shard indexes and decoded chunks, each within a bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 T = TypeVar("T")
 
 
-class Memory(Generic[T]):
+class BoundedCache(Generic[T]):
     """The values that were used last, within a bound; safe among threads.
 
     Each value has a mark, which says what it was made from (a file's inode, size and time). A value whose mark
@@ -26,10 +26,10 @@ class Memory(Generic[T]):
 
     Examples
     --------
-    >>> memory = Memory(2)
+    >>> cache = BoundedCache(2)
     >>> for name in "abc":
-    ...     memory.put(name, 1, name.upper())
-    >>> memory.get("a", 1), memory.get("c", 1), memory.get("c", 2)
+    ...     cache.put(name, 1, name.upper())
+    >>> cache.get("a", 1), cache.get("c", 1), cache.get("c", 2)
     (None, 'C', None)
     """
 
@@ -65,13 +65,6 @@ class Memory(Generic[T]):
             while self._weight > self.bound:
                 self._drop(next(iter(self._values)))
 
-    def forget(self, name: Hashable) -> None:
-        """Forget the value of a name."""
-        if self._values:
-            with self._lock:
-                if name in self._values:
-                    self._drop(name)
-
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -86,7 +79,7 @@ class Memory(Generic[T]):
 #: that holds several of them.
 CHUNK_BYTES = 64 << 20
 #: By owner and place in the grid.
-CHUNKS: Memory[np.ndarray] = Memory(CHUNK_BYTES)
+CHUNKS: BoundedCache[np.ndarray] = BoundedCache(CHUNK_BYTES)
 
 _owners = itertools.count()
 

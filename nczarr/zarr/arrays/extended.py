@@ -1,4 +1,4 @@
-"""Arrays with extensions that take part in reading and writing."""
+"""Let extensions take part in reading and writing an array."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, SelectionError, UnsupportedError
+from nczarr.errors import SelectionError, UnsupportedError, placed
 from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.arrays.selection import Selection, normalize
 from nczarr.zarr.documents.extensions import Extension, active_extensions
@@ -27,13 +27,6 @@ class ExtendedArray(Array):
     """An array as one extension shows it; see :class:`nczarr.zarr.documents.extensions.Extension` for the hooks.
 
     Chunks are those of the array below: `chunk_shape` and `grid_shape` speak of what is stored.
-
-    Parameters
-    ----------
-    below : Array
-    extension : Extension
-    entry : NamedConfig
-        The extension's entry in the document.
     """
 
     def __init__(self, below: Array, extension: Extension, entry: NamedConfig) -> None:
@@ -90,11 +83,8 @@ class ExtendedArray(Array):
         )
 
     def _hook(self, name: str, *arguments: Any) -> Any:
-        try:
+        with placed(fqn="/" + self.path):
             return getattr(self._extension, name)(*arguments, self._entry)
-        except NCZarrError as error:
-            error.fqn = error.fqn or "/" + self.path
-            raise
 
 
 def _plain(chosen: Selection) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Reading chunks from local files: no copy more than needed, and no lock held while the system works.
+"""Read chunks from local files: no copy more than needed, and no lock held while the system works.
 
 Bytes go from the system's cache straight to where they belong: a whole chunk into the result, a part of an
 uncompressed chunk as no more bytes than are needed. Files are opened relative to the array's directory, which

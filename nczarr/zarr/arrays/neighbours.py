@@ -1,4 +1,4 @@
-"""Small chunks that lie side by side, read or written together.
+"""Read and write small chunks that lie side by side together.
 
 What a chunk costs beyond its bytes (the interpreter, a context of the compressor, a copy in short lines) is paid
 once for a row of them. A row is whole chunks that follow each other along the last dimension.
@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 
 from nczarr.zarr.arrays.plan import Item, Part, is_whole
-from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs import Buffer, Chain
+from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import run, scratch, worker_count
 
 #: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
@@ -67,33 +67,23 @@ def run_rows(
     parts: Sequence[Sequence[Part]],
     items: Sequence[Item],
     workers: int | None,
-    one: Callable[[Item], None],
-    several: Callable[[Sequence[Item]], bool],
+    work_chunk: Callable[[Item], None],
+    work_row: Callable[[Sequence[Item]], bool],
 ) -> None:
     """Do the work of all chunks of a plan in several threads, in rows where that is possible.
 
-    Parameters
-    ----------
-    chain : Chain or None
-        The codecs of all chunks; None if each chunk is to be done for itself.
-    parts : sequence of sequence of Part
-        The plan; `items` is its product.
-    items : sequence of Item
-    workers : int or None
-        See :func:`nczarr.zarr.pool.run`.
-    one : callable
-        Does a chunk.
-    several : callable
-        Does a row; returns False if anything is not as usual: then `one` does its chunks, and finds what it is.
+    `parts` are the plan and `items` its product; without `chain`, the codecs of all chunks, each chunk is done for
+    itself. `work_row` returns False if anything is not as usual: then `work_chunk` does its chunks one by one, and
+    finds what it is.
     """
     if chain is None or not fits_rows(chain):
-        run(one, items, workers)
+        run(work_chunk, items, workers)
         return
 
     def work(row: Sequence[Item]) -> None:
-        if len(row) == 1 or not several(row):
+        if len(row) == 1 or not work_row(row):
             for item in row:
-                one(item)
+                work_chunk(item)
 
     run(work, rows(parts, row_length(chain, len(items), workers or worker_count())), workers)
 
@@ -108,15 +98,8 @@ def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
 def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], view: np.ndarray) -> None:
     """Decode the chunks of a row, and put them into their part of the result.
 
-    Parameters
-    ----------
-    chain : Chain
-    data : ndarray of uint8
-    bounds : sequence of (int, int)
-        Where in `data` each stored chunk begins and ends. Chunks that are stored as they are follow each other,
-        and have their proper length.
-    view : ndarray
-        What :func:`row_view` returns.
+    `bounds` say where in `data` each stored chunk begins and ends; chunks that are stored as they are follow each
+    other, and have their proper length. `view` is what :func:`row_view` returns.
 
     Raises
     ------
@@ -139,16 +122,9 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
 
 
 def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:
-    """Return the stored bytes of each chunk of a row; they are valid until this thread encodes another row.
+    """Return the stored bytes of each of `count` chunks of a row; valid until this thread encodes another row.
 
-    Parameters
-    ----------
-    chain : Chain
-        With `writes_rows` set.
-    count : int
-        The number of chunks.
-    view : ndarray
-        Their elements, as :func:`row_view` returns them.
+    Only where the chain's `writes_rows` is set; `view` is what :func:`row_view` returns.
 
     Raises
     ------

@@ -1,34 +1,20 @@
-"""What all ways of reading have in common: putting a chunk where it belongs, and naming it in errors."""
+"""Put a decoded chunk, or what is selected of it, into the result."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nczarr.errors import ChunkError, CodecError
+from nczarr.errors import CodecError
 from nczarr.zarr.arrays.plan import Part, bounds, is_whole, moved, take
-from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs import Buffer, Chain
+from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import scratch
-
-if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
 
 #: Chunks of fewer bytes are always decoded as a whole.
 START_BYTES = 128 << 10
-
-
-def chunk_error(array: Array, index: tuple[int, ...], error: CodecError) -> ChunkError:
-    """Return the error that names the key, the array and the region of a chunk."""
-    region = ", ".join(f"{part.start}:{part.stop}" for part in array.chunk_region(index))
-    return ChunkError(
-        f"chunk {index}, region [{region}]: {error.message}",
-        path=array.store.place(array.chunk_key(index)),
-        fqn="/" + array.path,
-        hint=error.hint,
-    )
 
 
 def put_fill(target: np.ndarray, index: Any, fill: Any) -> None:
@@ -54,14 +40,7 @@ def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
 def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
     """Put what is selected of one chunk into the result.
 
-    Parameters
-    ----------
-    chain : Chain
-    item : sequence of Part
-        One for each dimension.
-    data : buffer or None
-        The stored chunk; None if it is missing.
-    target : ndarray
+    `data` is the stored chunk, None if it is missing; `item` has a part for each dimension.
     """
     out = take(item, "out")
     if data is None:

@@ -1,4 +1,4 @@
-"""Which chunks a selection touches, and which part of each goes where.
+"""Plan which chunks a selection touches, and which part of each goes where.
 
 All is computed along each dimension for itself, with numpy; the chunks are the product of the dimensions.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nczarr.zarr.arrays.selection import Axis, Selection
-from nczarr.zarr.grids import ChunkGrid, RectilinearGrid
+from nczarr.zarr.grids import ChunkGrid
 
 
 class Part(NamedTuple):
@@ -41,11 +41,6 @@ class Part(NamedTuple):
     covers: bool
     size: int
 
-    @property
-    def sliced(self) -> bool:
-        """True if nothing but slices is needed."""
-        return isinstance(self.inner, slice) and isinstance(self.out, slice)
-
 
 Item = tuple[Part, ...]
 """A chunk that is read or written: a part for each dimension."""
@@ -64,30 +59,21 @@ def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[
     """
     result = []
     for i, (axis, size) in enumerate(zip(selection.axes, shape)):
-        if isinstance(grid, RectilinearGrid) and not isinstance(edge := grid.edges[i], int):
-            offsets = grid.offsets(i, size)
-            lengths = np.asarray(edge[: len(offsets) - 1], np.int64)
-            result.append(plan_axis(axis, size, offsets, lengths))
+        lengths = grid.lengths(i, size)
+        if isinstance(lengths, int):
+            result.append(plan_axis(axis, size, lengths))
         else:
-            length = grid.chunk_shape[i]
-            result.append(plan_axis(axis, size, length))
+            result.append(plan_axis(axis, size, grid.offsets(i, size), lengths))
     return result
 
 
 def plan_axis(
     axis: Axis, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
 ) -> list[Part]:
-    """Return the parts along one dimension.
+    """Return the parts along one dimension, whose length is `size`.
 
-    Parameters
-    ----------
-    axis : Axis
-    size : int
-        The length of the array.
-    chunk : int or ndarray
-        The length of all chunks, or where each chunk begins and the last one ends.
-    lengths : ndarray, optional
-        The lengths of the chunks, if `chunk` is an array; the last may reach beyond the array.
+    `chunk` is the length of all chunks, or where each chunk begins and the last one ends; then `lengths` are theirs,
+    of which the last may reach beyond the array.
     """
     if axis.count == 0:
         return []

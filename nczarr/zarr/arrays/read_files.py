@@ -1,4 +1,4 @@
-"""Reading a region of an array in local files."""
+"""Read a region of an array from local files."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import os
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nczarr.errors import CodecError, StoreError
+from nczarr.errors import CodecError
 from nczarr.stores import LocalStore
 from nczarr.zarr.arrays.cache import CHUNK_BYTES, CHUNKS
+from nczarr.zarr.arrays.chunks import Chunks, Index
 from nczarr.zarr.arrays.files import Directory, read_box, read_exactly, read_file
 from nczarr.zarr.arrays.neighbours import place_row, row_view, run_rows
-from nczarr.zarr.arrays.place import chunk_error, place_start, put_fill, put_whole
+from nczarr.zarr.arrays.place import place_start, put_fill, put_whole
 from nczarr.zarr.arrays.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.arrays.read_shards import Run, inner_items, place_missing, place_run, runs
-from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
+from nczarr.zarr.arrays.read_shards import Run, read_shards
+from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run, scratch
-
-if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
 
 Reader = Callable[[Chain, Sequence[Part], int, os.stat_result], None]
 
@@ -37,25 +33,25 @@ WHOLE_BYTES = 256 << 10
 DIRECT_BYTES = 16 << 10
 
 
-def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -> None:
+def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
     """Read the chunks of a plan into `target`, which has the full shape of the selection."""
-    store = array.store
+    store = chunks.store
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
-    chunk_bytes = prod(array.inner_chunk_shape) * array.dtype.itemsize
+    chunk_bytes = prod(chunks.inner_shape) * chunks.dtype.itemsize
     workers = reading_workers(target.nbytes, chunk_bytes, len(items))
-    folder = f"{store.root}/{array.prefix}"
-    with Directory(folder, array.place, few=len(items) < FEW_FILES) as directory:
-        if array.sharding is not None:
-            _read_shards(array, directory, items, target, workers)
+    folder = f"{store.root}/{chunks.prefix}"
+    with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
+        if chunks.sharding is not None:
+            _read_shards(chunks, chunks.sharding, directory, items, target, workers)
             return
-        read = _raw_reader(target) if array.chain().is_raw else _reader(array, target, len(items))
-        name = array.metadata.chunk_key_encoding.key
-        fixed = array.fixed_chain
+        read = _raw_reader(target) if chunks.chain().is_raw else _reader(chunks, target, len(items))
+        name = chunks.metadata.chunk_key_encoding.key
+        fixed = chunks.fixed_chain
 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
-            chain = fixed or array.chain(index)
+            chain = fixed or chunks.chain(index)
             found = directory.open(name(index))
             if found is None:
                 put_fill(target, take(item, "out"), chain.spec.fill)
@@ -64,30 +60,30 @@ def read_from_files(array: Array, parts: list[list[Part]], target: np.ndarray) -
             try:
                 read(chain, item, descriptor, status)
             except CodecError as error:
-                raise chunk_error(array, index, error) from error
+                raise chunks.damaged(index, error) from error
             except OSError as error:
-                raise _failed(array, index, error) from error
+                raise chunks.failed("read", index, error) from error
             finally:
                 os.close(descriptor)
 
         def work_row(row: Sequence[Item]) -> bool:
-            return _read_row(array, directory, row, target)
+            return _read_row(chunks, directory, row, target)
 
         run_rows(fixed, parts, items, workers, work, work_row)
 
 
-def _read_row(array: Array, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
+def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
     """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
-    chain = array.chain()
+    chain = chunks.chain()
     size = chain.decoded_size or 0
     # One byte more than is expected shows that a file is longer.
     buffer = scratch("file", (len(row) + 1) * size + 1)
     bounds = []
     start = 0
-    key = array.metadata.chunk_key_encoding.key
+    name = chunks.metadata.chunk_key_encoding.key
     for item in row:
         try:
-            count = directory.read_into(key(tuple([part.chunk for part in item])), buffer[start:])
+            count = directory.read_into(name(tuple([part.chunk for part in item])), buffer[start:])
         except OSError:
             return False
         if count <= 0 or start + count == buffer.nbytes or (chain.is_raw and count != size):
@@ -101,15 +97,9 @@ def _read_row(array: Array, directory: Directory, row: Sequence[Item], target: n
     return True
 
 
-def _failed(array: Array, index: tuple[int, ...], error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot read: {error.strerror}", path=array.store.place(array.chunk_key(index)), fqn="/" + array.path
-    )
-
-
-def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
+def _reader(chunks: Chunks, target: np.ndarray, count: int) -> Reader:
     """Return the reader of chunks that have to be decoded; `count` is how many there are."""
-    size = array.chain().decoded_size
+    size = chunks.chain().decoded_size
     # A region of many chunks would only drive out what is remembered.
     remember = size is not None and size * count <= CHUNK_BYTES // 2
 
@@ -127,17 +117,17 @@ def _reader(array: Array, target: np.ndarray, count: int) -> Reader:
             else:
                 chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
         else:
-            chunk = _remembered(array, chain, item, descriptor, status)
+            chunk = _remembered(chunks, chain, item, descriptor, status)
         target[out] = chunk[take(item, "inner")]
 
     return read
 
 
 def _remembered(
-    array: Array, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
+    chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
 ) -> np.ndarray:
     """Return a decoded chunk, from memory as long as the file stays what it was."""
-    name = (array.owner, *[part.chunk for part in item])
+    name = (chunks.owner, *[part.chunk for part in item])
     mark = (status.st_ino, status.st_size, status.st_mtime_ns)
     chunk = CHUNKS.get(name, mark)
     if chunk is None:
@@ -192,77 +182,78 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
 
 
 def _read_shards(
-    array: Array, directory: Directory, items: list[Item], target: np.ndarray, workers: int | None
+    chunks: Chunks,
+    codec: ShardingCodec,
+    directory: Directory,
+    items: list[Item],
+    target: np.ndarray,
+    workers: int | None,
 ) -> None:
-    codec = array.sharding
-    assert codec is not None
     # Few shards: the threads share the inner chunks of each. Many shards: each thread takes whole ones.
     few = len(items) < FEW_SHARDS
 
     def work(item: Item) -> None:
         index = tuple([part.chunk for part in item])
-        found = directory.open(array.metadata.chunk_key_encoding.key(index))
+        found = directory.open(chunks.name(index))
         if found is None:
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             return
-        descriptor, status = found
         try:
-            where = _index(array, codec, index, descriptor, status)
-            _read_shard(codec, where, descriptor, item, target, workers if few else 1)
-        except CodecError as error:
-            raise chunk_error(array, index, error) from error
+            read_shards(chunks, [item], _ShardFile(chunks, codec, *found), target, workers if few else 1)
         except OSError as error:
-            raise _failed(array, index, error) from error
+            raise chunks.failed("read", index, error) from error
         finally:
-            os.close(descriptor)
+            os.close(found[0])
 
     run(work, items, 1 if few else workers)
 
 
-def _index(
-    array: Array, codec: ShardingCodec, index: tuple[int, ...], descriptor: int, status: os.stat_result
-) -> ShardIndex:
-    """Return the index of a shard, remembered as long as the file stays what it was."""
-    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
-    known = array.shard_indexes.get(index, mark)
-    if known is None:
-        size = status.st_size
-        data = np.empty(min(codec.index_size, size), np.uint8)
-        read_exactly(descriptor, data, 0 if codec.index_first else size - data.nbytes)
-        known = codec.parse_index(data, size)
-        array.shard_indexes.put(index, mark, known)
-    return known
+class _ShardFile:
+    """The source of one shard: an open file."""
 
+    def __init__(self, chunks: Chunks, codec: ShardingCodec, descriptor: int, status: os.stat_result) -> None:
+        self._chunks = chunks
+        self._codec = codec
+        self._descriptor = descriptor
+        self._status = status
+        self._is_large = codec.inner.is_raw and (codec.inner.decoded_size or 0) >= DIRECT_BYTES
 
-def _alone(item: Sequence[Part], target: np.ndarray) -> bool:
-    """True if an uncompressed inner chunk is better read for itself: of only a part, or in one piece."""
-    return not all(part.full for part in item) or target[take(item, "out")].flags.c_contiguous
+    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
+        """Return the index of the shard, kept as long as the file stays what it was."""
+        (index,) = places
+        codec, status = self._codec, self._status
+        mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._chunks.shard_indexes.get(index, mark)
+        if known is None:
+            size = status.st_size
+            data = np.empty(min(codec.index_size, size), np.uint8)
+            try:
+                read_exactly(self._descriptor, data, 0 if codec.index_first else size - data.nbytes)
+                known = codec.parse_index(data, size)
+            except CodecError as error:
+                raise self._chunks.damaged(index, error) from error
+            self._chunks.shard_indexes.put(index, mark, known)
+        return [known]
 
+    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
+        """Do nothing: files answer at once."""
 
-def _read_shard(
-    codec: ShardingCodec,
-    where: ShardIndex,
-    descriptor: int,
-    item: Item,
-    target: np.ndarray,
-    workers: int | None,
-) -> None:
-    chain = codec.inner
-    jobs, missing = runs(where, inner_items(codec, item))
-    place_missing(codec, missing, target)
-    large = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
-
-    def work(job: Run) -> None:
-        if large and _alone(job.pieces[0].item, target):
+    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
+        """Read a run into the thread's own buffer, or large uncompressed inner chunks straight to their place."""
+        if self._is_large and _alone(job.pieces[0].item, target):
+            chain = self._codec.inner
             for piece in job.pieces:
                 try:
                     _check_size(chain, piece.stop - piece.start)
                 except CodecError as error:
                     raise CodecError(f"inner chunk {piece.number}: {error.message}") from error
-                _read_raw(chain, piece.item, descriptor, job.start + piece.start, target)
-            return
+                _read_raw(chain, piece.item, self._descriptor, job.start + piece.start, target)
+            return None
         buffer = scratch("run", job.length)[: job.length]
-        read_exactly(descriptor, buffer, job.start)
-        place_run(codec, job, buffer, target)
+        read_exactly(self._descriptor, buffer, job.start)
+        return buffer
 
-    run(work, jobs, workers)
+
+def _alone(item: Sequence[Part], target: np.ndarray) -> bool:
+    """True if an uncompressed inner chunk is better read for itself: of only a part, or in one piece."""
+    return not all(part.full for part in item) or target[take(item, "out")].flags.c_contiguous

@@ -1,21 +1,23 @@
-"""Which inner chunks of a shard a selection needs, and which bytes of the shard these are."""
+"""Read the inner chunks of shards that a selection needs, wherever the shards' bytes come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.zarr.arrays.chunks import Chunks, Index
 from nczarr.zarr.arrays.neighbours import fits_rows, follows, place_row, row_length, row_view
 from nczarr.zarr.arrays.place import place, put_fill
-from nczarr.zarr.arrays.plan import Part, is_whole, plan_axis, take
+from nczarr.zarr.arrays.plan import Item, Part, is_whole, plan_axis, take
 from nczarr.zarr.arrays.selection import Axis
-from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
+from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec
+from nczarr.zarr.codecs.base import as_bytes_array
+from nczarr.zarr.pool import run
 
 #: Inner chunks with no more unwanted bytes between them than this are read together,
 GAP = 32 << 10
@@ -35,11 +37,54 @@ class Piece(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Neighbouring inner chunks that are read together."""
+    """Neighbouring inner chunks of a shard that are read together."""
 
     start: int
     length: int
     pieces: list[Piece]
+
+
+class ShardSource(Protocol):
+    """Where the bytes of some shards come from: open files, values in memory, or requests to a store."""
+
+    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
+        """Return the index of each shard, None for one that is not stored."""
+
+    def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
+        """Prepare for reading runs, each of the shard with this number, in few requests if that is better."""
+
+    def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
+        """Return the bytes of a run; None if the source has put what is selected of them into `target`."""
+
+
+def read_shards(
+    chunks: Chunks, items: Sequence[Item], source: ShardSource, target: np.ndarray, workers: int | None
+) -> None:
+    """Read what a plan selects of some shards into `target`, which has the full shape of the selection."""
+    codec = chunks.sharding
+    assert codec is not None
+    places = [tuple([part.chunk for part in item]) for item in items]
+    jobs: list[tuple[int, Run]] = []
+    for number, (item, where) in enumerate(zip(items, source.indexes(places), strict=True)):
+        if where is None:
+            put_fill(target, take(item, "out"), codec.inner.spec.fill)
+            continue
+        needed, missing = plan_runs(where, inner_items(codec, item))
+        for _, inner in missing:
+            put_fill(target, take(inner, "out"), codec.inner.spec.fill)
+        jobs.extend([(number, job) for job in needed])
+    source.request(jobs)
+
+    def work(entry: tuple[int, Run]) -> None:
+        number, job = entry
+        try:
+            data = source.read(number, job, target)
+            if data is not None:
+                _place_run(codec, job, data, target)
+        except CodecError as error:
+            raise chunks.damaged(places[number], error) from error
+
+    run(work, jobs, workers)
 
 
 def _split(part: Part, length: int) -> list[Part]:
@@ -80,7 +125,7 @@ def inner_items(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
     return [(sum([n for n, _ in pieces]), tuple([p for _, p in pieces])) for pieces in product(*axes)]
 
 
-def runs(index: ShardIndex, items: Sequence[InnerItem]) -> tuple[list[Run], list[InnerItem]]:
+def plan_runs(index: ShardIndex, items: Sequence[InnerItem]) -> tuple[list[Run], list[InnerItem]]:
     """Return which bytes to read, and the inner chunks that are not stored."""
     missing = []
     stored = []
@@ -117,7 +162,7 @@ def runs(index: ShardIndex, items: Sequence[InnerItem]) -> tuple[list[Run], list
     return result, missing
 
 
-def place_run(codec: ShardingCodec, run: Run, data: Buffer, target: np.ndarray) -> None:
+def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
     """Decode the inner chunks of a run, and put what is selected of them into the result.
 
     Raises
@@ -125,7 +170,7 @@ def place_run(codec: ShardingCodec, run: Run, data: Buffer, target: np.ndarray) 
     CodecError
         An inner chunk is damaged; the message has its number.
     """
-    for row in _rows(codec, run.pieces):
+    for row in _rows(codec, job.pieces):
         if len(row) > 1 and _place_row(codec, row, data, target):
             continue
         for piece in row:
@@ -174,9 +219,3 @@ def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
         and all(map(is_, before.item[:-1], piece.item[:-1]))
         and all(map(is_whole, piece.item[:-1]))
     )
-
-
-def place_missing(codec: ShardingCodec, items: Sequence[InnerItem], target: np.ndarray) -> None:
-    """Put the fill value where inner chunks are not stored."""
-    for _, item in items:
-        put_fill(target, take(item, "out"), codec.inner.spec.fill)

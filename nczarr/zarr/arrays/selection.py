@@ -1,4 +1,4 @@
-"""Selections: which elements of an array are meant, one rule for each dimension (orthogonal).
+"""Normalise selections: which elements of an array are meant, one rule for each dimension (orthogonal).
 
 Integers, slices with any step, an ellipsis, integer arrays and boolean masks, as numpy has them; but arrays and
 masks are one-dimensional, and each selects along its own dimension only (netCDF4-python and h5py do the same).

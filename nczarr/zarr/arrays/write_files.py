@@ -9,76 +9,71 @@ import os
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
+from nczarr.zarr.arrays.chunks import Chunks
 from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, read_file
 from nczarr.zarr.arrays.neighbours import encode_row, row_view, run_rows
-from nczarr.zarr.arrays.place import chunk_error
 from nczarr.zarr.arrays.plan import Item, Part, take
 from nczarr.zarr.arrays.write_store import encode_chunk, is_covered, lock_of
-from nczarr.zarr.codecs.base import Buffer, as_bytes_array
-from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs import Buffer, Chain
+from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import scratch, writing_workers
-
-if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 #: A directory may vanish between its making and its use, when another thread deletes its last chunk.
 _ATTEMPTS = 100
 
 
-def write_to_files(array: Array, parts: list[list[Part]], source: np.ndarray) -> None:
+def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
     """Write the chunks of a plan from `source`, which has the full shape of the selection."""
-    store = array.store
+    store = chunks.store
     assert isinstance(store, LocalStore)
-    folder = os.path.join(store.root, array.prefix)
+    folder = os.path.join(store.root, chunks.prefix)
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot write: {error.strerror}", path=array.place("")) from error
+        raise StoreError(f"cannot write: {error.strerror}", path=chunks.place("")) from error
     items = list(product(*parts))
-    with Directory(folder, array.place) as directory:
-        name = array.metadata.chunk_key_encoding.key
+    with Directory(folder, chunks.place) as directory:
+        name = chunks.metadata.chunk_key_encoding.key
 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
             key = name(index)
             try:
-                with lock_of(array, array.prefix + key):
-                    _write_chunk(array, directory, folder, key, index, item, source)
+                with lock_of(chunks, chunks.prefix + key):
+                    _write_chunk(chunks, directory, folder, key, index, item, source)
             except CodecError as error:
-                raise chunk_error(array, index, error) from error
+                raise chunks.damaged(index, error) from error
             except OSError as error:
-                raise StoreError(
-                    f"cannot write: {error.strerror}", path=array.place(key), fqn="/" + array.path
-                ) from error
+                raise chunks.failed("write", index, error) from error
 
-        chunk_bytes = prod(array.chunk_shape) * source.itemsize
+        chunk_bytes = prod(chunks.chunk_shape) * source.itemsize
         workers = writing_workers(source.nbytes, chunk_bytes)
-        chain = array.fixed_chain
+        chain = chunks.fixed_chain
 
         def work_row(row: Sequence[Item]) -> bool:
-            return _write_row(array, directory, folder, row, source)
+            return _write_row(chunks, directory, folder, row, source)
 
         run_rows(chain if chain and chain.writes_rows else None, parts, items, workers, work, work_row)
 
 
 def _write_row(
-    array: Array, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
+    chunks: Chunks, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
 ) -> bool:
     """Write a row of whole chunks; False if anything fails, which then has to be found one by one."""
-    name = array.metadata.chunk_key_encoding.key
+    name = chunks.metadata.chunk_key_encoding.key
     try:
-        chunks = encode_row(array.chain(), len(row), row_view(row, source))
-        for item, data in zip(row, chunks, strict=True):
+        pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
+        for item, data in zip(row, pieces, strict=True):
             key = name(tuple([part.chunk for part in item]))
-            with lock_of(array, array.prefix + key):
+            with lock_of(chunks, chunks.prefix + key):
                 _replace(directory.descriptor, folder, key, [data])
     except (CodecError, OSError):
         return False
@@ -86,7 +81,7 @@ def _write_row(
 
 
 def _write_chunk(
-    array: Array,
+    chunks: Chunks,
     directory: Directory,
     folder: str,
     key: str,
@@ -94,21 +89,21 @@ def _write_chunk(
     item: Item,
     source: np.ndarray,
 ) -> None:
-    chain = array.fixed_chain or array.chain(index)
+    chain = chunks.fixed_chain or chunks.chain(index)
     buffers: Sequence[Any]
     if is_covered(item):
         values = source[take(item, "out")]
         if values.shape == chain.spec.shape and chain.is_raw:
             buffers = _rows(values, chain)
-        elif values.shape == chain.spec.shape and array.sharding is not None:
-            buffers = [array.sharding.encode_shard(values, _reused)]
+        elif values.shape == chain.spec.shape and chunks.sharding is not None:
+            buffers = [chunks.sharding.encode_shard(values, _reused)]
         elif values.shape == chain.spec.shape and chain.writes_rows and not values.flags.c_contiguous:
             # By way of a buffer that the thread keeps: a new one of this size costs as much as the copy.
             buffers = [as_bytes_array(encode_row(chain, 1, values)[0])]
         else:
-            buffers = [as_bytes_array(encode_chunk(array, chain, item, None, source))]
+            buffers = [as_bytes_array(encode_chunk(chunks, chain, item, None, source))]
     else:
-        buffers = [as_bytes_array(encode_chunk(array, chain, item, _old(directory, key), source))]
+        buffers = [as_bytes_array(encode_chunk(chunks, chain, item, _old(directory, key), source))]
     _replace(directory.descriptor, folder, key, buffers)
 
 

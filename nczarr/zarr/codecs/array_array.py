@@ -1,4 +1,4 @@
-"""Codecs from arrays to arrays."""
+"""Encode arrays as other arrays: transposed, rounded, scaled, cast or packed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+from nczarr.zarr.codecs.registry import register_codec
 from nczarr.zarr.types import data_type_for, parse_data_type
 
 
+@register_codec("transpose")
 class TransposeCodec(ArrayArrayCodec):
     """``transpose``: the dimensions in another order; the old documents' ``C`` and ``F`` are understood."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], ndim: int) -> None:
+    only_moves = True
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         check_keys(name, configuration, "order")
+        ndim = len(spec.shape)
         order = configuration.get("order")
         if order == "C":
             order = list(range(ndim))
         elif order == "F":
             order = list(range(ndim))[::-1]
-        if not isinstance(order, list | tuple) or sorted(map(str, order)) != sorted(map(str, range(ndim))):
+        if not _is_permutation(order, ndim):
             raise CodecError(f"codec {name!r}: order {str(order)[:60]} does not fit {ndim} dimensions")
-        self.order: tuple[int, ...] = tuple(order)
+        self.order: tuple[int, ...] = tuple(order or ())
         self.inverse: tuple[int, ...] = tuple(int(i) for i in np.argsort(self.order))
+
+    def moved_axes(self, ndim: int) -> tuple[int, ...]:
+        return self.order
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
         return ChunkSpec(tuple(spec.shape[i] for i in self.order), spec.dtype, spec.fill)
@@ -38,14 +46,25 @@ class TransposeCodec(ArrayArrayCodec):
         return chunk.transpose(self.inverse)
 
 
+def _is_permutation(order: Any, ndim: int) -> bool:
+    if not isinstance(order, list | tuple) or any(type(i) is not int for i in order):
+        return False
+    return sorted(order) == list(range(ndim))
+
+
+@register_codec("bitround", "numcodecs.bitround")
 class BitroundCodec(ArrayArrayCodec):
     """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decodes to itself."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "keepbits")
         self.keepbits = configured_int(name, configuration, "keepbits", 0, 1, 64)
         if dtype.kind not in "fciuMm":
             raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be rounded")
+
+    def moved_axes(self, ndim: int) -> tuple[int, ...]:
+        return tuple(range(ndim))
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
         return spec
@@ -86,10 +105,12 @@ class BitroundCodec(ArrayArrayCodec):
         return chunk
 
 
+@register_codec("scale_offset")
 class ScaleOffsetCodec(ArrayArrayCodec):
     """``scale_offset``: ``(value - offset) * scale``, in the data type of the array."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "offset", "scale")
         if dtype.kind not in "fciu":
             raise CodecError(f"codec {name!r}: values of dtype {dtype} cannot be scaled")
@@ -124,12 +145,14 @@ class ScaleOffsetCodec(ArrayArrayCodec):
         return values.astype(dtype)
 
 
+@register_codec("cast_value")
 class CastValueCodec(ArrayArrayCodec):
     """``cast_value``: the same values in another data type; never silently another value."""
 
     _ROUNDINGS = ("nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away")
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "data_type", "rounding", "out_of_range")
         self.name = name
         self.target = parse_data_type(configuration.get("data_type")).dtype
@@ -205,10 +228,12 @@ class CastValueCodec(ArrayArrayCodec):
         return functions[self.rounding](values)
 
 
+@register_codec("numcodecs.astype", "numcodecs.delta", "numcodecs.fixedscaleoffset", "numcodecs.quantize")
 class NumcodecsArrayCodec(ArrayArrayCodec):
     """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: shape kept, dtype configured."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         configuration = dict(configuration)
         before, after = ("decode_dtype", "encode_dtype") if name.endswith("astype") else ("dtype", "astype")
         configuration.setdefault(before, dtype.str)
@@ -242,10 +267,12 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
         return np.asarray(self._codec.decode(flat)).view(spec.dtype).reshape(spec.shape)
 
 
+@register_codec("numcodecs.packbits")
 class PackedBoolCodec(ArrayArrayCodec):
     """``numcodecs.packbits``: eight booleans in a byte, highest bit first, after a byte that counts the padding."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration)
         self.name = name
         if dtype != np.bool_:

@@ -1,4 +1,4 @@
-"""Codecs from arrays to bytes, except shards."""
+"""Encode arrays as bytes: elements of fixed size, packed bits, and values of any length."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from nczarr.zarr.codecs.base import (
     configured_int,
 )
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+from nczarr.zarr.codecs.registry import register_codec
 
 
+@register_codec("bytes")
 class BytesCodec(ArrayBytesCodec):
     """``bytes``: the elements one after another, in C order."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "endian")
         if dtype.hasobject:
             raise CodecError(f"codec {name!r}: values of any length need vlen-utf8 or vlen-bytes")
         endian = configuration.get("endian")
         little, big = dtype.newbyteorder("<"), dtype.newbyteorder(">")
         if endian == "little" or (endian is None and little == big):
-            self.stored = little
+            self.stored: np.dtype = little
         elif endian == "big":
             self.stored = big
         elif endian is None:
@@ -106,13 +109,15 @@ def _writable(chunk: np.ndarray) -> np.ndarray:
     return np.require(chunk, requirements=["C", "W"]).reshape(-1)
 
 
+@register_codec("vlen-utf8", "numcodecs.vlen-utf8")
 class VlenUtf8Codec(_CountedCodec):
     """``vlen-utf8``: text of any length.
 
     Bytes that are not UTF-8 become surrogate escapes, and are written as they were.
     """
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         from numcodecs import vlen
 
         check_keys(name, configuration)
@@ -143,10 +148,12 @@ class VlenUtf8Codec(_CountedCodec):
             return self._filled(items, spec)
 
 
+@register_codec("vlen-bytes", "numcodecs.vlen-bytes")
 class VlenBytesCodec(_CountedCodec):
     """``vlen-bytes``: bytes of any length."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         from numcodecs import vlen
 
         check_keys(name, configuration)
@@ -168,10 +175,12 @@ class VlenBytesCodec(_CountedCodec):
         return np.asarray(self._fast.decode(view), object).reshape(spec.shape)
 
 
+@register_codec("numcodecs.vlen-array")
 class VlenArrayCodec(_CountedCodec):
     """``numcodecs.vlen-array``: one-dimensional arrays of any length, of one configured dtype."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "dtype")
         self.name = name
         try:
@@ -196,10 +205,12 @@ class VlenArrayCodec(_CountedCodec):
         return result.reshape(spec.shape)
 
 
+@register_codec("packbits")
 class PackbitsCodec(ArrayBytesCodec):
     """``packbits``: only some bits of each value, one after another, the lowest first."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        dtype = spec.dtype
         check_keys(name, configuration, "padding_encoding", "first_bit", "last_bit")
         if dtype.kind not in "biufc":
             raise CodecError(f"codec {name!r}: values of {dtype} cannot be packed")
@@ -252,10 +263,13 @@ class PackbitsCodec(ArrayBytesCodec):
         return raw.reshape(-1).view(spec.dtype.newbyteorder("<")).reshape(spec.shape)
 
 
+@register_codec(
+    "numcodecs.pcodec", "numcodecs.zfpy", "numcodecs.json2", "numcodecs.msgpack2", "numcodecs.categorize"
+)
 class NumcodecsSerializer(ArrayBytesCodec):
     """A numcodecs codec that takes a whole array: ``pcodec``, ``zfpy``, ``json2``, ``msgpack2`` and others."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], dtype: np.dtype) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
         self._is_json = name == "numcodecs.json2"

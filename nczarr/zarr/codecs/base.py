@@ -1,4 +1,4 @@
-"""What a codec is: the three kinds, and the description of a chunk that passes from one to the next."""
+"""Define the three kinds of codecs, and the description of a chunk that passes from one to the next."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ChunkSpec:
         return prod(self.shape)
 
     @property
-    def nbytes(self) -> int | None:
-        """The number of bytes; None for values of any length."""
-        return None if self.dtype.hasobject else self.size * self.dtype.itemsize
+    def itemsize(self) -> int:
+        """The number of bytes of one element; 1 for values of any length, which become bytes."""
+        return 1 if self.dtype.hasobject else self.dtype.itemsize
 
     def filled(self) -> np.ndarray:
         """Return a new chunk that holds the fill value everywhere."""
@@ -63,6 +63,13 @@ class ChunkSpec:
 class ArrayArrayCodec(ABC):
     """Turns a chunk into another chunk."""
 
+    #: True if encoding only moves elements, by :meth:`moved_axes`.
+    only_moves = False
+
+    def moved_axes(self, ndim: int) -> tuple[int, ...] | None:
+        """Return the order of the dimensions in an encoded chunk, if decoding does no more than move them back."""
+        return None
+
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
         """Return what a chunk becomes; raise CodecError if the codec cannot take it."""
         fill = self.encode(ChunkSpec((1,), spec.dtype, spec.fill).filled(), spec)[0]
@@ -79,6 +86,9 @@ class ArrayArrayCodec(ABC):
 
 class ArrayBytesCodec(ABC):
     """Turns a chunk into bytes."""
+
+    #: The dtype of the stored elements, if the bytes are these and nothing else, in C order.
+    stored: np.dtype | None = None
 
     def encoded_size(self, spec: ChunkSpec) -> int | None:
         """Return the number of bytes of every encoded chunk; None if it varies."""

@@ -1,4 +1,4 @@
-"""Codecs from bytes to bytes, except zstd: compressors, checksums and shuffling.
+"""Compress, checksum and shuffle bytes.
 
 gzip, blosc and crc32c are Zarr's own; the names ``numcodecs.…`` are those of the numcodecs library, as
 zarr-python writes them, and as version 2's filters and compressors are named here.
@@ -20,6 +20,7 @@ from nczarr.errors import CodecError
 from nczarr.zarr.codecs.base import (
     Buffer,
     BytesBytesCodec,
+    ChunkSpec,
     as_bytes_array,
     check_keys,
     configured_int,
@@ -28,6 +29,7 @@ from nczarr.zarr.codecs.base import (
     wrong_size,
 )
 from nczarr.zarr.codecs.crc32c import crc32c
+from nczarr.zarr.codecs.registry import ANY_NUMCODECS, PREFIX, register_codec
 
 
 @functools.cache
@@ -40,10 +42,11 @@ def _libdeflate() -> Any:
     return deflate
 
 
+@register_codec("gzip", "numcodecs.gzip", "numcodecs.zlib")
 class DeflateCodec(BytesBytesCodec):
     """``gzip`` and ``numcodecs.gzip`` (RFC 1952), ``numcodecs.zlib`` (RFC 1950)."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         check_keys(name, configuration, "level")
         self.name = name
         self.is_gzip = name.endswith("gzip")
@@ -91,12 +94,13 @@ class DeflateCodec(BytesBytesCodec):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+@register_codec("blosc", "numcodecs.blosc")
 class BloscCodec(BytesBytesCodec):
     """``blosc`` and ``numcodecs.blosc`` (version 1 of the format)."""
 
     _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}  # noqa: RUF012
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], itemsize: int = 1) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         from numcodecs import blosc
 
         check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
@@ -114,10 +118,10 @@ class BloscCodec(BytesBytesCodec):
             shuffle = self._SHUFFLES[shuffle]
         self.shuffle = configured_int(name, {"shuffle": shuffle}, "shuffle", 1, -1, 2)
         # Zarr v2 has no typesize: the size of an element.
-        typesize = configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or itemsize
+        typesize = configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or spec.itemsize
         self.typesize = typesize if typesize <= 255 else 1
         if self.shuffle == -1:
-            self.shuffle = 2 if itemsize == 1 else 1
+            self.shuffle = 2 if spec.itemsize == 1 else 1
         self.blocksize = configured_int(name, configuration, "blocksize", 0, 0, 2**31 - 1)
 
     def encode(self, data: Buffer) -> Buffer:
@@ -143,10 +147,11 @@ class BloscCodec(BytesBytesCodec):
         return self._blosc.decompress(data, target) if stated else target
 
 
+@register_codec("numcodecs.lz4")
 class Lz4Codec(BytesBytesCodec):
     """``numcodecs.lz4``: the size in four bytes, then one LZ4 block."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         from numcodecs import lz4
 
         check_keys(name, configuration, "acceleration")
@@ -168,10 +173,11 @@ class Lz4Codec(BytesBytesCodec):
         return self._lz4.decompress(data, np.empty(stated, np.uint8) if out is None else out)
 
 
+@register_codec("numcodecs.bz2")
 class Bz2Codec(BytesBytesCodec):
     """``numcodecs.bz2``."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         check_keys(name, configuration, "level")
         self.name = name
         self.level = configured_int(name, configuration, "level", 1, 1, 9)
@@ -184,10 +190,11 @@ class Bz2Codec(BytesBytesCodec):
         return deliver(self.name, result, size, limit, out)
 
 
+@register_codec("numcodecs.lzma")
 class LzmaCodec(BytesBytesCodec):
     """``numcodecs.lzma``; the configuration is that of Python's :mod:`lzma`."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         check_keys(name, configuration, "format", "check", "preset", "filters")
         self.name = name
         self.format = configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
@@ -217,6 +224,7 @@ def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     return result
 
 
+@register_codec("crc32c", "numcodecs.crc32c", "numcodecs.crc32", "numcodecs.adler32")
 class ChecksumCodec(BytesBytesCodec):
     """Four bytes of checksum before or after the data: ``crc32c``, ``numcodecs.crc32`` and its kin."""
 
@@ -227,7 +235,7 @@ class ChecksumCodec(BytesBytesCodec):
         "numcodecs.adler32": (zlib.adler32, "start"),
     }
 
-    def __init__(self, name: str, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         self.name = name
         self._function, location = self._FUNCTIONS[name]
         check_keys(name, configuration, *(("location",) if name != "crc32c" else ()))
@@ -262,6 +270,7 @@ class ChecksumCodec(BytesBytesCodec):
         return deliver(self.name, payload, size, limit, out)
 
 
+@register_codec("numcodecs.shuffle")
 class ShuffleCodec(BytesBytesCodec):
     """``numcodecs.shuffle``: the first bytes of all elements, then the second ones, and so on.
 
@@ -269,11 +278,11 @@ class ShuffleCodec(BytesBytesCodec):
     stay as they are, as in HDF5.
     """
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], itemsize: int = 1) -> None:
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         check_keys(name, configuration, "elementsize")
         self.name = name
         stated = configured_int(name, configuration, "elementsize", 0, 0, 2**31 - 1)
-        self.elementsize = stated or itemsize
+        self.elementsize = stated or spec.itemsize
 
     def encoded_size(self, size: int) -> int:
         return size
@@ -302,13 +311,16 @@ class ShuffleCodec(BytesBytesCodec):
         return self._move(data, out, False)
 
 
+@register_codec(ANY_NUMCODECS, "numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 class NumcodecsBytesCodec(BytesBytesCodec):
     """Any other codec of numcodecs, or registered with it, that maps bytes to bytes."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], added: int | None = None) -> None:
+    _CHECKSUMS = ("numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
+
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
-        self._added = added
+        self._added = 4 if name in self._CHECKSUMS else None
 
     def encoded_size(self, size: int) -> int | None:
         return None if self._added is None else size + self._added
@@ -331,7 +343,7 @@ def numcodecs_codec(name: str, configuration: Mapping[str, Any]) -> Any:
     """
     import numcodecs
 
-    identifier = name.removeprefix("numcodecs.")
+    identifier = name.removeprefix(PREFIX)
     if identifier == "pickle":
         # Unpickling runs code that comes with the data.
         raise CodecError("codec 'numcodecs.pickle' is refused: reading it could run any program")

@@ -1,29 +1,12 @@
-"""The chain of codecs of an array, put together once and used for every chunk."""
+"""Encode and decode the chunks of an array with its chain of codecs, put together once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from nczarr.errors import CodecError, NCZarrError
-from nczarr.zarr.codecs.array_array import (
-    BitroundCodec,
-    CastValueCodec,
-    NumcodecsArrayCodec,
-    PackedBoolCodec,
-    ScaleOffsetCodec,
-    TransposeCodec,
-)
-from nczarr.zarr.codecs.array_bytes import (
-    BytesCodec,
-    NumcodecsSerializer,
-    PackbitsCodec,
-    VlenArrayCodec,
-    VlenBytesCodec,
-    VlenUtf8Codec,
-)
 from nczarr.zarr.codecs.base import (
     VARIABLE_LIMIT,
     ArrayArrayCodec,
@@ -33,89 +16,9 @@ from nczarr.zarr.codecs.base import (
     ChunkSpec,
     as_bytes_array,
 )
-from nczarr.zarr.codecs.bytes_bytes import (
-    BloscCodec,
-    Bz2Codec,
-    ChecksumCodec,
-    DeflateCodec,
-    Lz4Codec,
-    LzmaCodec,
-    NumcodecsBytesCodec,
-    ShuffleCodec,
-)
-from nczarr.zarr.codecs.zstd import ZstdCodec
+from nczarr.zarr.codecs.registry import Codec, find_codec, known_codecs
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.pool import scratch
-
-Config = Mapping[str, Any]
-
-_ARRAY_ARRAY: dict[str, Callable[[str, Config, ChunkSpec], ArrayArrayCodec]] = {
-    "transpose": lambda name, c, spec: TransposeCodec(name, c, len(spec.shape)),
-    "bitround": lambda name, c, spec: BitroundCodec(name, c, spec.dtype),
-    "numcodecs.bitround": lambda name, c, spec: BitroundCodec(name, c, spec.dtype),
-    "scale_offset": lambda name, c, spec: ScaleOffsetCodec(name, c, spec.dtype),
-    "cast_value": lambda name, c, spec: CastValueCodec(name, c, spec.dtype),
-    "numcodecs.astype": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
-    "numcodecs.delta": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
-    "numcodecs.fixedscaleoffset": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
-    "numcodecs.quantize": lambda name, c, spec: NumcodecsArrayCodec(name, c, spec.dtype),
-    "numcodecs.packbits": lambda name, c, spec: PackedBoolCodec(name, c, spec.dtype),
-}
-
-_ARRAY_BYTES: dict[str, Callable[[str, Config, np.dtype], ArrayBytesCodec]] = {
-    "bytes": BytesCodec,
-    "packbits": PackbitsCodec,
-    "vlen-utf8": VlenUtf8Codec,
-    "vlen-bytes": VlenBytesCodec,
-    "numcodecs.vlen-utf8": VlenUtf8Codec,
-    "numcodecs.vlen-bytes": VlenBytesCodec,
-    "numcodecs.vlen-array": VlenArrayCodec,
-    "numcodecs.pcodec": NumcodecsSerializer,
-    "numcodecs.zfpy": NumcodecsSerializer,
-    "numcodecs.json2": NumcodecsSerializer,
-    "numcodecs.msgpack2": NumcodecsSerializer,
-    "numcodecs.categorize": NumcodecsSerializer,
-}
-
-# The size of an element matters where netcdf-c (elementsize 0) and Zarr v2 (no typesize) leave it out.
-_BYTES_BYTES: dict[str, Callable[[str, Config, int], BytesBytesCodec]] = {
-    "gzip": lambda name, c, itemsize: DeflateCodec(name, c),
-    "numcodecs.gzip": lambda name, c, itemsize: DeflateCodec(name, c),
-    "numcodecs.zlib": lambda name, c, itemsize: DeflateCodec(name, c),
-    "zstd": lambda name, c, itemsize: ZstdCodec(name, c),
-    "numcodecs.zstd": lambda name, c, itemsize: ZstdCodec(name, c),
-    "blosc": BloscCodec,
-    "numcodecs.blosc": BloscCodec,
-    "numcodecs.lz4": lambda name, c, itemsize: Lz4Codec(name, c),
-    "numcodecs.bz2": lambda name, c, itemsize: Bz2Codec(name, c),
-    "numcodecs.lzma": lambda name, c, itemsize: LzmaCodec(name, c),
-    "numcodecs.shuffle": ShuffleCodec,
-    "crc32c": lambda name, c, itemsize: ChecksumCodec(name, c),
-    "numcodecs.crc32c": lambda name, c, itemsize: ChecksumCodec(name, c),
-    "numcodecs.crc32": lambda name, c, itemsize: ChecksumCodec(name, c),
-    "numcodecs.adler32": lambda name, c, itemsize: ChecksumCodec(name, c),
-    "numcodecs.fletcher32": lambda name, c, itemsize: NumcodecsBytesCodec(name, c, 4),
-    "numcodecs.jenkins_lookup3": lambda name, c, itemsize: NumcodecsBytesCodec(name, c, 4),
-}
-
-
-def known_codecs() -> list[str]:
-    """Return the names of the codecs that are built in; others of numcodecs are found by ``numcodecs.<id>``.
-
-    Examples
-    --------
-    >>> "zstd" in known_codecs()
-    True
-    """
-    return sorted({*_ARRAY_ARRAY, *_ARRAY_BYTES, *_BYTES_BYTES, "sharding_indexed"})
-
-
-def _alias(name: str) -> str:
-    """The full name of a codec: some documents name numcodecs' without the prefix."""
-    if name in _ARRAY_ARRAY or name in _ARRAY_BYTES or name in _BYTES_BYTES or name == "sharding_indexed":
-        return name
-    long = f"numcodecs.{name}"
-    return long if long in _ARRAY_ARRAY or long in _ARRAY_BYTES or long in _BYTES_BYTES else name
 
 
 class Chain:
@@ -184,10 +87,10 @@ class Chain:
         self.serializer = serializer
         self.stored_spec = current
         self.order = self._storage_order()
-        plain = isinstance(serializer, BytesCodec) and self.order is not None
-        self.stored_dtype = serializer.stored if plain and isinstance(serializer, BytesCodec) else None
+        self.stored_dtype = None if self.order is None else serializer.stored
+        plain = self.stored_dtype is not None
         self.is_raw = plain and not self._bytes
-        self.writes_rows = plain and all(isinstance(codec, TransposeCodec) for codec, _ in self._arrays)
+        self.writes_rows = plain and all(codec.only_moves for codec, _ in self._arrays)
         self._native = plain and self.stored_dtype == spec.dtype
         self._sizes = self._measure()
 
@@ -206,34 +109,32 @@ class Chain:
         """The number of bytes of the serialized chunk, None if it varies."""
         return self._sizes[0][0]
 
-    def _build(
-        self, config: NamedConfig, spec: ChunkSpec
-    ) -> ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec | None:
-        name = _alias(config.name)
-        if name in _ARRAY_ARRAY:
-            return _ARRAY_ARRAY[name](name, config.configuration, spec)
-        if name in _ARRAY_BYTES:
-            return _ARRAY_BYTES[name](name, config.configuration, spec.dtype)
-        if name in _BYTES_BYTES:
-            itemsize = 1 if spec.dtype.hasobject else spec.dtype.itemsize
-            return _BYTES_BYTES[name](name, config.configuration, itemsize)
-        if name == "sharding_indexed":
-            from nczarr.zarr.codecs.sharding import ShardingCodec
-
-            return ShardingCodec(config.configuration, spec)
-        if name.startswith("numcodecs."):
-            return NumcodecsBytesCodec(name, config.configuration)
+    def _build(self, config: NamedConfig, spec: ChunkSpec) -> Codec | None:
+        found = find_codec(config.name)
+        if found is not None:
+            name, factory = found
+            try:
+                codec = factory(name, config.configuration, spec)
+            except NCZarrError:
+                raise
+            except Exception as error:  # whatever another package, or a library, makes of a configuration
+                raise CodecError(f"codec {name!r}: the configuration is not possible: {error}") from error
+            if not isinstance(codec, ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec):
+                raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
+            return codec
         if not config.must_understand:
             return None
-        raise CodecError(f"the codec {name!r} is not known", hint=f"known are {', '.join(known_codecs())}")
+        raise CodecError(
+            f"the codec {config.name!r} is not known", hint=f"known are {', '.join(known_codecs())}"
+        )
 
     def _storage_order(self) -> tuple[int, ...] | None:
         order = tuple(range(len(self.spec.shape)))
         for codec, _ in self._arrays:
-            if isinstance(codec, TransposeCodec):
-                order = tuple(order[i] for i in codec.order)
-            elif not isinstance(codec, BitroundCodec):  # which decodes to itself
+            axes = codec.moved_axes(len(order))
+            if axes is None:
                 return None
+            order = tuple(order[i] for i in axes)
         return order
 
     def _measure(self) -> list[tuple[int | None, int]]:

@@ -1,4 +1,4 @@
-"""``sharding_indexed``: many chunks in one stored object, with an index of where each of them is.
+"""Put many chunks into one stored object with an index of where each of them is: ``sharding_indexed``.
 
 Implements the section *Sharding codec* of the Zarr v3 core specification. The inner chunks may be shards again.
 """
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import CodecError
-from nczarr.zarr.arrays.plan import Part, take
+from nczarr.errors import CodecError, MetadataError
 from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, check_keys
 from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.codecs.registry import register_codec
+from nczarr.zarr.metadata import NamedConfig, parse_named_config
 from nczarr.zarr.pool import scratch
 
 #: Offset and length of an inner chunk that is not stored.
@@ -63,21 +63,13 @@ class ShardIndex:
         self.lengths = np.where(present, entries[:, 1], 0).astype(np.int64)
 
 
+@register_codec("sharding_indexed")
 class ShardingCodec(ArrayBytesCodec):
-    """The codec, for shards of one shape.
+    """The codec, for shards of one shape, which `spec` describes."""
 
-    Parameters
-    ----------
-    configuration : mapping
-        ``chunk_shape``, ``codecs``, ``index_codecs``, ``index_location``.
-    spec : ChunkSpec
-        The shard.
-    """
-
-    name = "sharding_indexed"
-
-    def __init__(self, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
-        check_keys(self.name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
+    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+        self.name = name
+        check_keys(name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
         shape = configuration.get("chunk_shape")
         if not isinstance(shape, list | tuple) or not all(type(n) is int and n >= 1 for n in shape):
             raise CodecError(f"codec {self.name!r}: chunk_shape {str(shape)[:60]} is not a shape")
@@ -101,22 +93,17 @@ class ShardingCodec(ArrayBytesCodec):
             raise CodecError(f"codec {self.name!r}: index_location is {str(location)[:50]!r}")
         self.index_first = location == "start"
 
-    def _configs(self, configuration: Mapping[str, Any], key: str) -> list[NamedConfig]:
+    def _configs(self, configuration: Mapping[str, Any], key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
         if not isinstance(value, list | tuple) or not value:
             raise CodecError(f"codec {self.name!r}: {key} is missing")
-        return [self._config(item, key) for item in value]
-
-    def _config(self, item: Any, key: str) -> NamedConfig:
-        if isinstance(item, NamedConfig):
-            return item
-        if isinstance(item, str):
-            return NamedConfig(item)
-        name = item.get("name") if isinstance(item, Mapping) else None
-        inner = item.get("configuration", {}) if isinstance(item, Mapping) else None
-        if not isinstance(name, str) or not isinstance(inner, Mapping):
-            raise CodecError(f"codec {self.name!r}: {str(item)[:60]} in {key} is not a codec")
-        return NamedConfig(name, inner, item.get("must_understand", True) is not False)
+        try:
+            return [
+                item if isinstance(item, NamedConfig) else parse_named_config(item, f"{key}[{i}]")
+                for i, item in enumerate(value)
+            ]
+        except MetadataError as error:
+            raise CodecError(f"codec {self.name!r}: {error.message}") from error
 
     def encoded_bound(self, spec: ChunkSpec) -> int | None:
         # Twice, for shards that still hold what was replaced.
@@ -220,43 +207,3 @@ class ShardingCodec(ArrayBytesCodec):
             return shard[self.index_size :]
         shard[shard.nbytes - self.index_size :] = index
         return shard[: shard.nbytes - self.index_size]
-
-    def update(
-        self, old: Buffer | None, changes: list[tuple[int, tuple[Part, ...]]], source: np.ndarray
-    ) -> np.ndarray:
-        """Return the shard with some inner chunks changed; the others keep their stored bytes.
-
-        Parameters
-        ----------
-        old : buffer or None
-            The shard, None if it is missing.
-        changes : list of (int, tuple of Part)
-            The numbers of inner chunks, and which part of each comes from where in `source`.
-        source : ndarray
-            The new values.
-
-        Returns
-        -------
-        ndarray of uint8
-        """
-        parts: list[np.ndarray | None] = [None] * self.count
-        if old is not None:
-            data = as_bytes_array(old)
-            index = self.index_of(data)
-            for number in np.flatnonzero(index.present).tolist():
-                start = int(index.offsets[number])
-                parts[number] = data[start : start + int(index.lengths[number])]
-        for number, item in changes:
-            values = source[take(item, "out")]
-            if all(part.full for part in item):
-                chunk = values
-            else:
-                before = parts[number]
-                if before is None:
-                    chunk = self.inner.spec.filled()
-                else:
-                    chunk = np.empty(self.inner_shape, self.inner.spec.dtype)
-                    self.decode_inner(before, number, chunk)
-                chunk[take(item, "inner")] = values
-            parts[number] = as_bytes_array(self.inner.encode(chunk))
-        return self.assemble(parts)

@@ -1,1 +1,19 @@
-"""Zarr metadata documents: parse v2, v3 and 2019-draft JSON into the engine's metadata, and write it."""
+"""Documents: JSON in a store, and the metadata that it stands for.
+
+One module for each version of Zarr parses its documents into :class:`~nczarr.zarr.metadata.ArrayMetadata` and
+``GroupMetadata`` and writes them from there, so that nothing else in the engine knows the versions apart. Parsing
+is bounded, exact in both directions, and every fault names the document and the key. Extensions (ZEP 10) take
+part here; others add them by entry points (``docs/extending.md``).
+"""
+
+from nczarr.zarr.documents.extensions import Extension, register_extension, unregister_extension
+from nczarr.zarr.documents.json import dump_json, parse_json, parse_object
+
+__all__ = [
+    "Extension",
+    "dump_json",
+    "parse_json",
+    "parse_object",
+    "register_extension",
+    "unregister_extension",
+]

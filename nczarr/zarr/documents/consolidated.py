@@ -1,4 +1,4 @@
-"""Consolidated metadata: all documents of a hierarchy inside one.
+"""Put all documents of a hierarchy inside one, and take them out: consolidated metadata.
 
 Version 3 keeps them inline in the root group's ``zarr.json`` (flat keys, full documents); version 2 in
 ``.zmetadata``. A copy can go stale; :func:`differences` says where.

@@ -1,4 +1,4 @@
-"""Documents of the 2019 draft "Zarr core protocol version 3.0", and of its descendants.
+"""Parse and write the documents of the 2019 draft "Zarr core protocol version 3.0" and its descendants.
 
 The draft has one bootstrap document, ``zarr.json``, and one document for each node (``meta/root/g/v.array``,
 ``meta/root/g.group``). zarr-python 2.13 to 2.18 wrote a later form of it (``.array.json``) when its experimental API
@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError
+from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, placed
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
@@ -68,7 +68,7 @@ def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
     MetadataError, ExtensionError
         Names that are not defined are passed over, as the draft has it for any version 3.x.
     """
-    try:
+    with placed(place):
         _check_version(document.get("zarr_format"))
         encoding = document.get("metadata_encoding", "application/json")
         if encoding != "application/json" and not (
@@ -76,9 +76,6 @@ def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
         ):
             raise bad(f"metadata_encoding: {show(encoding)} is not known")
         _extensions(document)
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
 
 
 def _check_version(value: Any) -> None:
@@ -123,15 +120,12 @@ def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
     >>> parse_group({"extensions": [], "attributes": {"spam": "ham"}}, "meta/root.group").attributes
     {'spam': 'ham'}
     """
-    try:
+    with placed(place):
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
         metadata = GroupMetadata(_attributes(document), _extensions(document), extra)
         return apply_on_metadata(metadata) if metadata.extensions else metadata
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
 
 
 def _codec_id(item: Any, key: str) -> dict[str, Any]:
@@ -223,7 +217,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
     >>> m.data_type.name, [codec.name for codec in m.codecs], m.fill_value
     ('int16', ['bytes', 'numcodecs.gzip'], None)
     """
-    try:
+    with placed(place):
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         for key in _REQUIRED:
@@ -270,9 +264,6 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
             origin={key: document[key] for key in _SPELLED if key in document},
         )
         return apply_on_metadata(metadata) if metadata.extensions else metadata
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
 
 
 def _sharded(

@@ -1,4 +1,4 @@
-"""Extensions of arrays and groups (ZEP 10), and the registry through which others plug in.
+"""Let extensions of arrays and groups (ZEP 10) take part, and find them in a registry.
 
 A document may list extensions; each has a name, a configuration, and ``must_understand``. nczarr refuses a node
 with an extension that must be understood and is not registered, passes over the others, and keeps all of them
@@ -12,15 +12,14 @@ along that is not registered.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from nczarr.errors import ExtensionError, NCZarrError
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.base import bad, show
+from nczarr.errors import ExtensionError
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, parse_named_configs
+from nczarr.zarr.plugins import Registry
+from nczarr.zarr.types.base import bad
 
-ENTRY_POINT_GROUP = "nczarr.extensions"
 Metadata = TypeVar("Metadata", ArrayMetadata, GroupMetadata)
 
 
@@ -86,9 +85,14 @@ class Extension:
         return self.on_read(array, selection, entry), values
 
 
-_registry: dict[str, Extension] = {}
-_lock = threading.Lock()
-_entry_points: dict[str, Any] | None = None
+def _extension(loaded: Any) -> Extension:
+    extension = loaded() if isinstance(loaded, type) else loaded
+    if not isinstance(extension, Extension):
+        raise TypeError("it is not an nczarr Extension")
+    return extension
+
+
+EXTENSIONS = Registry[Extension]("nczarr.extensions", "extension", ExtensionError, _extension)
 
 
 def register_extension(extension: Extension) -> None:
@@ -101,14 +105,12 @@ def register_extension(extension: Extension) -> None:
     """
     if not extension.name:
         raise ExtensionError("an extension without a name cannot be registered")
-    with _lock:
-        _registry[extension.name] = extension
+    EXTENSIONS.register(extension.name, extension)
 
 
 def unregister_extension(name: str) -> None:
     """Forget an extension; no error if it is not known."""
-    with _lock:
-        _registry.pop(name, None)
+    EXTENSIONS.unregister(name)
 
 
 def find_extension(name: str) -> Extension | None:
@@ -123,70 +125,7 @@ def find_extension(name: str) -> Extension | None:
     --------
     >>> find_extension("example.unknown")
     """
-    global _entry_points
-    found = _registry.get(name)
-    if found is not None:
-        return found
-    if _entry_points is None:
-        from importlib.metadata import entry_points
-
-        _entry_points = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    point = _entry_points.get(name)
-    if point is None:
-        return None
-    try:
-        loaded = point.load()
-        extension = loaded() if isinstance(loaded, type) else loaded
-        if not isinstance(extension, Extension):
-            raise TypeError(f"{point.value} is not an nczarr Extension")
-    except NCZarrError:
-        raise
-    except Exception as error:  # a foreign package may raise anything
-        raise ExtensionError(f"the extension {name!r} cannot be loaded: {error}") from error
-    with _lock:
-        return _registry.setdefault(name, extension)
-
-
-def parse_named_config(value: Any, key: str) -> NamedConfig:
-    """Return a codec, transformer or extension from JSON: an object, or a bare name.
-
-    Raises
-    ------
-    MetadataError
-        With the key path.
-
-    Examples
-    --------
-    >>> parse_named_config("bytes", "codecs[0]")
-    NamedConfig(name='bytes', configuration={}, must_understand=True)
-    """
-    if isinstance(value, str):
-        if not value:
-            raise bad(f"{key}: the name is empty")
-        return NamedConfig(value)
-    if not isinstance(value, dict):
-        raise bad(f"{key}: {show(value)} is not an object with a name")
-    name = value.get("name")
-    if not isinstance(name, str) or not name:
-        raise bad(f"{key}.name: {show(name)} is not a name")
-    configuration = value.get("configuration", {})
-    if not isinstance(configuration, dict):
-        raise bad(f"{key}.configuration: {show(configuration)} is not an object")
-    must_understand = value.get("must_understand", True)
-    if not isinstance(must_understand, bool):
-        raise bad(f"{key}.must_understand: {show(must_understand)} is not true or false")
-    known = 1 + ("configuration" in value) + ("must_understand" in value)
-    if len(value) != known:
-        extra = sorted(set(value) - {"name", "configuration", "must_understand"})
-        raise bad(f"{key}: the keys {show(extra)} are not known")
-    return NamedConfig(name, configuration, must_understand)
-
-
-def parse_named_configs(value: Any, key: str) -> tuple[NamedConfig, ...]:
-    """Return a list of codecs, transformers or extensions from JSON."""
-    if not isinstance(value, list):
-        raise bad(f"{key}: {show(value)} is not a list")
-    return tuple(parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(value))
+    return EXTENSIONS.find(name)
 
 
 def parse_extensions(value: Any) -> tuple[NamedConfig, ...]:
@@ -206,19 +145,15 @@ def parse_extensions(value: Any) -> tuple[NamedConfig, ...]:
         if entry.must_understand and find_extension(entry.name) is None:
             raise ExtensionError(
                 f"extensions[{i}]: the extension {entry.name!r} must be understood and is not known",
-                hint=f"install a package with an entry point in the group {ENTRY_POINT_GROUP!r}",
+                hint=f"install a package with an entry point in the group {EXTENSIONS.group!r}",
             )
     return entries
-
-
-def _active(entries: Iterable[NamedConfig]) -> list[tuple[Extension, NamedConfig]]:
-    return [(found, entry) for entry in entries if (found := find_extension(entry.name)) is not None]
 
 
 def apply_on_metadata(metadata: Metadata) -> Metadata:
     """Run the `on_metadata` hooks of a node's extensions, in their order."""
     result: Any = metadata
-    for extension, entry in _active(metadata.extensions):
+    for extension, entry in active_extensions(metadata.extensions):
         result = extension.on_metadata(result, entry)
     return result
 
@@ -226,11 +161,11 @@ def apply_on_metadata(metadata: Metadata) -> Metadata:
 def apply_on_document(metadata: Metadata) -> Metadata:
     """Run the `on_document` hooks of a node's extensions, last first."""
     result: Any = metadata
-    for extension, entry in reversed(_active(metadata.extensions)):
+    for extension, entry in reversed(active_extensions(metadata.extensions)):
         result = extension.on_document(result, entry)
     return result
 
 
-def active_extensions(entries: Sequence[NamedConfig]) -> list[tuple[Extension, NamedConfig]]:
+def active_extensions(entries: Iterable[NamedConfig]) -> list[tuple[Extension, NamedConfig]]:
     """Return the known extensions among a node's entries, in their order."""
-    return _active(entries) if entries else []
+    return [(found, entry) for entry in entries if (found := find_extension(entry.name)) is not None]

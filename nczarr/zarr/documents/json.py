@@ -1,4 +1,4 @@
-"""JSON documents within bounds: every fault is a MetadataError that names the document.
+"""Parse and write JSON documents within bounds: every fault is a MetadataError that names the document.
 
 Reading is bounded in size and depth, and refuses duplicate names in the documents of single nodes. It takes the
 bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` that many writers put into attributes. Writing gives UTF-8
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 import json
+import marshal
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -226,3 +228,43 @@ def dump_json(value: Any, document: str | None = None) -> bytes:
         raise MetadataError(f"JSON cannot hold a value of this type: {error}", path=document) from None
     except RecursionError:
         raise MetadataError("the value is nested too deep for JSON", path=document) from None
+
+
+Made = TypeVar("Made")
+
+
+class ParseCache(Generic[Made]):
+    """Keep immutable objects by the JSON values that they were made from: many arrays have the same encoding.
+
+    Parameters
+    ----------
+    limit : int
+        How many objects are kept; then all are forgotten. Values larger than 4 KiB are not kept.
+
+    Examples
+    --------
+    >>> cache = ParseCache[tuple]()
+    >>> first = cache.get(([1, 2],), lambda: (1, 2))
+    >>> cache.get(([1, 2],), lambda: (3, 4)) is first, cache.get(([1.0, 2],), lambda: (3, 4))
+    (True, (3, 4))
+    """
+
+    def __init__(self, limit: int = 1024) -> None:
+        self._limit = limit
+        self._made: dict[bytes, Made] = {}
+
+    def get(self, parts: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+        """Return what `make` made for the same parts before, or now."""
+        try:
+            # Version 2 has no references: equal bytes if and only if equal values, types included.
+            key = marshal.dumps(parts, 2)
+        except ValueError:  # no JSON, or nested too deep: `make` will say so
+            return make()
+        made = self._made.get(key)
+        if made is None:
+            made = make()
+            if len(key) <= 4096:
+                if len(self._made) >= self._limit:
+                    self._made.clear()
+                self._made[key] = made
+        return made

@@ -1,4 +1,4 @@
-"""Zarr v2 documents (``.zarray``, ``.zgroup``, ``.zattrs``): parsed into metadata, and written from them.
+"""Parse and write the documents of Zarr v2: ``.zarray``, ``.zgroup``, ``.zattrs``.
 
 Implements the Zarr v2 specification, and reads what netcdf-c has made of it: unknown keys in ``.zarray`` and
 ``.zgroup`` (kept in ``extra``), fill values in lists, fill values of byte strings as plain text, codec options in
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.errors import NCZarrError, UnsupportedError, placed
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents.json import ParseCache
 from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
 from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.parse_cache import ParseCache
 from nczarr.zarr.types.base import DataType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
@@ -61,11 +61,8 @@ def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     >>> parse_group({"zarr_format": 2}, {"title": "x"}, "a/.zgroup").attributes
     {'title': 'x'}
     """
-    try:
+    with placed(place):
         _check_format(zgroup)
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
     return GroupMetadata(zattrs or {}, extra={k: v for k, v in zgroup.items() if k != "zarr_format"})
 
 
@@ -96,7 +93,7 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     ('int32', ['bytes', 'numcodecs.zlib'], '1')
     """
     attributes = zattrs or {}
-    try:
+    with placed(place):
         _check_format(zarray)
         if not zarray.keys() >= _REQUIRED:
             raise bad(f"{', '.join(sorted(_REQUIRED - zarray.keys()))}: missing")
@@ -123,9 +120,6 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
             extra={} if zarray.keys() <= _KEYS else {k: v for k, v in zarray.items() if k not in _KEYS},
             origin={key: zarray[key] for key in _SPELLED if key in zarray},
         )
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
 
 
 def _shared(zarray: Mapping[str, Any], ndim: int, raw_text: bool) -> Encoding:

@@ -1,4 +1,4 @@
-"""Zarr v2's ``order``, ``filters`` and ``compressor`` as v3 codecs, and back.
+"""Turn Zarr v2's ``order``, ``filters`` and ``compressor`` into v3 codecs, and back.
 
 A v2 codec ``{"id": "zlib", "level": 4}`` becomes the v3 codec ``numcodecs.zlib`` with the rest as configuration.
 Filters that work on numbers (``delta``, ``fixedscaleoffset``, …) go before the ``bytes`` codec; their dtypes are

@@ -1,4 +1,4 @@
-"""Zarr v2's data types and fill values, in terms of the v3 data types.
+"""Turn Zarr v2's data types and fill values into those of v3, and back.
 
 A v2 ``dtype`` is numpy's type string (``"<f4"``, ``"|S8"``, ``"<M8[ns]"``) or a list of fields; it includes the byte
 order, which in v3 belongs to the ``bytes`` codec. The drafts use the same strings.

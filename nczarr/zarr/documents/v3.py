@@ -1,28 +1,31 @@
-"""Zarr v3 documents (``zarr.json``): parsed into metadata, and written from them.
+"""Parse and write the documents of Zarr v3: ``zarr.json``.
 
 Implements the section *Metadata* of the Zarr v3 core specification, version 3.1, and ZEP 10's ``extensions``.
-What the specification says MUST be is refused otherwise, with two mercies that all readers have: a chunk of
+What the specification says MUST be is enforced, with two exceptions that every reader makes: a chunk of
 length 0 along a dimension of length 0 is read as 1, and the names of data types and codecs may be short-hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
-from nczarr.errors import MetadataError, NCZarrError
+from nczarr.errors import MetadataError, placed
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import (
     apply_on_document,
     apply_on_metadata,
     parse_extensions,
+)
+from nczarr.zarr.documents.json import ParseCache
+from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
+from nczarr.zarr.metadata import (
+    ArrayMetadata,
+    GroupMetadata,
+    NamedConfig,
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.parse_cache import ParseCache
 from nczarr.zarr.types import DataType, parse_data_type
 from nczarr.zarr.types.base import bad, show
 
@@ -43,7 +46,6 @@ _ARRAY_KEYS = frozenset(
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
 _ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs")
 Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
-Parsed = TypeVar("Parsed", ArrayMetadata, GroupMetadata)
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 
@@ -86,34 +88,13 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
     >>> parse_node({"zarr_format": 3, "node_type": "group"}, "a.zarr/zarr.json")
     GroupMetadata(attributes={}, extensions=(), extra={})
     """
-    return parse_found(document, place, node_type(document, place) == "array")
+    with placed(place):
+        return parse_found(document, node_type(document, place) == "array")
 
 
-def parse_found(document: dict[str, Any], place: str, is_array: bool) -> ArrayMetadata | GroupMetadata:
-    """Return the metadata in a v3 document whose `node_type` was looked at already; see `parse_node`."""
-    return _placed(_array, document, place) if is_array else _placed(_group, document, place)
-
-
-def parse_group(document: dict[str, Any], place: str) -> GroupMetadata:
-    """Return the metadata in a v3 document of a group; see `parse_node`."""
-    if node_type(document, place) != "group":
-        raise MetadataError('node_type: "array" in place of "group"', path=place)
-    return _placed(_group, document, place)
-
-
-def parse_array(document: dict[str, Any], place: str) -> ArrayMetadata:
-    """Return the metadata in a v3 document of an array; see `parse_node`."""
-    if node_type(document, place) != "array":
-        raise MetadataError('node_type: "group" in place of "array"', path=place)
-    return _placed(_array, document, place)
-
-
-def _placed(parse: Callable[[dict[str, Any]], Parsed], document: dict[str, Any], place: str) -> Parsed:
-    try:
-        return parse(document)
-    except NCZarrError as error:
-        error.path = error.path or place
-        raise
+def parse_found(document: dict[str, Any], is_array: bool) -> ArrayMetadata | GroupMetadata:
+    """Return the metadata in a v3 document whose `node_type` was looked at; the caller adds the place to errors."""
+    return _array(document) if is_array else _group(document)
 
 
 def _group(document: dict[str, Any]) -> GroupMetadata:
@@ -185,7 +166,7 @@ def _required(value: Any, key: str) -> NamedConfig:
 
 def _grid(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     config = _required(value, "chunk_grid")
-    return parse_chunk_grid(config.name, dict(config.configuration), shape)
+    return parse_chunk_grid(config.name, config.configuration, shape)
 
 
 def _key_encoding(value: Any) -> ChunkKeyEncoding:

@@ -1,4 +1,4 @@
-"""The layouts of the 2019 draft and of zarr-python's experimental v3.
+"""Find, read and write the nodes of the 2019 draft and of zarr-python's experimental v3.
 
 =====================  ===============================  ==========================
 \\                      2019 draft                       experimental v3
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import draft as documents_draft
 from nczarr.zarr.documents.json import parse_object
@@ -94,15 +94,12 @@ class DraftLayout(Layout):
     def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
         is_array = isinstance(metadata, ArrayMetadata)
         key = self._key(path, "array" if is_array else "group")
-        try:
+        with placed(key):
             document = (
                 documents_draft.array_document(metadata)
                 if isinstance(metadata, ArrayMetadata)
                 else documents_draft.group_document(metadata)
             )
-        except MetadataError as error:
-            error.path = error.path or key
-            raise
         # The bootstrap document goes with the root: it is what makes a reader see the hierarchy, so it is last.
         return {key: document} if path else {key: document, "zarr.json": documents_draft.bootstrap_document()}
 

@@ -1,4 +1,4 @@
-"""Finding out which layout a store holds."""
+"""Find out which layout a store holds, and the nodes in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, Stor
 from nczarr.stores import Store
 from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
-from nczarr.zarr.hierarchy.layout import Found, Layout, V3Layout
+from nczarr.zarr.hierarchy.layout import Found, Layout
 from nczarr.zarr.hierarchy.v2 import V2Layout
+from nczarr.zarr.hierarchy.v3 import V3Layout
 from nczarr.zarr.types.base import show
 
 #: The layouts that can be opened, by name.

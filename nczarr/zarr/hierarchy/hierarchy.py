@@ -1,4 +1,4 @@
-"""Hierarchies: the groups and arrays of one store.
+"""Open and create hierarchies: the groups and arrays of one store.
 
 :func:`open_hierarchy` finds out which version of Zarr a store holds and all its nodes; metadata are parsed when
 they are asked for. :func:`create_hierarchy` begins a new one.
@@ -7,7 +7,7 @@ they are asked for. :func:`create_hierarchy` begins a new one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.display import show_group
@@ -16,16 +16,49 @@ from nczarr.stores import Store
 from nczarr.zarr.describe import describe_hierarchy
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
-from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode
+from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_path, check_siblings, parent_path, split_path
-from nczarr.zarr.nodes import Nodes
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
-Metadata = ArrayMetadata | GroupMetadata
+
+
+class Nodes(Mapping[str, Metadata]):
+    """The metadata of all nodes by path, parsed on first use; parents come before children."""
+
+    def __init__(self, store: Store, layout: Layout, raw: dict[str, RawNode]) -> None:
+        self._store = store
+        self._layout = layout
+        self._raw = raw
+        self._parsed: dict[str, Metadata] = {}
+
+    def __getitem__(self, path: str) -> Metadata:
+        parsed = self._parsed.get(path)
+        if parsed is None:
+            # No lock: two threads may parse the same document, with equal results.
+            parsed = self._layout.parse(self._raw[path], path, self._store)
+            self._parsed[path] = parsed
+        return parsed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._raw))  # another thread may add nodes meanwhile
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._raw
+
+    def is_array(self, path: str) -> bool:
+        """True if the node is an array; its metadata are not parsed."""
+        return self._raw[path].is_array
+
+    def documents(self, path: str) -> dict[str, dict[str, Any]]:
+        """Return the node's documents by key, as they are in the store; not to be changed."""
+        return self._raw[path].documents
 
 
 class Hierarchy:

@@ -1,4 +1,4 @@
-"""Layouts: which documents a hierarchy has, under which keys, and how all of them are found.
+"""Define layouts: which documents a hierarchy has, under which keys, and how all of them are found.
 
 A layout knows one version of Zarr. Finding all nodes costs one document where metadata are consolidated; else one
 listing and one concurrent batch of reads. Where folders are listed one by one (local files, index pages of web
@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError
+from nczarr.errors import DatasetNotFoundError
 from nczarr.stores import Store
-from nczarr.zarr.documents import consolidated
-from nczarr.zarr.documents import v3 as documents_v3
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.names import check_name, split_path
+from nczarr.zarr.names import split_path
 
 Metadata = ArrayMetadata | GroupMetadata
-Items = list[tuple[str, bytes]]
 
 
 @dataclass
@@ -166,92 +163,3 @@ def walk(layout: Layout, store: Store, legal: Callable[[str], bool]) -> dict[str
         nodes.update(found)
         level = [path for path, node in found.items() if not node.is_array]
     return nodes
-
-
-class V3Layout(Layout):
-    """Zarr v3: one ``zarr.json`` for each node, chunks beside it."""
-
-    name = "v3"
-
-    def discover(
-        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
-    ) -> Found:
-        place = store.place("zarr.json")
-        root = root or read_zarr_json(store)
-        root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
-        if root_node.is_array:
-            return Found({"": root_node})
-        inside = consolidated.parse_inline(root, place) if use_consolidated is not False else None
-        if inside is not None:
-            nodes = {"": root_node}
-            for path, document in inside.items():
-                try:
-                    is_array = documents_v3.node_type(document, "") == "array"
-                except MetadataError as error:
-                    error.path = f"{place}: consolidated_metadata.metadata[{path!r}]"
-                    raise
-                nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
-            return Found(with_parents(nodes), consolidated=True)
-        if use_consolidated:
-            raise DatasetNotFoundError("no consolidated metadata", path=place)
-        stored = isinstance(root.get("consolidated_metadata"), dict)
-        if not store.listable:
-            return Found({"": root_node}, stored, complete=False)
-        nodes = {"": root_node}
-        if store.lists_by_folder:
-            nodes.update(walk(self, store, lambda name: check_name(name, writing=False) is None))
-            return Found(nodes, stored)
-        paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
-        legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
-        nodes.update(self.fetch(store, legal))
-        return Found(with_parents(nodes), stored)
-
-    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
-        keys = [join_key(path, "zarr.json") for path in paths]
-        result = {}
-        for key, data in zip(keys, store.get_many(keys), strict=True):
-            if data is not None:
-                place = store.place(key)
-                document = parse_object(data, place)
-                kind = documents_v3.node_type(document, place)
-                result[key.removesuffix("zarr.json").removesuffix("/")] = RawNode(
-                    kind == "array", {key: document}
-                )
-        return result
-
-    def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
-        for key, document in raw.documents.items():
-            try:
-                return documents_v3.parse_found(document, "", raw.is_array)
-            except NCZarrError as error:
-                inside = f"{store.place('zarr.json')}: consolidated_metadata.metadata[{path!r}]"
-                error.path = error.path or (inside if raw.consolidated else store.place(key))
-                raise
-        return GroupMetadata()
-
-    def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
-        key = join_key(path, "zarr.json")
-        try:
-            return {key: documents_v3.node_document(metadata)}
-        except MetadataError as error:
-            error.path = error.path or key
-            raise
-
-    def document_keys(self, path: str) -> list[str]:
-        return [join_key(path, "zarr.json")]
-
-    def chunk_prefix(self, path: str) -> str:
-        return path + "/" if path else ""
-
-    def consolidate(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
-    ) -> dict[str, dict[str, Any]]:
-        root: dict[str, Any] = {}
-        others = []
-        for path, documents in nodes:
-            document = next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
-            if path:
-                others.append((path, document))
-            else:
-                root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
-        return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}

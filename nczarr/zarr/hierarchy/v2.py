@@ -1,11 +1,11 @@
-"""The layout of Zarr v2: ``.zgroup``, ``.zarray`` and ``.zattrs`` beside the chunks."""
+"""Find, read and write the nodes of a Zarr v2 hierarchy: ``.zgroup``, ``.zarray`` and ``.zattrs`` beside the chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError
+from nczarr.errors import DatasetNotFoundError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v2 as documents_v2
@@ -75,14 +75,11 @@ class V2Layout(Layout):
         return documents_v2.parse_group(raw.documents.get(main, {"zarr_format": 2}), zattrs, place)
 
     def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
-        try:
+        with placed(path):
             if isinstance(metadata, ArrayMetadata):
                 documents = documents_v2.array_documents(metadata)
             else:
                 documents = documents_v2.group_documents(metadata)
-        except MetadataError as error:
-            error.path = error.path or path
-            raise
         return {join_key(path, name): document for name, document in documents.items()}
 
     def document_keys(self, path: str) -> list[str]:

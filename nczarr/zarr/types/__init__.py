@@ -1,4 +1,9 @@
-"""Zarr data types: the dtype, the fill value and the JSON of each, found by name or for a numpy dtype."""
+"""Data types: what the elements of an array are in memory, in chunks, and in documents.
+
+A :class:`DataType` knows its numpy dtype, its JSON, and the JSON of its fill values, each way exactly. Types are
+found by their Zarr name (:func:`parse_data_type`) or for a numpy dtype (:func:`data_type_for`); other packages add
+types to the registry (``docs/extending.md``).
+"""
 
 from nczarr.zarr.types.base import DataType, Endian
 from nczarr.zarr.types.numbers import BoolType, ComplexType, FloatType, IntegerType, TimeType

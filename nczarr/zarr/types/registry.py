@@ -1,4 +1,4 @@
-"""Zarr data types by name, and for numpy dtypes.
+"""Find data types by their Zarr name, and for numpy dtypes.
 
 =======================================  =============================  ===============================
 data type                                values in memory               fill value in JSON
@@ -16,16 +16,21 @@ r<N>                                     V<N/8>                         [integer
 struct, structured                       packed structured dtype        {field: fill}, base64
 numpy.datetime64, numpy.timedelta64      M8, m8                         integer, "NaT"
 =======================================  =============================  ===============================
+
+Other packages add data types by entry points of the group ``nczarr.data_types``: a callable that takes the name and
+the configuration and returns a :class:`DataType`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from nczarr.errors import UnsupportedError
+from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
 from nczarr.zarr.types.numbers import (
     NUMERIC_TYPES,
@@ -42,14 +47,9 @@ _PLAIN: dict[str, DataType] = {
     "variable_length_bytes": BytesType("variable_length_bytes"),
 }
 _BY_KIND = {(t.dtype.kind, t.dtype.itemsize): t for t in NUMERIC_TYPES.values()}
-_CONFIGURED = (
-    "fixed_length_utf32",
-    "null_terminated_bytes",
-    "numpy.datetime64",
-    "numpy.timedelta64",
-    "raw_bytes",
-    "struct",
-    "structured",
+#: Parsers of a name and a configuration, for the types that are not only a name.
+DATA_TYPES = Registry[Callable[[str, Mapping[str, Any]], DataType]](
+    "nczarr.data_types", "data type", MetadataError
 )
 
 
@@ -93,22 +93,30 @@ def parse_data_type(value: Any) -> DataType:
         if configuration:
             raise bad(f"configuration: the data type {name} has none")
         return plain
-    if name == "numpy.datetime64" or name == "numpy.timedelta64":
-        return TimeType.parse(name, configuration)
-    if name == "fixed_length_utf32":
-        return FixedTextType.parse(name, configuration)
-    if name == "null_terminated_bytes" or name == "raw_bytes":
-        return FixedBytesType.parse(name, configuration)
-    if name == "struct" or name == "structured":
-        return StructType.parse(name, configuration, parse_data_type)
     if match := _RAW.fullmatch(name):
         bits = int(match[1])
         if bits % 8 or bits // 8 > MAX_ITEM_BYTES:
             raise bad(f"{name}: the number of bits is not a multiple of 8 below {8 * MAX_ITEM_BYTES}")
         return RawBitsType(name)
-    raise bad(
-        f"the data type {show(name)} is not known; known are {', '.join((*_PLAIN, *_CONFIGURED))}, r<N>"
-    )
+    parse = DATA_TYPES.find(name)
+    if parse is None:
+        known = ", ".join((*_PLAIN, *DATA_TYPES.names()))
+        raise bad(f"the data type {show(name)} is not known; known are {known}, r<N>")
+    return parse(name, configuration)
+
+
+def _struct(name: str, configuration: Mapping[str, Any]) -> DataType:
+    return StructType.parse(name, configuration, parse_data_type)
+
+
+for _names, _parse in (
+    (("numpy.datetime64", "numpy.timedelta64"), TimeType.parse),
+    (("fixed_length_utf32",), FixedTextType.parse),
+    (("null_terminated_bytes", "raw_bytes"), FixedBytesType.parse),
+    (("struct", "structured"), _struct),
+):
+    for _name in _names:
+        DATA_TYPES.register(_name, _parse)
 
 
 def data_type_for(dtype: np.dtype | str | type) -> DataType:
@@ -131,6 +139,8 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
     try:
         dt = np.dtype(dtype)
     except TypeError:
+        if isinstance(dtype, str) and DATA_TYPES.find(dtype) is not None:
+            return parse_data_type(dtype)
         raise UnsupportedError(f"{show(dtype)} is not a dtype") from None
     numeric = _BY_KIND.get((dt.kind, dt.itemsize))
     if numeric is not None:

@@ -1,1 +1,39 @@
-"""The Zarr Object Model of ZEP 6: trees of nodes as JSON, validated and transformed."""
+"""The Zarr Object Model (ZEP 6): a hierarchy's structure as JSON, without data.
+
+Read a model from JSON or from a hierarchy, create the hierarchy that it describes, flatten it to consolidated
+metadata; compare two models or match one with a pattern; validate it with the schema; bring version 2 to 3.
+"""
+
+from nczarr.zarr.zom.model import (
+    ZomArray,
+    ZomGroup,
+    ZomNode,
+    flatten,
+    from_hierarchy,
+    node_metadata,
+    parse_zom,
+    to_hierarchy,
+    unflatten,
+)
+from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
+from nczarr.zarr.zom.tools import canonical_zom, match_zom, same_structure, zom_differences, zom_to_v3
+
+__all__ = [
+    "ZomArray",
+    "ZomGroup",
+    "ZomNode",
+    "canonical_zom",
+    "flatten",
+    "from_hierarchy",
+    "match_zom",
+    "node_metadata",
+    "parse_zom",
+    "same_structure",
+    "schema_problems",
+    "to_hierarchy",
+    "unflatten",
+    "validate_zom",
+    "zom_differences",
+    "zom_schema",
+    "zom_to_v3",
+]

@@ -1,4 +1,4 @@
-"""The Zarr Object Model (ZEP 6): a hierarchy's structure as a tree of nodes, without data.
+"""Describe a hierarchy's structure as a tree of nodes without data: the Zarr Object Model (ZEP 6).
 
 A node has the properties that its Zarr version gives it, and its attributes; a group has its members too. The model
 exists for version 3 and for version 2. As JSON it is one object; flattened, it is consolidated metadata.

@@ -1,4 +1,4 @@
-"""The JSON schemas of the Zarr Object Model (ZEP 6), and validation with them.
+"""Validate models with the JSON schemas of the Zarr Object Model (ZEP 6).
 
 The schemas follow the ZEP's, mended where they do not say what the ZEP says: ``compressor`` and ``filters`` may be
 null; ``attributess`` is spelled with two s; the version is ``zarr_format`` in both; data types and codecs may have a

@@ -1,4 +1,4 @@
-"""Working with the Zarr Object Model: comparison, patterns, and from version 2 to version 3."""
+"""Compare models, match them with patterns, and turn version 2 into version 3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.errors import MetadataError, NCZarrError, placed
 from nczarr.zarr.documents.v3 import node_document
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types.base import show
@@ -229,7 +229,7 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
     ):
         dimension_names = tuple(names)
         del attributes["_ARRAY_DIMENSIONS"]
-    try:
+    with placed(path):
         document = node_document(
             replace(
                 metadata,
@@ -239,8 +239,5 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
                 extra={},
             )
         )
-    except (MetadataError, UnsupportedError) as error:
-        error.path = error.path or path
-        raise
     properties = {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
     return ZomArray(3, properties, attributes)

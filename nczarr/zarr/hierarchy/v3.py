@@ -1,0 +1,116 @@
+"""Find, read and write the nodes of a Zarr v3 hierarchy: a ``zarr.json`` for each, chunks beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
+from nczarr.stores import Store
+from nczarr.zarr.documents import consolidated
+from nczarr.zarr.documents import v3 as documents_v3
+from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.hierarchy.layout import (
+    Found,
+    Layout,
+    Metadata,
+    RawNode,
+    join_key,
+    read_zarr_json,
+    walk,
+    with_parents,
+)
+from nczarr.zarr.metadata import GroupMetadata
+from nczarr.zarr.names import check_name, split_path
+
+
+class V3Layout(Layout):
+    """Zarr v3: one ``zarr.json`` for each node, chunks beside it."""
+
+    name = "v3"
+
+    def discover(
+        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
+    ) -> Found:
+        place = store.place("zarr.json")
+        root = root or read_zarr_json(store)
+        root_node = RawNode(documents_v3.node_type(root, place) == "array", {"zarr.json": root})
+        if root_node.is_array:
+            return Found({"": root_node})
+        inside = consolidated.parse_inline(root, place) if use_consolidated is not False else None
+        if inside is not None:
+            nodes = {"": root_node}
+            for path, document in inside.items():
+                try:
+                    is_array = documents_v3.node_type(document, "") == "array"
+                except MetadataError as error:
+                    error.path = _inside(place, path)  # made for the one that needs it, not for thousands
+                    raise
+                nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
+            return Found(with_parents(nodes), consolidated=True)
+        if use_consolidated:
+            raise DatasetNotFoundError("no consolidated metadata", path=place)
+        stored = isinstance(root.get("consolidated_metadata"), dict)
+        if not store.listable:
+            return Found({"": root_node}, stored, complete=False)
+        nodes = {"": root_node}
+        if store.lists_by_folder:
+            nodes.update(walk(self, store, lambda name: check_name(name, writing=False) is None))
+            return Found(nodes, stored)
+        paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
+        legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
+        nodes.update(self.fetch(store, legal))
+        return Found(with_parents(nodes), stored)
+
+    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
+        keys = [join_key(path, "zarr.json") for path in paths]
+        result = {}
+        for key, data in zip(keys, store.get_many(keys), strict=True):
+            if data is not None:
+                place = store.place(key)
+                document = parse_object(data, place)
+                kind = documents_v3.node_type(document, place)
+                result[key.removesuffix("zarr.json").removesuffix("/")] = RawNode(
+                    kind == "array", {key: document}
+                )
+        return result
+
+    def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+        for key, document in raw.documents.items():
+            try:
+                return documents_v3.parse_found(document, raw.is_array)
+            except (
+                NCZarrError
+            ) as error:  # the place is made only for an error: there may be thousands of nodes
+                place = _inside(store.place("zarr.json"), path) if raw.consolidated else store.place(key)
+                error.path = error.path or place
+                raise
+        return GroupMetadata()
+
+    def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
+        key = join_key(path, "zarr.json")
+        with placed(key):
+            return {key: documents_v3.node_document(metadata)}
+
+    def document_keys(self, path: str) -> list[str]:
+        return [join_key(path, "zarr.json")]
+
+    def chunk_prefix(self, path: str) -> str:
+        return path + "/" if path else ""
+
+    def consolidate(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
+    ) -> dict[str, dict[str, Any]]:
+        root: dict[str, Any] = {}
+        others = []
+        for path, documents in nodes:
+            document = next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
+            if path:
+                others.append((path, document))
+            else:
+                root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+        return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}
+
+
+def _inside(place: str, path: str) -> str:
+    return f"{place}: consolidated_metadata.metadata[{path!r}]"
