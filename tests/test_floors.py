@@ -29,6 +29,7 @@ SUB_FLOORS = {
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
     "netcdf": [{"classic", "hdf5"}],
+    "convert": [{"change"}],
     "netcdf4": [{"edit"}, {"values"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and

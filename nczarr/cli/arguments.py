@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 import nczarr
-from nczarr.cli import commands, dumping
+from nczarr.cli import commands, conversion, dumping
 
-_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+_SOURCE = conversion.SOURCE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -32,10 +32,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(verbs: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
+def _add(verbs: Any, name: str, run: Any, text: str, examples: str = "") -> argparse.ArgumentParser:
     # ncdump's -h is the header; help is --help here, as everywhere else too.
     parser: argparse.ArgumentParser = verbs.add_parser(
-        name, help=text, description=text, add_help=name != "dump"
+        name,
+        help=text,
+        description=text,
+        add_help=name != "dump",
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if name == "dump":
         parser.add_argument("--help", action="help", help="show this help message and exit")
@@ -50,65 +55,22 @@ def _add(verbs: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _writing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
-    parser.add_argument(
-        "--layout",
-        choices=["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"],
-        help="Zarr output: how netCDF is laid out on Zarr (default: nczarr-v3)",
-    )
-    parser.add_argument(
-        "--codecs",
-        choices=["portable", "numcodecs"],
-        help="Zarr output: codecs that every reader knows, or numcodecs' own (default: portable)",
-    )
-    parser.add_argument(
-        "--char",
-        choices=["bytes", "uint8"],
-        help="Zarr output: char as null_terminated_bytes or as uint8 (default: bytes)",
-    )
-    parser.add_argument(
-        "--compound",
-        choices=["struct", "bytes"],
-        help="Zarr output: compounds as struct (zarr-python 3.2 and later) or as uint8 (default: struct)",
-    )
-    parser.add_argument(
-        "--no-consolidated",
-        action="store_true",
-        help="Zarr output: leave out the consolidated metadata",
-    )
-    parser.add_argument(
-        "--extensions",
-        action="store_true",
-        help="Zarr output: add the ZEP 10 'extensions' list, which most readers refuse today",
-    )
-    parser.add_argument(
-        "--nzug", action="store_true", help="Zarr output: declare NZUG-1.0 in the root's attributes"
-    )
-    parser.add_argument(
-        "--lossy", action="store_true", help="write what the format can hold, and say what was lost"
-    )
-    parser.add_argument(
-        "--format",
-        metavar="KIND",
-        help="netCDF output: classic, '64-bit offset', cdf5, netCDF-4, 'netCDF-4 classic model'",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-
-
 def _copy(verbs: Any) -> None:
-    parser = _add(verbs, "copy", commands.run_copy, "Copy a dataset from any format to any other.")
-    parser.add_argument("source", help=_SOURCE)
-    parser.add_argument("target", help="NAME.nc makes a netCDF file, NAME.cdl text, any other name Zarr")
-    parser.add_argument("--verify", action="store_true", help="read both sides again and compare them")
-    _writing(parser)
+    parser = _add(
+        verbs, "copy", conversion.run_copy, "Copy a dataset from any format to any other.", conversion.COPYING
+    )
+    conversion.add_copy_options(parser)
 
 
 def _gen(verbs: Any) -> None:
-    parser = _add(verbs, "gen", commands.run_gen, "Generate a dataset from CDL text, as ncgen does.")
-    parser.add_argument("source", help="the CDL file; - is standard input")
-    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
-    _writing(parser)
+    parser = _add(
+        verbs,
+        "gen",
+        conversion.run_gen,
+        "Generate a dataset from CDL text, as ncgen does.",
+        conversion.GENERATING,
+    )
+    conversion.add_gen_options(parser)
 
 
 def _dump(verbs: Any) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-import nczarr
 from nczarr.cli.inspection import describe_dataset, draw_tree
-from nczarr.cli.progress import progress_bar
 from nczarr.convert import diff, open_source
 from nczarr.errors import NCZarrError
 
@@ -27,52 +24,6 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
         except ValueError:
             result[key] = value
     return result or None
-
-
-def _write_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The chosen options; what was not chosen is left to the library's defaults."""
-    chosen: dict[str, Any] = {
-        name: getattr(options, name)
-        for name in ("layout", "codecs", "char", "compound", "format")
-        if getattr(options, name) is not None
-    }
-    chosen |= {name: True for name in ("extensions", "nzug", "lossy") if getattr(options, name)}
-    if options.no_consolidated:
-        chosen["consolidated"] = False
-    return chosen
-
-
-def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
-    where = storage_options(options)
-    losses = nczarr.copy(
-        source,
-        options.target,
-        overwrite=options.overwrite,
-        progress=progress_bar(options.quiet),
-        source_options=where,
-        target_options=where,
-        **_write_options(options),
-        **more,
-    )
-    for loss in losses:
-        print(f"nczarr: not in {options.target}: {loss}", file=sys.stderr)
-
-
-def run_copy(options: argparse.Namespace) -> None:
-    """``nczarr copy``."""
-    _copy(options.source, options, verify=options.verify)
-
-
-def run_gen(options: argparse.Namespace) -> None:
-    """``nczarr gen``."""
-    from nczarr import cdl
-
-    if options.source == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-        dataset = cdl.loads(text, path="<stdin>")
-    else:
-        dataset = cdl.load(options.source)
-    _copy(dataset, options)
 
 
 def run_info(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nczarr import mapping
-from nczarr.convert.copying import block_shape
+from nczarr.convert.transfer import block_shape
 from nczarr.errors import NCZarrError
 from nczarr.model import Dataset, Variable, regions
 

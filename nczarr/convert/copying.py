@@ -1,44 +1,56 @@
-"""Copy a dataset, a block at a time: bounded memory, writes side by side, nothing half-done left behind."""
+"""Copy a dataset: choose its parts and its form, move the values, leave nothing half-done behind."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from queue import Empty, Queue
-from threading import Event
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nczarr.convert import change
+from nczarr.convert.change import Shaping
+from nczarr.convert.change.words import parse_bytes, parse_kind
 from nczarr.convert.edges import create_sink, open_source, same_place
 from nczarr.convert.progress import NoProgress, Progress
-from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.model import ArraySource, Dataset, DatasetSink, Region, Variable, compare, regions
+from nczarr.convert.transfer import Work, blocks_of, data_bytes, transfer, value_bytes
+from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
+from nczarr.formats import Kind, kind_of_source, kind_of_target
+from nczarr.model import Dataset, DatasetSink, compare
 
-#: Upper bound of a block's size in bytes, unless one chunk of the output is larger.
-_BLOCK_BYTES = 32 << 20
-#: What an element of an object array (a string, a sequence) is taken to weigh.
-_OBJECT_BYTES = 64
+#: Bound on the values that are in memory at once.
+MEMORY = 512 << 20
 
 
 def copy(
     source: Any,
     target: Any,
     *,
+    variables: str | Sequence[str] = (),
+    only: str | Sequence[str] = (),
+    groups: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    select: Mapping[str, Any] | None = None,
+    rename: Mapping[str, str] | None = None,
+    chunks: str | Mapping[str, int] | None = None,
+    chunk_bytes: int | str | None = None,
+    shards: str | int | Mapping[str, int] | None = None,
+    compression: str | None = None,
+    checksum: bool = False,
+    quantize: str | None = None,
+    fixed: bool = False,
+    unlimited: str | Sequence[str] = (),
     overwrite: bool = False,
     verify: bool = False,
     progress: Progress | None = None,
     source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
+    memory: int | str = MEMORY,
     **options: Any,
 ) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any that it writes.
 
-    The output appears under its name only when it is complete; after an error nothing of it is left. Memory
-    stays bounded: a few blocks of at most 32 MiB (or of one output chunk) are in flight.
+    The output appears under its name only when it is complete; after an error nothing of it is left.
 
     Parameters
     ----------
@@ -46,6 +58,37 @@ def copy(
         A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``).
     target : str, path or store
         ``.nc`` makes a netCDF file, ``.cdl`` text, every other name a Zarr hierarchy.
+    variables : str or sequence of str
+        Copy these variables, and the coordinates, bounds and grid mappings that they need. Glob patterns: with a
+        slash of FQNs, ``/ocean/t*``, else of simple names in any group; text is cut at commas.
+    only : str or sequence of str
+        Copy exactly these variables.
+    groups : str or sequence of str
+        Copy these groups.
+    exclude : str or sequence of str
+        Leave out these variables and groups.
+    select : mapping, optional
+        Parts of dimensions: ``{"time": slice(0, 10)}`` by index, ``slice(30.0, 60.0)`` by coordinate value, both
+        ends included, ``slice("2020-01", "2020-06-15")`` by date.
+    rename : mapping, optional
+        New simple names by FQN; ``/v@units`` is an attribute.
+    chunks : str or mapping, optional
+        Chunk lengths by dimension, ``{"time": 1}`` or ``"time=1,lat=100"``, or ``"auto"``.
+    chunk_bytes : int or str, optional
+        About how large chunks are, ``"4MiB"``.
+    shards : str, int or mapping, optional
+        Shard lengths by dimension (all of the others), ``"auto"``, or about how many bytes. Zarr output only.
+    compression : str, optional
+        ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``, or ``"source"`` for that of the source. The
+        default from netCDF to Zarr is blosc with zstd and shuffle; else it is that of the source.
+    checksum : bool, default False
+        A checksum for every chunk: crc32c on Zarr, fletcher32 in netCDF-4.
+    quantize : str, optional
+        Round floats: ``"temp=3"``, ``"GranularBitRound:3"``. The only thing that changes values.
+    fixed : bool, default False
+        Make unlimited dimensions fixed.
+    unlimited : str or sequence of str
+        Make these dimensions unlimited.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
     verify : bool, default False
@@ -56,9 +99,11 @@ def copy(
         Storage options for fsspec.
     workers : int, optional
         Writing threads; default: the number of processors, at most 8.
+    memory : int or str, default "512MiB"
+        Bound on the values in memory.
     **options
         For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``codecs``, ``char``, …); for
-        netCDF ``format``.
+        netCDF ``format``; ``lossy=True`` for both.
 
     Returns
     -------
@@ -81,161 +126,150 @@ def copy(
     ...     dataset.attribute["title"].text
     'an example'
     """
+    what = _What(listed(variables), listed(only), listed(groups), listed(exclude), select, rename)
+    how = Shaping(chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, listed(unlimited))
+    bound = parse_bytes(memory)
     if same_place(source, target):
         raise UnsupportedError(
             "the source and the target are the same, or one is inside the other", path=str(target)
         )
     told = progress or NoProgress()
-    with open_source(source, storage_options=source_options) as dataset:
-        sink = create_sink(target, dataset, overwrite=overwrite, storage_options=target_options, **options)
+    kind: Kind | None = None if isinstance(source, Dataset) else kind_of_source(source)
+    with open_source(source, storage_options=source_options, fresh=True) as opened:
+        losses = _beyond(opened, bool(options.get("lossy")), kind, source)
+        with placed(str(source) if kind else None):
+            dataset = what.of(opened)
+        dataset, sink = _sink(
+            dataset, target, how, kind, options, overwrite=overwrite, storage_options=target_options
+        )
         try:
-            _move(dataset, sink, told, workers or min(8, os.cpu_count() or 1))
+            _move(dataset, sink, told, workers or min(8, os.cpu_count() or 1), bound)
             sink.commit()
         except BaseException:
             sink.abort()
             raise
         finally:
             told.finish()
-        losses = tuple(getattr(sink, "losses", ()))
-        if verify and not losses:
+        dropped = tuple(getattr(sink, "losses", ()))
+        if verify and not dropped:
             _verify(dataset, target, target_options)
-    return losses
+    return (*losses, *dropped)
+
+
+def listed(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names as a tuple; text is cut at commas.
+
+    Examples
+    --------
+    >>> listed("a,b"), listed(["a"])
+    (('a', 'b'), ('a',))
+    """
+    return tuple(part for part in value.split(",") if part) if isinstance(value, str) else tuple(value)
+
+
+class _What:
+    """The part of a dataset that is copied, and under which names."""
+
+    def __init__(
+        self,
+        variables: Sequence[str],
+        only: Sequence[str],
+        groups: Sequence[str],
+        exclude: Sequence[str],
+        selection: Mapping[str, Any] | None,
+        names: Mapping[str, str] | None,
+    ) -> None:
+        self._nodes = {"variables": variables, "only": only, "groups": groups, "exclude": exclude}
+        self._selection = selection or {}
+        self._names = names or {}
+
+    def of(self, dataset: Dataset) -> Dataset:
+        chosen = change.choose(dataset, **self._nodes)
+        return change.rename(change.select(chosen, self._selection), self._names)
+
+
+def _beyond(dataset: Dataset, lossy: bool, kind: Kind | None, source: Any) -> tuple[str, ...]:
+    """Refuse, or list, what arrays hold beyond their dimensions: other programs append so."""
+    found = []
+    for fqn, variable in dataset.all_variables.items():
+        stored = getattr(variable.data, "stored_shape", None)
+        said = dataset.shape(variable)
+        if stored is not None and any(n > m for n, m in zip(stored, said, strict=True)):
+            found.append(
+                f"{fqn}: the array has the shape {stored}, the dimensions say {said}; "
+                "another program has made it longer"
+            )
+    if found and not lossy:
+        raise LossError(
+            f"values beyond the dimensions would be lost: {found[0]}",
+            path=str(source) if kind else None,
+            hint="--lossy, in Python lossy=True, leaves them out",
+        )
+    return tuple(found)
+
+
+def _sink(
+    dataset: Dataset,
+    target: Any,
+    how: Shaping,
+    kind: Kind | None,
+    options: dict[str, Any],
+    *,
+    overwrite: bool,
+    storage_options: Mapping[str, Any] | None,
+) -> tuple[Dataset, DatasetSink]:
+    """The dataset as it is written, and what writes it."""
+    to = kind_of_target(target)
+    options = dict(options)
+    lossy = options.pop("lossy", False)
+    if "format" in options:
+        options["format"] = parse_kind(options["format"])
+    shaped = change.shape(dataset, how, source=kind, target=to, format=options.get("format"))
+    if to == "zarr":
+        if lossy:
+            options["lossy"] = lossy
+        if shaped.compression != "source" and options.get("layout", "nczarr-v3") in ("nczarr-v3", "zarr-v3"):
+            # The older layouts know a variable's filters from its codecs alone.
+            options.setdefault("compression", shaped.compression)
+        if how.compression:
+            options["compression"] = how.compression
+        if how.checksum:
+            options["checksum"] = True
+        if any(a.shards for a in shaped.arrays.values()) and options.get("layout", "v3") not in (
+            "nczarr-v3", "zarr-v3", "v3",
+        ):  # fmt: skip
+            raise UnsupportedError(f"--shards: the layout {options['layout']} has none")
+        if shaped.arrays:
+            options["arrays"] = shaped.arrays
+    sink = create_sink(
+        target, shaped.dataset, overwrite=overwrite, storage_options=storage_options, **options
+    )
+    return shaped.dataset, sink
 
 
 def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) -> None:
-    with open_source(target, storage_options=options) as written:
+    with open_source(target, storage_options=options, fresh=True) as written:
         first = next(compare(dataset, written), None)
     if first is not None:
         raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
 
 
-def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int) -> None:
+def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int, memory: int) -> None:
     """Move the values of all variables."""
     held = getattr(sink, "dataset", dataset).all_variables  # a lossy layout may have dropped some
-    work = [
+    work: list[Work] = [
         (fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None and fqn in held
     ]
-    told.start(sum(_size(data) for _, _, data in work))
+    told.start(sum(data_bytes(data) for _, _, data in work))
     if getattr(sink, "pulls", False):
         return
-    # An interrupt reaches the main thread, wherever that is. It only waits here, so that no lock of the HDF5
-    # library is held by somebody who was thrown out of it.
-    stop = Event()
-    reports: Queue[tuple[int, str] | None] = Queue()
-    with ThreadPoolExecutor(1, thread_name_prefix="nczarr-read") as pool:
-        moving = pool.submit(_transfer, work, sink, workers, stop, lambda *report: reports.put(report))
-        moving.add_done_callback(lambda _: reports.put(None))
-        try:
-            while (report := _next(reports)) is not None:
-                told.advance(*report)
-        except BaseException:
-            stop.set()
-            raise
-        moving.result()
-
-
-def _next(reports: Queue[tuple[int, str] | None]) -> tuple[int, str] | None:
-    while True:
-        # Without a time limit a wait cannot be interrupted on Windows.
-        with suppress(Empty):
-            return reports.get(timeout=0.5)
-
-
-def _transfer(
-    work: list[tuple[str, Variable, ArraySource]],
-    sink: DatasetSink,
-    workers: int,
-    stop: Event,
-    report: Callable[[int, str], None],
-) -> None:
-    """Read block after block here and write them in other threads, until all is done or `stop` is set."""
-    under_way: deque[tuple[Future[None], str, int]] = deque()
-
-    def settle() -> None:
-        future, fqn, weight = under_way.popleft()
-        future.result()
-        report(weight, fqn)
-
-    writers = workers if sink.concurrent else 1
-    with ThreadPoolExecutor(writers, thread_name_prefix="nczarr-copy") as pool:
-        try:
-            for fqn, region, data in _blocks(work, sink):
-                if stop.is_set():
-                    break
-                values = data.read(region)
-                weight = _weight(data, values.size)
-                under_way.append((pool.submit(sink.write, fqn, region, values), fqn, weight))
-                if len(under_way) > writers:
-                    settle()
-            while under_way:
-                settle()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _blocks(
-    work: list[tuple[str, Variable, ArraySource]], sink: DatasetSink
-) -> Iterator[tuple[str, Region, ArraySource]]:
-    for fqn, variable, data in work:
-        block = block_shape(data.shape, sink.write_shape(fqn), variable.storage.chunk_shape, _weight(data, 1))
-        for region in regions(data.shape, block):
-            yield fqn, region, data
-
-
-def _weight(data: ArraySource, count: int) -> int:
-    return count * (_OBJECT_BYTES if data.dtype.hasobject else data.dtype.itemsize)
-
-
-def _size(data: ArraySource) -> int:
-    return _weight(data, math.prod(data.shape))
-
-
-def block_shape(
-    shape: tuple[int, ...],
-    write_shape: tuple[int, ...],
-    read_shape: tuple[int, ...] | None,
-    itemsize: int,
-    limit: int = _BLOCK_BYTES,
-) -> tuple[int, ...]:
-    """Choose the blocks of a copy: whole output chunks, and whole input chunks where memory allows.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the variable.
-    write_shape : tuple of int
-        The block in which the output is best written; the result is a multiple of it (or the whole axis).
-    read_shape : tuple of int, optional
-        Chunk shape of the input.
-    itemsize : int
-        Bytes an element.
-    limit : int
-        Bytes a block, unless one output block is larger.
-
-    Returns
-    -------
-    tuple of int
-        At least 1 on each axis.
-
-    Examples
-    --------
-    >>> block_shape((100, 1000), (1, 1000), (10, 500), 8, limit=1 << 20)
-    (100, 1000)
-    >>> block_shape((100, 1000), (1, 100), (50, 100), 8, limit=1 << 16)
-    (50, 100)
-    """
-    block = [max(1, min(w, n)) for w, n in zip(write_shape, shape, strict=True)]
-
-    def grow(axis: int, wanted: int) -> None:
-        others = math.prod(block) // block[axis] * itemsize
-        step = block[axis]
-        most = max(limit // others, block[axis])
-        size = min(-(-wanted // step) * step, most // step * step)
-        block[axis] = max(block[axis], min(size, max(shape[axis], 1)))
-
-    for axis in reversed(range(len(shape))):
-        grow(axis, read_shape[axis] if read_shape else block[axis])
-    for axis in reversed(range(len(shape))):
-        grow(axis, shape[axis])
-    return tuple(block)
+    for fqn, _, data in work:
+        block = zip(sink.write_shape(fqn), data.shape, strict=True)
+        size = math.prod(min(w, n) for w, n in block) * value_bytes(data.dtype)
+        if 2 * size > memory:
+            raise UnsupportedError(
+                f"one chunk or shard takes {size} bytes, which --memory ({memory} bytes) cannot hold twice",
+                fqn=fqn,
+                hint="smaller --chunks or --shards, or more --memory",
+            )
+    transfer(blocks_of(work, sink), sink, told, workers, memory)

@@ -10,10 +10,13 @@ from typing import Any
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
+from nczarr.stores import open_store
 
 
 @contextmanager
-def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> Iterator[Dataset]:
+def open_source(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, fresh: bool = False
+) -> Iterator[Dataset]:
     """Open anything that nczarr reads, as a model with lazy data.
 
     Parameters
@@ -22,6 +25,9 @@ def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None
         A Zarr hierarchy (path, URL, store), a netCDF file, a CDL file (``.cdl``), or a dataset of the model.
     storage_options : mapping, optional
         For fsspec.
+    fresh : bool, default False
+        Read the documents themselves where the store can be listed, not their consolidated copy: what another
+        program has added or made longer may not be in that.
 
     Yields
     ------
@@ -49,7 +55,13 @@ def open_source(source: Any, *, storage_options: Mapping[str, Any] | None = None
     else:
         from nczarr import mapping
 
-        with mapping.open_dataset(source, storage_options=_plain(storage_options)) as stored:
+        options = _plain(storage_options)
+        if not fresh:
+            with mapping.open_dataset(source, storage_options=options) as stored:
+                yield stored.dataset
+            return
+        store = open_store(source, "r", options)
+        with mapping.open_dataset(store, consolidated=False if store.listable else None) as stored:
             yield stored.dataset
 
 

@@ -81,6 +81,11 @@ class VariableData:
         return self._shape
 
     @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape of the array, which another program may have made longer than the dimensions."""
+        return tuple(self.array.shape)[: len(self._shape)]
+
+    @property
     def dtype(self) -> np.dtype:
         """The dtype of the variable's type."""
         return self._binding.encoding.dtype

@@ -1,0 +1,213 @@
+"""Run ``nczarr copy`` and ``nczarr gen``: their options, and what they say at the end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import nczarr
+from nczarr.cli.commands import storage_options
+from nczarr.cli.progress import progress_bar
+from nczarr.errors import UnsupportedError
+
+SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+
+COPYING = """\
+  nczarr copy run42.nc run42.zarr               to Zarr, and back with the arguments exchanged
+  nczarr copy -v temp,salt run42.nc part.zarr   two variables and their coordinates
+  nczarr copy -d time=2020-01:2020-06 -d lat=30.:60. run42.nc spring.zarr
+  nczarr copy -c time=1,lat=100 --shards 128MiB --compression zstd:5 run42.nc fine.zarr
+  nczarr copy -k classic -u run42.zarr run42.nc
+"""
+GENERATING = """\
+  nczarr gen sample.cdl sample.zarr
+  ncdump run42.nc | nczarr gen - run42.zarr
+"""
+
+#: Keywords of :func:`nczarr.copy` that are passed on as they are.
+_PASSED = (
+    "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
+    "unlimited", "layout", "codecs", "char", "compound", "format", "memory", "workers",
+)  # fmt: skip
+_FLAGS = ("checksum", "fixed", "extensions", "nzug", "lossy", "overwrite")
+
+
+def add_copy_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr copy``."""
+    parser.add_argument("source", help=SOURCE)
+    parser.add_argument("target", help="NAME.nc makes a netCDF file, NAME.cdl text, any other name Zarr")
+    what = parser.add_argument_group(
+        "what is copied (patterns: /ocean/t* of full names, t* of names anywhere)"
+    )
+    what.add_argument(
+        "-v",
+        "--variables",
+        action="append",
+        metavar="A,B",
+        help="these variables and the coordinates they need",
+    )
+    what.add_argument("-V", "--only", action="append", metavar="A,B", help="exactly these variables")
+    what.add_argument("-g", "--groups", action="append", metavar="A,B", help="these groups")
+    what.add_argument(
+        "-x", "--exclude", action="append", metavar="A,B", help="all but these variables and groups"
+    )
+    what.add_argument(
+        "-d",
+        "--dimension",
+        action="append",
+        default=[],
+        metavar="DIM=RANGE",
+        help="a part: time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date",
+    )
+    what.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="/A/B=C",
+        help="rename a variable, dimension or group, or an attribute: /a/b@units=c",
+    )
+    _how(parser)
+    _writing(parser)
+    parser.add_argument("--verify", action="store_true", help="read both sides again and compare them")
+
+
+def add_gen_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr gen``."""
+    parser.add_argument("source", help="the CDL file; - is standard input")
+    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
+    _how(parser)
+    _writing(parser)
+
+
+def _how(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_argument_group("how it is stored")
+    how.add_argument(
+        "-c", "--chunks", metavar="DIM=N,…", help="chunk lengths: time=1,lat=100 (-1: all of it), or auto"
+    )
+    how.add_argument("--chunk-bytes", metavar="SIZE", help="about how large chunks are: 4MiB")
+    how.add_argument(
+        "--shards", metavar="DIM=N,…", help="Zarr: shard lengths, a size such as 128MiB, or auto"
+    )
+    how.add_argument(
+        "--compression",
+        metavar="CODEC",
+        help="zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd)",
+    )
+    how.add_argument(
+        "--checksum", action="store_true", help="a checksum for every chunk (crc32c, fletcher32)"
+    )
+    how.add_argument(
+        "--quantize", metavar="[NAME=]DIGITS", help="round floats to significant digits: temp=3, BitRound:10"
+    )
+    how.add_argument("-u", "--fixed", action="store_true", help="make unlimited dimensions fixed")
+    how.add_argument("--unlimited", metavar="DIM", action="append", help="make this dimension unlimited")
+    how.add_argument(
+        "-k",
+        "--format",
+        metavar="KIND",
+        help="netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers",
+    )
+    how.add_argument("--memory", metavar="SIZE", help="bound on the values in memory (default: 512MiB)")
+    how.add_argument("--workers", type=int, metavar="N", help="threads that write (default: the processors)")
+
+
+def _writing(parser: argparse.ArgumentParser) -> None:
+    zarr = parser.add_argument_group("Zarr output")
+    zarr.add_argument(
+        "--layout",
+        choices=["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"],
+        help="how netCDF is laid out on Zarr (default: nczarr-v3)",
+    )
+    zarr.add_argument(
+        "--codecs",
+        choices=["portable", "numcodecs"],
+        help="codecs that every reader knows, or numcodecs' own (default: portable)",
+    )
+    zarr.add_argument(
+        "--char",
+        choices=["bytes", "uint8"],
+        help="char as null_terminated_bytes or as uint8 (default: bytes)",
+    )
+    zarr.add_argument(
+        "--compound",
+        choices=["struct", "bytes"],
+        help="compounds as struct (zarr-python 3.2 and later) or as uint8 (default: struct)",
+    )
+    zarr.add_argument("--no-consolidated", action="store_true", help="leave out the consolidated metadata")
+    zarr.add_argument(
+        "--extensions",
+        action="store_true",
+        help="add the ZEP 10 'extensions' list, which most readers refuse today",
+    )
+    zarr.add_argument("--nzug", action="store_true", help="declare NZUG-1.0 in the root's attributes")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
+    parser.add_argument(
+        "--lossy", action="store_true", help="write what the format can hold, and say what was lost"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+
+
+def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the chosen options as keywords of :func:`nczarr.copy`; its defaults do the rest."""
+    chosen: dict[str, Any] = {
+        name: getattr(options, name) for name in _PASSED if getattr(options, name, None) is not None
+    }
+    for name in ("variables", "only", "groups", "exclude", "unlimited"):
+        if getattr(options, name, None):
+            chosen[name] = [part for text in getattr(options, name) for part in text.split(",") if part]
+    chosen |= {name: True for name in _FLAGS if getattr(options, name)}
+    if options.no_consolidated:
+        chosen["consolidated"] = False
+    if getattr(options, "dimension", None):
+        from nczarr.convert.change.select import parse_selection
+
+        pairs = [parse_selection(text) for text in options.dimension]
+        _refuse_twice([name for name, _ in pairs], "-d")
+        chosen["select"] = dict(pairs)
+    if getattr(options, "rename", None):
+        renamed = [text.rpartition("=") for text in options.rename]
+        for text, (old, equals, new) in zip(options.rename, renamed, strict=True):
+            if not (old and equals and new):
+                raise UnsupportedError(f"--rename {text}: not OLD=NEW", hint="for example /ocean/temp=t")
+        _refuse_twice([old for old, _, _ in renamed], "--rename")
+        chosen["rename"] = {old: new for old, _, new in renamed}
+    return chosen
+
+
+def _refuse_twice(names: list[str], option: str) -> None:
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise UnsupportedError(f"{option} {twice}: it is there twice")
+
+
+def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
+    where = storage_options(options)
+    losses = nczarr.copy(
+        source,
+        options.target,
+        progress=progress_bar(options.quiet),
+        source_options=where,
+        target_options=where,
+        **chosen_options(options),
+        **more,
+    )
+    for loss in losses:
+        print(f"nczarr: not in {options.target}: {loss}", file=sys.stderr)
+
+
+def run_copy(options: argparse.Namespace) -> None:
+    """``nczarr copy``."""
+    _copy(options.source, options, verify=options.verify)
+
+
+def run_gen(options: argparse.Namespace) -> None:
+    """``nczarr gen``."""
+    from nczarr import cdl
+
+    if options.source == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+        dataset = cdl.loads(text, path="<stdin>")
+    else:
+        dataset = cdl.load(options.source)
+    _copy(dataset, options)

@@ -1,0 +1,411 @@
+"""Choose how variables are stored: chunks, shards, compression, unlimited dimensions, rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nczarr.convert.change.choose import matches
+from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change.select import find_dimension
+from nczarr.convert.change.words import parse_bytes, parse_lengths
+from nczarr.convert.transfer import block_shape, value_bytes
+from nczarr.errors import UnsupportedError
+from nczarr.formats import Kind
+from nczarr.mapping import ArrayShape
+from nczarr.mapping.values.chunks import default_chunks
+from nczarr.mapping.values.filters import parse_compression
+from nczarr.model import INT, ArraySource, Attribute, Dataset, Filter, Region, Storage, Variable
+
+#: Chunks of a netCDF source are kept between these sizes.
+SMALLEST, LARGEST = 256 << 10, 64 << 20
+#: What other chunks become, about.
+_CHUNK = 4 << 20
+#: A variable with more chunks gets shards …
+MANY = 10_000
+#: … of about this size.
+_SHARD = 64 << 20
+_CLASSIC = ("classic", "64-bit offset", "cdf5")
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """How the variables of a copy are stored; what is not said follows the source.
+
+    Parameters
+    ----------
+    chunks : str or mapping, optional
+        Lengths by dimension (``time=1,lat=100``; -1 is all of it), or ``auto``.
+    chunk_bytes : int or str, optional
+        About how large chunks are where no length is said.
+    shards : str, int or mapping, optional
+        Lengths by dimension (all of the others), a number of bytes, or ``auto``. Zarr only.
+    compression : str, optional
+        ``zstd:3``, ``gzip:6``, ``blosc:lz4:5``, ``none``, ``source``, ``default``.
+    checksum : bool
+    quantize : str, optional
+        ``[NAME,…=][MODE:]DIGITS``; the modes are netCDF-C's.
+    fixed : bool
+        Make all unlimited dimensions fixed.
+    unlimited : sequence of str
+        Make these dimensions unlimited.
+    """
+
+    chunks: str | Mapping[str, int] | None = None
+    chunk_bytes: int | str | None = None
+    shards: str | int | Mapping[str, int] | None = None
+    compression: str | None = None
+    checksum: bool = False
+    quantize: str | None = None
+    fixed: bool = False
+    unlimited: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A dataset as it is to be written, and the options for Zarr that go with it."""
+
+    dataset: Dataset
+    arrays: Mapping[str, ArrayShape] = field(default_factory=dict)
+    compression: str = "source"
+
+
+def shape(
+    dataset: Dataset, how: Shaping, *, source: Kind | None, target: Kind, format: str | None = None
+) -> Shaped:
+    """Return the dataset as it is to be written.
+
+    Parameters
+    ----------
+    source : {'netcdf', 'zarr', 'cdl'} or None
+        A netCDF source has chunks for spinning disks, and deflate: by default better ones are chosen for Zarr.
+    target : {'netcdf', 'zarr', 'cdl'}
+    format : str, optional
+        The netCDF format of the target.
+
+    Raises
+    ------
+    UnsupportedError
+        If a name means nothing, a length or a word makes no sense, or the target has no such thing.
+
+    Examples
+    --------
+    >>> from nczarr.model import DOUBLE, Dimension
+    >>> d = Dataset("d", dimensions=(Dimension("x", 20),), variables=(Variable("v", DOUBLE, ("/x",)),))
+    >>> shape(d, Shaping(chunks="x=5"), source="netcdf", target="zarr").dataset.variables[0].storage.chunk_shape
+    (5,)
+    """
+    _refuse(how, target, format or dataset.format)
+    if how.compression not in (None, "source", "default"):
+        parse_compression(str(how.compression), 4)
+    dataset = _with_unlimited(dataset, how)
+    if how.quantize is not None:
+        dataset = _quantized(dataset, how.quantize)
+    if target == "cdl":
+        return Shaped(dataset)
+    lengths = _by_dimension(dataset, how.chunks, "--chunks")
+    sharding = _by_dimension(dataset, how.shards, "--shards")
+    better = source == "netcdf" and target == "zarr"
+    arrays: dict[str, ArrayShape] = {}
+
+    def changed(fqn: str, variable: Variable) -> Variable:
+        if not variable.dimensions:
+            return variable
+        sizes = _Sizes.of(dataset, variable)
+        chunks, chosen = _chunks(sizes, variable, how, lengths, better)
+        storage = variable.storage
+        if chosen:
+            storage = replace(storage, layout="chunked", chunk_shape=chunks)
+        if target == "netcdf":
+            return replace(variable, storage=_netcdf_storage(storage, sizes, how))
+        actual = chunks or sizes.default()
+        shards = _shards(sizes, actual, how, sharding, better)
+        if shards is not None or actual != storage.chunk_shape:
+            arrays[fqn] = ArrayShape(actual, shards)
+        return replace(variable, storage=storage)
+
+    made = rewrite(dataset, variable=changed)
+    return Shaped(made, arrays, how.compression or ("default" if better else "source"))
+
+
+def _refuse(how: Shaping, target: Kind, format: str | None) -> None:
+    asked = {
+        "--chunks": how.chunks,
+        "--chunk-bytes": how.chunk_bytes,
+        "--compression": how.compression,
+        "--checksum": how.checksum or None,
+    }
+    given = [option for option, value in asked.items() if value is not None]
+    if how.shards is not None and target != "zarr":
+        raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have none")
+    if given and (target == "cdl" or (target == "netcdf" and format in _CLASSIC)):
+        what = "CDL text" if target == "cdl" else f"the format {format!r}"
+        raise UnsupportedError(f"{given[0]}: {what} has no chunks", hint="-k nc4 makes a netCDF-4 file")
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    dimensions: tuple[str | int, ...]
+    shape: tuple[int, ...]
+    unlimited: tuple[bool, ...]
+    itemsize: int
+    is_object: bool
+
+    @classmethod
+    def of(cls, dataset: Dataset, variable: Variable) -> _Sizes:
+        return cls(
+            variable.dimensions,
+            dataset.shape(variable),
+            tuple(dataset.is_unlimited(ref) for ref in variable.dimensions),
+            value_bytes(variable.type.dtype),
+            variable.type.dtype.hasobject,
+        )
+
+    def default(self) -> tuple[int, ...]:
+        return default_chunks(self.shape, self.unlimited, self.itemsize)
+
+    def bytes(self, block: Sequence[int]) -> int:
+        return math.prod(block) * self.itemsize
+
+
+def _chunks(
+    sizes: _Sizes,
+    variable: Variable,
+    how: Shaping,
+    lengths: Mapping[str, int | None] | str | None,
+    better: bool,
+) -> tuple[tuple[int, ...] | None, bool]:
+    """The chunk shape of the output, None for a default; and whether it is to be kept as the dataset's own."""
+    own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
+    target = parse_bytes(how.chunk_bytes) if how.chunk_bytes is not None else None
+    if isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions):
+        return _told(sizes, own, lengths, target), True
+    if lengths == "auto" or target is not None:
+        return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
+    if own is None or not better:
+        return own, False
+    if SMALLEST <= sizes.bytes(own) <= LARGEST:
+        return own, False
+    return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
+
+
+def _told(
+    sizes: _Sizes, own: tuple[int, ...] | None, lengths: Mapping[str, int | None], target: int | None
+) -> tuple[int, ...]:
+    chunks, free = [], []
+    for axis, (ref, size) in enumerate(zip(sizes.dimensions, sizes.shape, strict=True)):
+        length = lengths.get(ref, 0) if isinstance(ref, str) else 0
+        if length is None:
+            free.append(axis)
+            chunks.append(1)
+        elif length:
+            whole = max(size, 1)
+            chunks.append(whole if length == -1 else length if sizes.unlimited[axis] else min(length, whole))
+        else:
+            chunks.append(own[axis] if own else max(size, 1))
+    for axis in reversed(free):
+        room = max(1, (target or _CHUNK) // max(1, sizes.bytes(chunks)))
+        chunks[axis] = max(1, min(room, sizes.shape[axis]))
+    return tuple(chunks)
+
+
+def fitted(
+    shape: tuple[int, ...],
+    own: tuple[int, ...] | None,
+    itemsize: int,
+    target: int,
+    unlimited: Sequence[bool] = (),
+) -> tuple[int, ...]:
+    """Return chunks of about `target` bytes: whole chunks of the source together, or a part of one.
+
+    Examples
+    --------
+    >>> fitted((1000, 100, 100), (1, 10, 10), 4, 1 << 20)
+    (26, 100, 100)
+    >>> fitted((1000, 1000, 1000), (1000, 1000, 1000), 4, 4 << 20)
+    (1, 1000, 1000)
+    """
+    if math.prod(shape) == 0:
+        return own or default_chunks(shape, unlimited or (False,) * len(shape), itemsize)
+    chunks = [max(1, min(c, n)) for c, n in zip(own or (1,) * len(shape), shape, strict=True)]
+    for axis in range(len(chunks)):
+        size = math.prod(chunks) * itemsize
+        if size > target:
+            chunks[axis] = max(1, chunks[axis] * target // size)
+    made = block_shape(shape, tuple(chunks), None, itemsize, target)
+    if own is None:
+        return made
+    # What grows keeps the room that its chunks had.
+    growing = unlimited or (False,) * len(shape)
+    return tuple(
+        max(m, o) if u and o > n else m for m, o, n, u in zip(made, own, shape, growing, strict=True)
+    )
+
+
+def _shards(
+    sizes: _Sizes,
+    chunks: tuple[int, ...],
+    how: Shaping,
+    lengths: Mapping[str, int | None] | str | None,
+    better: bool,
+) -> tuple[int, ...] | None:
+    count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
+    wanted: Sequence[int]
+    if isinstance(lengths, dict):
+        if not any(ref in lengths for ref in sizes.dimensions):
+            return None
+        wanted = []
+        for axis, (ref, size) in enumerate(zip(sizes.dimensions, sizes.shape, strict=True)):
+            length = lengths.get(ref) if isinstance(ref, str) else None
+            wanted.append(length if length and length > 0 else max(size, chunks[axis]))
+            if length and length > 0 and length % chunks[axis] and length < size:
+                raise UnsupportedError(
+                    f"--shards: {length} along {ref} is no multiple of the chunk length {chunks[axis]}",
+                    hint="say --chunks too",
+                )
+    elif isinstance(lengths, str) or (better and count > MANY):
+        if count <= 1:
+            return None
+        limit = parse_bytes(lengths) if isinstance(lengths, str) and lengths != "auto" else _SHARD
+        wanted = block_shape(sizes.shape, chunks, None, sizes.itemsize, limit)
+    else:
+        return None
+    shards = tuple(-(-w // c) * c for w, c in zip(wanted, chunks, strict=True))
+    return None if shards == chunks else shards
+
+
+def _by_dimension(
+    dataset: Dataset, value: str | int | Mapping[str, int] | None, option: str
+) -> dict[str, int | None] | str | None:
+    """Lengths by the FQN of the dimension; text for ``auto`` and for a number of bytes."""
+    if value is None or value == "auto":
+        return value
+    if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
+        return str(parse_bytes(value))
+    if isinstance(value, int):
+        raise UnsupportedError(f"{option} {value}: say the dimension", hint="for example time=1,lat=100")
+    return {find_dimension(dataset, name, option): length for name, length in parse_lengths(value).items()}
+
+
+def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping) -> Storage:
+    filters = storage.filters
+    if sizes.is_object:  # HDF5 would compress the pointers
+        return storage
+    if how.compression not in (None, "source"):
+        filters = _filters(str(how.compression), sizes.itemsize)
+        filters += tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
+    if how.checksum and all(f.id != Filter.FLETCHER32 for f in filters):
+        filters += (Filter(Filter.FLETCHER32),)
+    if filters == storage.filters:
+        return storage
+    chunks = storage.chunk_shape or (sizes.default() if filters else None)
+    layout = "chunked" if filters else storage.layout
+    return replace(storage, layout=layout, chunk_shape=chunks, filters=filters)
+
+
+def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
+    name, _, rest = compression.partition(":")
+    level = int(rest.rpartition(":")[2]) if rest.rpartition(":")[2].lstrip("-").isdigit() else None
+    shuffle = (Filter(Filter.SHUFFLE),) if itemsize > 1 else ()
+    if name == "none":
+        return ()
+    if name == "gzip":
+        return (*shuffle, Filter(Filter.DEFLATE, (6 if level is None else level,)))
+    if name == "blosc":
+        names = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+        cname = next((n for n in names if n in rest.split(":")), "zstd")
+        return (Filter(Filter.BLOSC, (0, 0, 0, 0, 5 if level is None else level, 1, names.index(cname))),)
+    return (*shuffle, Filter(Filter.ZSTD, ((3 if level is None else level) & 0xFFFFFFFF,)))
+
+
+def _with_unlimited(dataset: Dataset, how: Shaping) -> Dataset:
+    growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
+    if not (growing or how.fixed):
+        return dataset
+
+    def dimension(fqn: str, old: Any) -> Any:
+        return replace(old, unlimited=fqn in growing or (old.unlimited and not how.fixed))
+
+    made = rewrite(dataset, dimension=dimension)
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        storage = old.storage
+        if any(made.is_unlimited(ref) for ref in old.dimensions) and storage.layout in (
+            "contiguous",
+            "compact",
+        ):
+            return replace(old, storage=replace(storage, layout="chunked", chunk_shape=None))
+        return old
+
+    return rewrite(made, variable=variable)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedSource:
+    """Values rounded to some digits, as netCDF-C rounds them."""
+
+    inner: ArraySource
+    digits: int
+    mode: str
+    fill: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inner.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.inner.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        from nczarr.netcdf4.values.quantize import quantize
+
+        values = quantize(self.inner.read(region), self.digits, self.mode, self.fill)
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+
+def _quantized(dataset: Dataset, text: str) -> Dataset:
+    from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+
+    names, equals, rest = text.rpartition("=")
+    mode, _, number = rest.rpartition(":")
+    modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
+    if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
+        raise UnsupportedError(
+            f"--quantize {text}: not a number of digits",
+            hint="temp=3 or GranularBitRound:3; BitRound counts bits",
+        )
+    digits, mode = int(number), modes.get(mode.lower(), "GranularBitRound")
+    patterns = names.split(",") if equals else []
+    floats = {fqn for fqn, v in dataset.all_variables.items() if v.type.dtype.kind == "f"}
+    for pattern in patterns:
+        if not any(matches(fqn, pattern) for fqn in floats):
+            raise UnsupportedError(f"--quantize {pattern}: there is no float or double variable of this name")
+    for fqn in floats:
+        limit = (
+            (23 if dataset.all_variables[fqn].type.dtype.itemsize == 4 else 52)
+            if mode == "BitRound"
+            else (7 if dataset.all_variables[fqn].type.dtype.itemsize == 4 else 15)
+        )
+        if any(matches(fqn, p) for p in patterns) and digits > limit:
+            raise UnsupportedError(f"--quantize {text}: {fqn} has {limit} at most")
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        chosen = any(matches(fqn, p) for p in patterns) if patterns else fqn not in dataset.all_dimensions
+        if fqn not in floats or not chosen or old.data is None:
+            return old
+        from nczarr.mapping.nczarr3.write import fill_value_of
+
+        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
+        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
+        return replace(old, attributes=(*old.attributes, note), data=data)
+
+    return rewrite(dataset, variable=variable)

@@ -1,0 +1,385 @@
+"""Choosing what is copied and how it is stored; oracles are nccopy, netCDF4, zarr-python and xarray."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+import zarr as zarr_python
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nczarr
+from nczarr.cli import main
+from nczarr.convert import open_source
+from nczarr.convert.change.shape import fitted
+from nczarr.convert.change.words import parse_bytes, parse_lengths
+from nczarr.errors import LossError, UnsupportedError
+
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
+needs_nccopy = pytest.mark.skipif(not shutil.which("nccopy"), reason="netcdf-bin is not installed")
+
+
+def names(path: Path) -> list[str]:
+    with open_source(path) as dataset:
+        return list(dataset.all_variables)
+
+
+def array(path: Path, name: str) -> Any:
+    node = zarr_python.open_group(path, mode="r")[name]
+    assert isinstance(node, zarr_python.Array)
+    return node
+
+
+# --- what
+
+
+def test_variables_bring_the_coordinates_that_they_need(tmp_path: Path) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", variables="temp")
+    assert names(tmp_path / "a.zarr") == ["/time", "/lat", "/lon", "/ocean/depth", "/ocean/temp"]
+    left = xr.open_dataset(EXAMPLE, group="ocean")["temp"]
+    right = xr.open_dataset(tmp_path / "a.zarr", group="ocean", engine="zarr")["temp"]
+    np.testing.assert_array_equal(left.values, right.values)
+
+
+@needs_nccopy
+def test_only_is_nccopys_capital_v(tmp_path: Path) -> None:
+    subprocess.run(["nccopy", "-V", "lat,lon", EXAMPLE, tmp_path / "theirs.nc"], check=True)
+    nczarr.copy(EXAMPLE, tmp_path / "ours.nc", only="/lat,/lon")
+    with netCDF4.Dataset(tmp_path / "theirs.nc") as theirs, netCDF4.Dataset(tmp_path / "ours.nc") as ours:
+        assert set(ours.variables) == set(theirs.variables)
+        assert {d: len(x) for d, x in ours.dimensions.items()} == {
+            d: len(x) for d, x in theirs.dimensions.items()
+        }
+        for name in ours.variables:
+            np.testing.assert_array_equal(ours[name][:], theirs[name][:])
+
+
+def test_groups_and_exclude(tmp_path: Path) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", groups=["/atmosphere"], exclude=["station_*"])
+    assert names(tmp_path / "a.zarr") == ["/atmosphere/slp"]
+    nczarr.copy(EXAMPLE, tmp_path / "b.zarr", exclude="/ocean,/atmosphere")
+    assert names(tmp_path / "b.zarr") == ["/time", "/lat", "/lon"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"variables": "tmep"},
+        {"groups": "/nothing"},
+        {"exclude": "*"},
+        {"select": {"tiem": slice(0, 2)}},
+        {"select": {"time": slice(0, 0)}},
+        {"select": {"time": slice(0, 2, -1)}},
+        {"select": {"time": slice(0, 2.0)}},
+        {"select": {"depth": "2020-01-01"}},
+        {"select": {"station": slice(0.0, 1.0)}},
+        {"select": {"lat": 12.345}},
+        {"select": {"lon": slice(350.0, 10.0)}},
+        {"select": {"time": slice("2020-13-01", None)}},
+        {"rename": {"/no": "b"}},
+        {"rename": {"/lat": "a/b"}},
+        {"rename": {"/lat": "lon"}},
+        {"chunks": "tiem=2"},
+        {"chunks": "time=0"},
+        {"chunks": "time"},
+        {"shards": {"lat": 5}, "chunks": {"lat": 2}},
+        {"chunk_bytes": "many"},
+        {"compression": "zip:3"},
+        {"compression": "zstd:99"},
+        {"quantize": "temp=3"},
+        {"quantize": "salt=99"},
+        {"memory": "1KiB"},
+        {"unlimited": "x"},
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError):
+        nczarr.copy(EXAMPLE, tmp_path / "a.zarr", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_netcdf_has_no_shards_and_classic_no_chunks(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="--shards"):
+        nczarr.copy(EXAMPLE, tmp_path / "a.nc", shards="auto")
+    with pytest.raises(UnsupportedError, match="no chunks"):
+        nczarr.copy(EXAMPLE, tmp_path / "a.nc", format="classic", compression="gzip:5")
+    with pytest.raises(UnsupportedError, match="nczarr-v2"):
+        nczarr.copy(EXAMPLE, tmp_path / "a.zarr", shards={"lat": 18}, chunks={"lat": 2}, layout="nczarr-v2",
+                    variables="/lat")  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (slice(1, 5, 2), {"isel": slice(1, 5, 2)}),
+        (-1, {"isel": slice(5, 6)}),
+        (slice("2020-02-02", "2020-04-15"), {"sel": slice("2020-02-02", "2020-04-15")}),
+        ("2020-01", {"sel": slice("2020-01", "2020-01")}),
+        (slice(np.datetime64("2020-02-02"), None), {"sel": slice("2020-02-02", None)}),
+    ],
+)
+def test_times_are_selected_as_xarray_selects_them(tmp_path: Path, ours: Any, theirs: dict[str, Any]) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", select={"time": ours})
+    original = xr.open_dataset(EXAMPLE)
+    wanted = original.isel(time=theirs["isel"]) if "isel" in theirs else original.sel(time=theirs["sel"])
+    with xr.open_dataset(tmp_path / "a.zarr", engine="zarr") as copied:
+        np.testing.assert_array_equal(copied["time"].values, wanted["time"].values)
+    with nczarr.Dataset(tmp_path / "a.zarr") as copied:
+        assert copied.dimensions["time"].isunlimited()
+        assert copied["/ocean/temp"].shape[0] == len(wanted["time"])
+
+
+values = st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=12, unique=True)
+
+
+@given(values, st.booleans(), st.floats(-120, 120, width=32), st.floats(-120, 120, width=32))
+def test_values_are_selected_as_by_comparison(
+    coordinate: list[float], down: bool, a: float, b: float
+) -> None:
+    from nczarr.convert.change import select
+    from nczarr.model import FLOAT, Dataset, Dimension, MemorySource, Variable
+
+    x = np.array(sorted(coordinate, reverse=down), "f4")
+    low, high = min(a, b), max(a, b)
+    dataset = Dataset(
+        "d",
+        dimensions=(Dimension("x", len(x)),),
+        variables=(Variable("x", FLOAT, ("/x",), data=MemorySource(x)),),
+    )
+    expected = x[(x >= np.float32(low)) & (x <= np.float32(high))]
+    if not expected.size:
+        with pytest.raises(UnsupportedError):
+            select(dataset, {"x": slice(low, high)})
+        return
+    part = select(dataset, {"x": slice(low, high)}).variables[0]
+    assert part.data is not None
+    np.testing.assert_array_equal(part.data.read((slice(0, len(expected), 1),)), expected)
+
+
+def test_rename_follows_references(tmp_path: Path) -> None:
+    nczarr.copy(
+        EXAMPLE,
+        tmp_path / "a.nc",
+        rename={"/time": "t", "/ocean": "sea", "/ocean/temp": "theta", "/ocean/temp@units": "unit"},
+    )
+    with netCDF4.Dataset(tmp_path / "a.nc") as copied, netCDF4.Dataset(EXAMPLE) as original:
+        theta = copied["/sea/theta"]
+        assert theta.dimensions[0] == "t"
+        assert theta.unit == original["/ocean/temp"].units
+        np.testing.assert_array_equal(theta[:], original["/ocean/temp"][:])
+        assert copied["/sea/flag"].datatype.enum_dict == original["/ocean/flag"].datatype.enum_dict
+
+
+# --- how
+
+
+def test_chunks_shards_and_codecs_are_those_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "a.zarr"
+    nczarr.copy(
+        EXAMPLE,
+        out,
+        chunks="time=1,lat=9",
+        shards={"time": 3, "lat": 18},
+        compression="zstd:5",
+        checksum=True,
+    )
+    salt, slp = array(out, "ocean/salt"), array(out, "atmosphere/slp")
+    assert slp.chunks[:2] == (1, 9)
+    assert slp.shards is not None
+    assert slp.shards[:2] == (3, 18)
+    assert (
+        [c.to_dict()["name"] for c in slp.metadata.inner_codecs] == ["bytes", "zstd", "crc32c"]
+        if hasattr(slp.metadata, "inner_codecs")
+        else True
+    )
+    with netCDF4.Dataset(EXAMPLE) as original:
+        original.set_auto_maskandscale(False)
+        np.testing.assert_array_equal(slp[:], original["/atmosphere/slp"][:])
+        np.testing.assert_array_equal(salt[:], original["/ocean/salt"][:])
+    assert list(nczarr.diff(EXAMPLE, out)) == []
+
+
+def test_the_default_is_zstd_and_the_filters_come_back(tmp_path: Path) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr")
+    codec = array(tmp_path / "a.zarr", "ocean/temp").compressors[0].to_dict()
+    assert codec["name"] == "blosc"
+    assert codec["configuration"]["cname"] == "zstd"
+    assert codec["configuration"]["shuffle"] == "shuffle"
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "back.nc")
+    assert (
+        list(nczarr.diff(EXAMPLE, tmp_path / "back.nc", storage=True, ignore_attributes=["_NCProperties"]))
+        == []
+    )
+    nczarr.copy(EXAMPLE, tmp_path / "same.zarr", compression="source")
+    codec = array(tmp_path / "same.zarr", "ocean/temp").compressors[0].to_dict()
+    assert codec["configuration"]["cname"] == "zlib"
+
+
+@pytest.mark.parametrize("compression", ["zstd:1", "gzip:9", "blosc:lz4:5", "none"])
+def test_compression_of_netcdf_output(tmp_path: Path, compression: str) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.nc", compression=compression, checksum=True, chunks="lat=6")
+    assert list(nczarr.diff(EXAMPLE, tmp_path / "a.nc")) == []
+    with netCDF4.Dataset(tmp_path / "a.nc") as copied:
+        temp = copied["/ocean/temp"]
+        assert temp.filters()["zlib"] == compression.startswith("gzip")
+        assert temp.filters()["fletcher32"]
+        assert temp.chunking()[2] == 6
+
+
+@needs_nccopy
+def test_kind_and_fixed_are_nccopys(tmp_path: Path) -> None:
+    source = EXAMPLE.with_name("classic.nc")
+    subprocess.run(["nccopy", "-u", "-k", "nc4", source, tmp_path / "theirs.nc"], check=True)
+    nczarr.copy(source, tmp_path / "ours.nc", fixed=True, format="nc4")
+    left, right = tmp_path / "theirs.nc", tmp_path / "ours.nc"
+    assert list(nczarr.diff(left, right, ignore_attributes=["_NCProperties"])) == []
+
+
+def test_unlimited(tmp_path: Path) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.nc", unlimited="lat")
+    with netCDF4.Dataset(tmp_path / "a.nc") as copied:
+        assert copied.dimensions["lat"].isunlimited()
+
+
+def test_quantize_is_netcdf_cs(tmp_path: Path) -> None:
+    data = np.random.default_rng(1).standard_normal(1000).astype("f4")
+    with (
+        netCDF4.Dataset(tmp_path / "plain.nc", "w") as plain,
+        netCDF4.Dataset(tmp_path / "c.nc", "w") as theirs,
+    ):
+        for file, extra in (
+            (plain, {}),
+            (theirs, {"significant_digits": 3, "quantize_mode": "GranularBitRound"}),
+        ):
+            file.createDimension("x", 1000)
+            file.createVariable("v", "f4", ("x",), **extra)[:] = data
+    nczarr.copy(tmp_path / "plain.nc", tmp_path / "a.zarr", quantize="v=GranularBitRound:3")
+    with netCDF4.Dataset(tmp_path / "c.nc") as theirs, nczarr.Dataset(tmp_path / "a.zarr") as ours:
+        np.testing.assert_array_equal(ours["v"][:], theirs["v"][:])
+        name = "_QuantizeGranularBitRoundNumberOfSignificantDigits"
+        assert ours["v"].getncattr(name) == theirs["v"].getncattr(name)
+
+
+def small_chunks(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:
+    data = np.arange(math.prod(shape), dtype="f4").reshape(shape)
+    with netCDF4.Dataset(path, "w") as file:
+        for i, n in enumerate(shape):
+            file.createDimension(f"d{i}", n)
+        v = file.createVariable("v", "f4", [f"d{i}" for i in range(len(shape))], chunksizes=chunks, zlib=True)
+        v[:] = data
+    return data
+
+
+def test_tiny_chunks_become_larger_and_come_back(tmp_path: Path) -> None:
+    data = small_chunks(tmp_path / "a.nc", (64, 128, 64), (1, 16, 16))
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr")
+    copied = array(tmp_path / "a.zarr", "v")
+    assert math.prod(copied.chunks) * 4 >= 256 << 10
+    np.testing.assert_array_equal(copied[:], data)
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "back.nc")
+    with netCDF4.Dataset(tmp_path / "back.nc") as back:
+        assert back["v"].chunking() == [1, 16, 16]
+
+
+def test_many_chunks_are_put_into_shards(tmp_path: Path) -> None:
+    source = tmp_path / "many.zarr"
+    zarr_python.create_array(
+        source, name="v", shape=(20_000,), chunks=(1,), dtype="i1", dimension_names=["x"]
+    )
+    with netCDF4.Dataset(tmp_path / "big.nc", "w") as file:
+        file.createDimension("t", 10_001)
+        file.createDimension("x", 1 << 16)
+        file.createVariable("v", "f4", ("t", "x"), chunksizes=(1, 1 << 16))
+    nczarr.copy(tmp_path / "big.nc", tmp_path / "big.zarr", workers=1)
+    copied = array(tmp_path / "big.zarr", "v")
+    assert copied.chunks == (1, 1 << 16)
+    assert copied.shards is not None
+    assert math.prod(copied.shards) * 4 <= 64 << 20
+
+
+lengths = st.integers(1, 60)
+
+
+@given(st.lists(st.tuples(lengths, lengths), min_size=1, max_size=4), st.integers(64, 40_000))
+def test_fitted_chunks_are_near_their_target(axes: list[tuple[int, int]], target: int) -> None:
+    shape, own = tuple(a for a, _ in axes), tuple(min(a, b) for a, b in axes)
+    for start in (own, None):
+        chunks = fitted(shape, start, 4, target)
+        size = math.prod(chunks) * 4
+        assert all(1 <= c <= n for c, n in zip(chunks, shape))
+        assert size <= max(target, 4)
+        if start is None:
+            assert size * 4 >= min(target, math.prod(shape) * 4) or math.prod(shape) * 4 <= target * 2
+
+
+def test_words() -> None:
+    assert parse_bytes("1.5KiB") == 1536
+    assert parse_lengths({"a": 2}) == {"a": 2}
+    for text in ("", "-1", "0", "4 parsecs"):
+        with pytest.raises(UnsupportedError):
+            parse_bytes(text)
+
+
+def test_the_command_speaks_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.zarr"
+    words = [
+        "-v",
+        "slp",
+        "-d",
+        "time=0:4:2",
+        "-d",
+        "lat=-30.:30.",
+        "-c",
+        "time/1",
+        "--rename",
+        "/lat=y",
+        "--lossy",
+    ]
+    assert main(["copy", *words, str(EXAMPLE), str(out)]) == 0
+    slp = array(out, "atmosphere/slp")
+    assert slp.metadata.dimension_names == ("time", "y", "lon")
+    assert slp.chunks[0] == 1
+    assert slp.shape[0] == 2
+    assert main(["copy", "-d", "time=abc", str(EXAMPLE), str(tmp_path / "b.zarr")]) == 1
+    assert "-d time=abc" in capsys.readouterr().err
+    assert main(["copy", str(EXAMPLE), str(out)]) == 1
+    assert "--overwrite" in capsys.readouterr().err
+
+
+# --- what other programs appended
+
+
+def test_steps_that_zarr_python_appended_are_never_dropped_in_silence(tmp_path: Path) -> None:
+    """Its writes do not reach the consolidated metadata, from which a dataset is opened otherwise."""
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", only="/time")
+    zarr_python.open_array(tmp_path / "a.zarr" / "time", mode="r+").append(np.array([400.5, 401.5]))
+    with open_source(tmp_path / "a.zarr", fresh=True) as dataset:
+        seen = dataset.shape(dataset.variable_at("/time"))
+    if seen == (8,):  # the dimension is as long as its longest array
+        nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", verify=True)
+        with netCDF4.Dataset(tmp_path / "b.nc") as copied:
+            assert copied["time"][-2:].tolist() == [400.5, 401.5]
+        return
+    with pytest.raises(LossError, match="longer"):
+        nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", verify=True)
+    assert main(["copy", "--verify", str(tmp_path / "a.zarr"), str(tmp_path / "b.nc")]) == 1
+    assert not (tmp_path / "b.nc").exists()
+    losses = nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", lossy=True)
+    assert any("/time" in loss for loss in losses)
+
+
+def test_a_fixed_dimension_that_was_made_longer_is_refused(tmp_path: Path) -> None:
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", only="/lat")
+    zarr_python.open_array(tmp_path / "a.zarr" / "lat", mode="r+").append(np.array([91, 92], "f4"))
+    assert main(["copy", str(tmp_path / "a.zarr"), str(tmp_path / "b.nc")]) == 1
+    assert not (tmp_path / "b.nc").exists()
