@@ -67,7 +67,6 @@ class ChunkKeyEncoding:
 
         Parameters
         ----------
-        keys : iterable of str
         grid : tuple of int
             The number of chunks along each dimension.
         skip : int

@@ -23,7 +23,6 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
 
     Parameters
     ----------
-    name : str
     writing : bool
         False: tolerate what other writers produce, names that begin with ``__``.
     layout : str

@@ -102,8 +102,6 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
 
     Parameters
     ----------
-    work : callable
-    items : iterable
     workers : int, optional
         How many threads, this one included; by default :func:`worker_count`.
 

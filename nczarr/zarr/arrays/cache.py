@@ -1,4 +1,4 @@
-"""LRU caches of shard indexes and decoded chunks, each within a bound."""
+"""Keep shard indexes and decoded chunks in LRU caches, each within a bound."""
 
 from __future__ import annotations
 

@@ -150,7 +150,6 @@ def read_box(
 
     Parameters
     ----------
-    descriptor : int
     target : ndarray
         Receives the elements; any strides, dimensions in the order in which they are stored.
     slices : sequence of slice

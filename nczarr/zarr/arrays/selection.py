@@ -81,17 +81,12 @@ class Selection(NamedTuple):
         )
 
     @property
-    def full_shape(self) -> tuple[int, ...]:
-        """The shape of the result with all dimensions of the array."""
-        return tuple([axis.count for axis in self.axes])
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the result: without the dimensions at which an integer stands."""
         return tuple([axis.count for axis in self.axes if not axis.drop])
 
     def expand(self, values: np.ndarray) -> np.ndarray:
-        """Return a view of an array of :attr:`shape` with :attr:`full_shape`, ascending along each dimension."""
+        """Return a view of an array of :attr:`shape` with all dimensions of the array, ascending along each."""
         index: list[Any] = []
         plain = True
         for axis in self.axes:
@@ -113,7 +108,6 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
     ----------
     selection : int, slice, ellipsis, sequence or array of int or bool, or a tuple of these
         Or a :class:`Selection`, which is returned as it is.
-    shape : tuple of int
 
     Raises
     ------

@@ -26,7 +26,6 @@ class ChunkSpec:
 
     Parameters
     ----------
-    shape : tuple of int
     dtype : numpy.dtype
         In native byte order; object for values of any length.
     fill : scalar
@@ -133,7 +132,6 @@ class BytesBytesCodec(ABC):
 
         Parameters
         ----------
-        data : buffer
         size : int or None
             The number of bytes that must come out, where it is known.
         limit : int
@@ -157,7 +155,6 @@ class BytesBytesCodec(ABC):
 
         Parameters
         ----------
-        data : ndarray of uint8
         bounds : sequence of (int, int)
             Where each piece begins and ends.
         out : ndarray of uint8

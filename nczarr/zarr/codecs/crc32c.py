@@ -1,4 +1,4 @@
-"""The checksum CRC-32C (Castagnoli), with numpy or, where it is installed, with google_crc32c."""
+"""Compute the checksum CRC-32C (Castagnoli), with numpy or, where it is installed, with google_crc32c."""
 
 from __future__ import annotations
 

@@ -198,7 +198,6 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
 
     Parameters
     ----------
-    document : dict
     place : str
         Where the document is, for messages.
     experimental : bool

@@ -138,17 +138,12 @@ def fill_from_v2(data_type: DataType, value: Any, endian: Endian | None, *, raw_
 
     Parameters
     ----------
-    data_type : DataType
     value : JSON
         null stays undefined; netcdf-c 4.8.0's lists of one value are read.
     endian : str or None
         The byte order of the array; records are stored in it.
     raw_text : bool
         True: fill values of byte strings are the text itself, as netcdf-c writes them, not base64.
-
-    Returns
-    -------
-    value of the data type, or None
 
     Raises
     ------

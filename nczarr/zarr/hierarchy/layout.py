@@ -27,7 +27,6 @@ class RawNode:
 
     Parameters
     ----------
-    is_array : bool
     documents : dict
         JSON objects by key of the store; empty for a group that only its members imply.
     consolidated : bool
@@ -106,7 +105,6 @@ class Layout(ABC):
 
         Parameters
         ----------
-        store : Store
         use_consolidated : bool or None
             None: consolidated metadata if they are there.
         root : dict, optional

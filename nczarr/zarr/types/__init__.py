@@ -7,11 +7,12 @@ types to the registry (``docs/extending.md``).
 
 from nczarr.zarr.types.base import DataType, Endian
 from nczarr.zarr.types.numbers import BoolType, ComplexType, FloatType, IntegerType, TimeType
-from nczarr.zarr.types.registry import data_type_for, parse_data_type
+from nczarr.zarr.types.registry import DATA_TYPES, data_type_for, parse_data_type
 from nczarr.zarr.types.struct import StructField, StructType
 from nczarr.zarr.types.text import BytesType, FixedBytesType, FixedTextType, RawBitsType, StringType
 
 __all__ = [
+    "DATA_TYPES",
     "BoolType",
     "BytesType",
     "ComplexType",

@@ -1,4 +1,4 @@
-"""The base class of Zarr data types, and the checks that all of them share."""
+"""Define what a data type is, and the checks that all of them share."""
 
 from __future__ import annotations
 

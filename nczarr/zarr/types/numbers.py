@@ -1,4 +1,4 @@
-"""Data types with one number in each element: bool, integers, floats, complex, and times."""
+"""Hold one number in each element: bool, integers, floats, complex, and times."""
 
 from __future__ import annotations
 
@@ -160,7 +160,6 @@ class TimeType(DataType):
 
     Parameters
     ----------
-    name : str
     unit : str
         numpy's code: ``Y M W D h m s ms us ns ps fs as`` or ``generic``.
     scale_factor : int

@@ -1,4 +1,4 @@
-"""The data type ``struct``: packed records."""
+"""Hold packed records: the data type ``struct``."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ class StructType(DataType):
     """``struct``: records of named fields of fixed size, packed; the fill value is an object.
 
     The older name ``structured`` (fields as pairs, fill value in base64) is read and kept.
-
-    Parameters
-    ----------
-    fields : tuple of StructField
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Data types of text and bytes, of fixed and of any length."""
+"""Hold text and bytes, of fixed and of any length."""
 
 from __future__ import annotations
 
@@ -119,12 +119,7 @@ class FixedTextType(DataType):
 
 @dataclass(frozen=True)
 class FixedBytesType(DataType):
-    """``null_terminated_bytes`` (numpy's ``S``) and ``raw_bytes`` (numpy's ``V``); the fill value is base64.
-
-    Parameters
-    ----------
-    length_bytes : int
-    """
+    """``null_terminated_bytes`` (numpy's ``S``) and ``raw_bytes`` (numpy's ``V``); the fill value is base64."""
 
     name: str
     length_bytes: int = 1
