@@ -1,6 +1,7 @@
 """The abstract model of netCDF datasets: types, nodes, names, rules. Frozen data, no input or output."""
 
 from nczarr.model.compare import Difference, compare, describe_type
+from nczarr.model.forward import forward_references, ordered_types
 from nczarr.model.names import (
     ROOT,
     check_name,
@@ -94,8 +95,10 @@ __all__ = [
     "default_fill",
     "describe_type",
     "format_fqn",
+    "forward_references",
     "join_fqn",
     "normalize_name",
+    "ordered_types",
     "parse_fqn",
     "primitive_for_dtype",
     "regions",

@@ -16,7 +16,7 @@ from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.special import HIDDEN, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
 from nczarr.cdl.write.values import ValueText, quote
-from nczarr.errors import CDLError
+from nczarr.errors import CDLError, LossError
 from nczarr.model import (
     CHAR,
     PRIMITIVES,
@@ -33,7 +33,9 @@ from nczarr.model import (
     UserType,
     Variable,
     VlenType,
+    forward_references,
     join_fqn,
+    ordered_types,
     parse_fqn,
     split_fqn,
 )
@@ -76,6 +78,9 @@ def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> Non
     ------
     CDLError
         If the options name a variable or a group that is not there.
+    LossError
+        If a type is used before the group that declares it, which CDL cannot say; not in ncdump's style, and not
+        for a header.
 
     Notes
     -----
@@ -110,6 +115,8 @@ def dump(dataset: Dataset, file: TextIO, options: DumpOptions = _DEFAULT) -> Non
 
         write_ncml(dataset, file, options)
     else:
+        if not (options.header_only or options.ncdump):
+            _refuse_losses(dataset)
         _Dump(dataset, file, options).run()
 
 
@@ -155,7 +162,7 @@ class _Dump:
         if group.types:
             self._print("types:\n")
             self._line.indent += 2
-            for type_ in group.types:
+            for type_ in ordered_types(group.types):
                 self._type(fqn, type_)
             self._line.indent -= 2
         if group.dimensions:
@@ -345,6 +352,15 @@ class _Dump:
 
     def _is_coordinate(self, fqn: str, variable: Variable) -> bool:
         return len(variable.dimensions) == 1 and bool(self._dataset.find_dimension(variable.name, fqn))
+
+
+def _refuse_losses(dataset: Dataset) -> None:
+    for fqn, type_ in forward_references(dataset):
+        raise LossError(
+            f"CDL cannot use the type {type_.fqn} before the group that declares it",
+            fqn=fqn,
+            hint="declare the type in the root group",
+        )
 
 
 def _upwards(group: str) -> Iterator[str]:

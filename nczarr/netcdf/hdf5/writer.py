@@ -24,16 +24,16 @@ from nczarr.model import (
     Dimension,
     Filter,
     Region,
-    UserType,
     Variable,
     default_fill,
+    forward_references,
     join_fqn,
+    ordered_types,
     regions,
-    split_fqn,
-    walk_types,
 )
 from nczarr.netcdf.hdf5.direct import set_fill_value, without_plugins, write_attribute, write_dataset
 from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.guarded import GuardedFile
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import (
@@ -61,6 +61,7 @@ class HDF5Sink(FileSink):
         super().__init__(path, dataset, overwrite)
         hdf5()
         _check_names(dataset, path)
+        _check_types(dataset, path)
         self._types = TypeWriter()
         self._groups: dict[str, Any] = {}
         self._datasets: dict[str, tuple[Any, Any, MemoryLayout]] = {}
@@ -68,21 +69,24 @@ class HDF5Sink(FileSink):
         self._numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
         self._scales: dict[str, Any] = {}
         self._file: Any = None
+        self._disk: GuardedFile | None = None
         try:
             with hdf5_errors(path, doing="the file cannot be written"):
                 self._create(strict)
+                self._check()
         except BaseException:
             self.abort()
             raise
 
     def _create(self, strict: bool) -> None:
         api = hdf5()
-        access = api.h5p.create(api.h5p.FILE_ACCESS)
+        self._disk = GuardedFile(self.temporary, "x+b")
+        access = self._disk.access()
         access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
         creation = api.h5p.create(api.h5p.FILE_CREATE)
         _track(creation, links=True)
         name = self.temporary.encode("utf-8", "surrogateescape")
-        self._file = api.h5f.create(name, api.h5f.ACC_EXCL, creation, access)
+        self._file = api.h5f.create(name, api.h5f.ACC_TRUNC, creation, access)
         root = api.h5g.open(self._file, b"/")
         self._put_text(root, b"_NCProperties", _provenance().encode())
         if strict:
@@ -115,18 +119,14 @@ class HDF5Sink(FileSink):
 
     def _commit_types(self) -> None:
         """Commit the types in declared order; one that another needs first is committed before it."""
-        declared = self.dataset.all_types
-        for outer in declared.values():
-            for type_ in walk_types(outer):
-                if not isinstance(type_, UserType) or type_.fqn in self._types.committed:
-                    continue
-                fqn = type_.fqn
-                with hdf5_errors(self.path, fqn, "the type cannot be written"):
+        declared = self.dataset.all_types.values()
+        for group_fqn, group in self.dataset.walk():
+            for type_ in ordered_types(group.types):
+                with hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
                     made = self._types.build(type_)
-                    group, name = split_fqn(fqn)
-                    made.commit(self._groups[group], _bytes(name))
-                    record_bases(made, type_, declared.values())
-                    self._types.committed[fqn] = made
+                    made.commit(self._groups[group_fqn], _bytes(type_.name))
+                    record_bases(made, type_, declared)
+                    self._types.committed[type_.fqn] = made
 
     # -- dimensions
 
@@ -318,11 +318,17 @@ class HDF5Sink(FileSink):
         keep: list[Any] = []
         raw = encode(layout, values, variable.type, keep)
         with hdf5_errors(self.path, fqn, "the values cannot be written"):
+            self._check()
             if fqn in self._encoded:
                 self._write_chunks(dataset, region, raw)
-                return
-            memory, chosen = hyperslab(dataset, tuple(range(s.start, s.stop) for s in region))
-            write_dataset(dataset, type_id, memory, chosen, raw)
+            else:
+                memory, chosen = hyperslab(dataset, tuple(range(s.start, s.stop) for s in region))
+                write_dataset(dataset, type_id, memory, chosen, raw)
+            self._check()
+
+    def _check(self) -> None:
+        assert self._disk is not None
+        self._disk.check(self.path)
 
     def _write_chunks(self, dataset: Any, region: Region, values: np.ndarray) -> None:
         """Write chunk by chunk what has filters that HDF5 itself lacks."""
@@ -350,7 +356,9 @@ class HDF5Sink(FileSink):
                     self._fill_chunks(fqn, dataset)
             # What fails while objects are closed is not told to anybody: all must be in the file before.
             hdf5().h5f.flush(self._file, hdf5().h5f.SCOPE_GLOBAL)
+            self._check()
             self._close()
+            self._check()
 
     def _fill_chunks(self, fqn: str, dataset: Any) -> None:
         """Write the chunks of strings or sequences that nobody has: HDF5 could not read them otherwise."""
@@ -371,6 +379,8 @@ class HDF5Sink(FileSink):
             if self._file is not None:
                 self._file.close()
                 self._file = None
+            if self._disk is not None:
+                self._disk.close()
 
 
 def fill_value(variable: Variable) -> Any:
@@ -441,6 +451,17 @@ def _check_names(dataset: Dataset, path: str) -> None:
                         path=path,
                         fqn=owner,
                     )
+
+
+def _check_types(dataset: Dataset, path: str) -> None:
+    """netCDF's library reads a file group by group, and finds no type of a group that comes later."""
+    for fqn, type_ in forward_references(dataset, attributes=False):
+        raise LossError(
+            f"netCDF-4 cannot hold a use of the type {type_.fqn} before the group that declares it",
+            path=path,
+            fqn=fqn,
+            hint="declare the type in the root group",
+        )
 
 
 def _link_names(group: Any) -> Iterator[tuple[str, str]]:
