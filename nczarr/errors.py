@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 
+def _visible(text: str, *, layout: bool = False) -> str:
+    """Text from files as it may be shown on a terminal."""
+    # Imported late: every module imports this one, few show an error.
+    from nczarr.display.text import visible
+
+    return visible(text, layout=layout)
+
+
 class NCZarrError(Exception):
     """Base class of all errors that nczarr raises on purpose.
 
@@ -44,9 +52,10 @@ class NCZarrError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        where = ": ".join(part for part in (self.path, self.fqn) if part)
-        text = f"{where}: {self.message}" if where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
+        where = ": ".join(_visible(part) for part in (self.path, self.fqn) if part)
+        message = _visible(self.message, layout=True)
+        text = f"{where}: {message}" if where else message
+        return f"{text} ({_visible(self.hint)})" if self.hint else text
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions with keyword-only arguments need help to cross a process boundary.
@@ -198,10 +207,10 @@ class CDLError(NCZarrError):
         return self._problems or (self,)
 
     def _text(self) -> str:
-        place = ":".join(str(p) for p in (self.path or "<cdl>", self.line, self.column) if p)
-        text = f"{place}: {self.message}"
+        place = ":".join(str(p) for p in (_visible(self.path or "<cdl>"), self.line, self.column) if p)
+        text = f"{place}: {_visible(self.message)}"
         if self.hint:
-            text += f"; {self.hint}"
+            text += f"; {_visible(self.hint)}"
         if self.source is not None and self.caret:
             shown = self.source.expandtabs(8)
             before = self.source[: self.caret - 1].expandtabs(8)

@@ -13,7 +13,9 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"errors", "grammar", "atomic", "targets", "display"},
+    {"display", "grammar"},
+    {"errors"},
+    {"atomic", "limits", "targets"},
     {"model", "formats"},
     {"stores"},
     {"zarr"},

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from nczarr.errors import DatasetExistsError, LossError, NetCDFFileError, SelectionError, UnsupportedError
 from nczarr.model import (
+    BYTE,
     DOUBLE,
     FLOAT,
     INT,
@@ -251,13 +252,11 @@ def test_types_of_one_definition_keep_their_names(tmp_path: Path, write: Any) ->
     """HDF5 cannot tell a type inside another from its twin; the file must."""
     a, b = OpaqueType("/a", 3), OpaqueType("/b", 3)
     e, f = EnumType("/e", UBYTE, (("x", 1),)), EnumType("/g/e", UBYTE, (("x", 1),))
-    c = CompoundType("/c", (Field("one", b, (2,)), Field("two", a), Field("three", f)))
-    v = VlenType("/v", f)
+    c = CompoundType("/h/c", (Field("one", b, (2,)), Field("two", a), Field("three", f)))
+    v = VlenType("/h/v", f)
+    variables = tuple(Variable(f"of_{t.fqn[-1]}{i}", t) for i, t in enumerate((a, b, c, e, f, v)))
     dataset = Dataset(
-        "d",
-        types=(b, a, c, e, v),
-        variables=tuple(Variable(f"of_{t.fqn[-1]}{i}", t) for i, t in enumerate((a, b, c, e, f, v))),
-        groups=(Group("g", types=(f,)),),
+        "d", types=(b, a, e), groups=(Group("g", types=(f,)), Group("h", types=(c, v), variables=variables))
     )
     write(dataset, tmp_path / "a.nc")
     with open_dataset(tmp_path / "a.nc") as file:
@@ -452,3 +451,26 @@ def test_blocks_are_whole_chunks(tmp_path: Path) -> None:
         assert np.prod(block) * 4 <= 4 << 20
         assert sink.write_shape("/plain") == (1000, 1000)
         assert sink.write_shape("/scalar") == ()
+
+
+def test_types_that_are_used_before_their_group_are_refused(
+    tmp_path: Path, ncdump: Callable[..., str]
+) -> None:
+    """netCDF's library cannot open such a file, or leaves the variable out."""
+    late = EnumType("/g/late", BYTE, (("one", 1),))
+    group = Group("g", types=(late,))
+    attribute = Attribute("a", late, np.array([1], "i1"))
+    compound = CompoundType("/c", (Field("x", late),))
+    path = tmp_path / "a.nc"
+    for dataset in (
+        Dataset("d", types=(compound,), groups=(group,)),
+        Dataset("d", variables=(Variable("v", late, ()),), groups=(group,)),
+        Dataset("d", groups=(Group("a", variables=(Variable("v", late, ()),)), group)),
+    ):
+        with pytest.raises(LossError, match="before the group that declares it"):
+            create_dataset(path, dataset)
+    assert list(tmp_path.iterdir()) == []
+    # It does find the types of attributes.
+    with create_dataset(path, Dataset("d", attributes=(attribute,), groups=(group,))) as sink:
+        sink.commit()
+    assert "/g/late :a = one ;" in ncdump(path)

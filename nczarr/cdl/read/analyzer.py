@@ -27,6 +27,7 @@ from nczarr.cdl.read.special import (
     storage_of,
 )
 from nczarr.cdl.read.values import ElementReader
+from nczarr.limits import limit
 from nczarr.model import (
     PRIMITIVES,
     Attribute,
@@ -51,8 +52,6 @@ _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
 _RESERVED = frozenset(
     ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
 )
-_MOST_BYTES = (1 << 31) - 1
-_DEEPEST = 100
 _FILL_VALUE = "_FillValue"
 
 
@@ -67,6 +66,8 @@ class Analyzer:
         self._root = GroupScope("", "/")
         self._format: str | None = None
         self._depth: dict[str, int] = {}
+        self._deepest = limit("NCZARR_MAX_DEPTH")
+        self._most_bytes = limit("NCZARR_MAX_VALUE_BYTES")
 
     def analyze(self, file: syntax.File) -> Dataset:
         """Make the dataset; with problems noted, the result is of no use."""
@@ -93,8 +94,12 @@ class Analyzer:
                     self._declaration(scope, inside)
 
     def _group(self, scope: GroupScope, group: syntax.Group) -> None:
-        if group.depth > _DEEPEST:
-            self._problems.add(f"more than {_DEEPEST} groups inside each other", group.name.start_pos)
+        if group.depth > self._deepest:
+            self._problems.add(
+                f"more than {self._deepest} groups inside each other",
+                group.name.start_pos,
+                hint="the setting NCZARR_MAX_DEPTH allows more",
+            )
             return
         name = name_of(group.name, self._problems)
         if name in scope.groups:
@@ -215,9 +220,11 @@ class Analyzer:
 
     def _opaque(self, fqn: str, opaque: syntax.Opaque) -> OpaqueType | None:
         size = self._integer(opaque.size)
-        if size is not None and not 1 <= size <= _MOST_BYTES:
+        if size is not None and not 1 <= size <= self._most_bytes:
             self._problems.add(
-                f"an opaque type has 1 to {_MOST_BYTES} bytes, not {size}", opaque.size.start_pos
+                f"an opaque type has 1 to {self._most_bytes} bytes, not {size}",
+                opaque.size.start_pos,
+                hint="the setting NCZARR_MAX_VALUE_BYTES allows more" if size > 1 else None,
             )
             return None
         return OpaqueType(fqn, size) if size is not None else None
@@ -244,19 +251,28 @@ class Analyzer:
 
     def _is_reasonable(self, type_: UserType, token: Token) -> bool:
         """False, and a problem, for types that are nested too deeply or too large for any memory."""
+        inside: list[Type] = []
+        size = 0
         if isinstance(type_, CompoundType):
-            inside = [self._depth.get(f.type.fqn, 0) for f in type_.fields if isinstance(f.type, UserType)]
+            inside = [f.type for f in type_.fields]
             size = sum(f.type.dtype.itemsize * math.prod(f.shape) for f in type_.fields)
-        else:
-            base = type_.base if isinstance(type_, VlenType) else None
-            inside = [self._depth.get(base.fqn, 0)] if isinstance(base, UserType) else []
-            size = 0
-        depth = self._depth[type_.fqn] = 1 + max(inside, default=0)
-        if depth > _DEEPEST:
-            self._problems.add(f"more than {_DEEPEST} types inside each other", token.start_pos)
-        if size > _MOST_BYTES:
-            self._problems.add(f"a value of the type {type_.name!r} has {size} bytes", token.start_pos)
-        return depth <= _DEEPEST and size <= _MOST_BYTES
+        elif isinstance(type_, VlenType):
+            inside = [type_.base]
+        depths = [self._depth.get(t.fqn, 0) for t in inside if isinstance(t, UserType)]
+        depth = self._depth[type_.fqn] = 1 + max(depths, default=0)
+        if depth > self._deepest:
+            self._problems.add(
+                f"more than {self._deepest} types inside each other",
+                token.start_pos,
+                hint="the setting NCZARR_MAX_DEPTH allows more",
+            )
+        if size > self._most_bytes:
+            self._problems.add(
+                f"a value of the type {type_.name!r} has {size} bytes, more than {self._most_bytes}",
+                token.start_pos,
+                hint="the setting NCZARR_MAX_VALUE_BYTES allows more",
+            )
+        return depth <= self._deepest and size <= self._most_bytes
 
     # Variables.
 

@@ -103,6 +103,8 @@ def _load(text: str, path: str | None) -> Dataset:
         pass
     except RecursionError:
         problems.add("the text is nested too deeply", None)
+    except MemoryError:
+        raise CDLError("the values need more memory than there is", path=path) from None
     problems.raise_all()
     assert dataset is not None
     try:

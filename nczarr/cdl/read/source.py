@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 
+from nczarr.display.text import visible
 from nczarr.errors import CDLError
 
 _MOST_PROBLEMS = 100
@@ -40,8 +40,8 @@ class SourceText:
         column = len(as_text(self.text[start:position])) + 1
         shown_from = start if end - start <= _LONGEST_LINE else max(start, position - _CUT)
         shown = as_text(self.text[shown_from : min(end, shown_from + _LONGEST_LINE)]).rstrip("\r")
-        # Control characters would move the caret, or worse.
-        shown = "".join("·" if unicodedata.category(c) == "Cc" and c != "\t" else c for c in shown)
+        # Control characters would move the caret, or worse; each stays one character wide.
+        shown = "".join(c if c == "\t" or visible(c) == c else "·" for c in shown)
         caret = len(as_text(self.text[shown_from:position])) + 1
         return CDLError(
             message, line=line, column=column, path=self.path, hint=hint, source=shown, caret=caret

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TextIO
 from xml.sax.saxutils import escape
 
@@ -10,6 +11,7 @@ from nczarr.cdl.write.numbers import special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.special import HIDDEN
 from nczarr.cdl.write.values import ValueText
+from nczarr.errors import LossError
 from nczarr.model import (
     CHAR,
     STRING,
@@ -25,6 +27,8 @@ from nczarr.model import (
 
 # The namespace's name; ncdump writes it with https.
 _NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
+# Characters that XML 1.0 does not have, not even as references.
+_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = {chr(code): f"&#{code};" for code in (*range(0x20), 0x7F)}
 _ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
 
@@ -32,6 +36,13 @@ _ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9
 def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
     """Write the header of a dataset as NcML.
 
+    Raises
+    ------
+    LossError
+        If a text has a character that XML does not have; not in ncdump's style.
+
+    Notes
+    -----
     ncdump knows no groups and no user types here; in its style they are left out, else they are written.
 
     Examples
@@ -53,14 +64,25 @@ def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
     file.write("</netcdf>\n")
 
 
-def escape_text(text: str) -> str:
+def escape_text(text: str, *, ncdump: bool = False) -> str:
     """Text as the value of an XML attribute.
+
+    Raises
+    ------
+    LossError
+        If XML has no place for a character. In ncdump's style it is written all the same, as ncdump does it.
 
     Examples
     --------
     >>> escape_text('a<b "c"')
     'a&lt;b &quot;c&quot;'
     """
+    found = None if ncdump else _NOT_XML.search(text)
+    if found is not None:
+        raise LossError(
+            f"NcML cannot hold the character U+{ord(found[0]):04X} in {text[:60]!r}",
+            hint="write CDL, or ask for ncdump's style, which is not XML then",
+        )
     return escape(text, _ENTITIES)
 
 
@@ -75,6 +97,10 @@ class _Writer:
         """A name; ncdump does not escape names."""
         return name if self._options.ncdump else escape_text(name)
 
+    def text(self, text: str) -> str:
+        """A text from the dataset."""
+        return escape_text(text, ncdump=self._options.ncdump)
+
     def group(self, group: Group, indent: str, root: bool = False) -> None:
         """What a group holds."""
         write, full = self._file.write, not self._options.ncdump
@@ -82,7 +108,7 @@ class _Writer:
             if isinstance(type_, EnumType):
                 write(f'{indent}<enumTypedef name="{self.name(type_.name)}" type="{_enum_kind(type_)}">\n')
                 for name, value in type_.members:
-                    write(f'{indent}  <enum key="{value}">{escape_text(name)}</enum>\n')
+                    write(f'{indent}  <enum key="{value}">{self.text(name)}</enum>\n')
                 write(f"{indent}</enumTypedef>\n")
         for dimension in group.dimensions:
             unlimited = ' isUnlimited="true"' if dimension.unlimited else ""
@@ -124,10 +150,10 @@ class _Writer:
     def _attribute(self, attribute: Attribute, indent: str) -> None:
         head = f'{indent}<attribute name="{self.name(attribute.name)}"'
         if attribute.type == CHAR:
-            self._file.write(f'{head} value="{escape_text(attribute.text.rstrip(chr(0)))}" />\n')
+            self._file.write(f'{head} value="{self.text(attribute.text.rstrip(chr(0)))}" />\n')
             return
         if attribute.type == STRING:
-            texts = [escape_text(v or "") for v in attribute.values]
+            texts = [self.text(v or "") for v in attribute.values]
             if self._options.ncdump or len(texts) == 1:
                 self._file.write(f'{head} type="string" value="{"".join(texts[:1])}" />\n')
                 return
@@ -141,7 +167,7 @@ class _Writer:
 
     def _number(self, value: object, type_: Type) -> str:
         if type_.name not in ("float", "double") or not isinstance(type_, PrimitiveType):
-            return escape_text(self._values.of(type_)(value))
+            return self.text(self._values.of(type_)(value))
         number = float(value)  # type: ignore[arg-type]
         if self._options.ncdump:
             text = f"{number:#.{self._values.digits[type_.name]}g}"

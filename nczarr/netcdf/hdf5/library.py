@@ -53,6 +53,10 @@ def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read"
     with hdf5().phil, placed(path, fqn=fqn):
         try:
             yield
+        except RecursionError:
+            raise NetCDFFileError(
+                f"{doing}: groups or types are nested too deeply", path=path, fqn=fqn
+            ) from None
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError) as error:
             reason = str(error).strip("'\"") or type(error).__name__
             raise NetCDFFileError(f"{doing}: {reason}", path=path, fqn=fqn) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nczarr.errors import NetCDFFileError
+from nczarr.limits import limit
 from nczarr.model import join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
@@ -58,6 +59,13 @@ def collect(file: Any, path: str) -> FoundGroup:
 def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) -> None:
     api = hdf5()
     above = above | {address_of(group.id)}
+    if len(above) > limit("NCZARR_MAX_DEPTH"):
+        raise NetCDFFileError(
+            f"more than {limit('NCZARR_MAX_DEPTH')} groups inside each other",
+            path=path,
+            fqn=group.fqn,
+            hint="the setting NCZARR_MAX_DEPTH allows more",
+        )
     for link in _link_names(group.id):
         name = normalize_name(text_of(link))
         fqn = join_fqn(group.fqn, name)
