@@ -209,9 +209,12 @@ class ClassicSink(FileSink):
             self._put(0, head)
             ends = [self.header.end(v) for v in self.header.variables]
             os.ftruncate(self._descriptor, padded(max([len(head), *ends])))
-        except (OSError, NCZarrError) as error:
+        except OSError as error:
             self.abort()
-            raise NetCDFFileError(f"the file cannot be written: {error}", path=path) from error
+            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
+        except NCZarrError:
+            self.abort()
+            raise
 
     def _chunk_shape(self, fqn: str, variable: Variable) -> tuple[int, ...]:
         return (1,) * len(variable.dimensions)
@@ -285,6 +288,10 @@ class ClassicSink(FileSink):
         self._close()
 
     def _close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        try:
+            os.close(descriptor)
+        except OSError as error:  # a file system over the network may find out only now that it is full
+            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
