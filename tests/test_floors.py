@@ -22,6 +22,7 @@ FLOORS = [
     {"mapping", "cdl", "netcdf"},
     {"netcdf4"},
     {"convert"},
+    {"view"},
     {"cli", "xarray"},
 ]
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
@@ -33,6 +34,7 @@ SUB_FLOORS = {
     "netcdf": [{"classic", "hdf5"}],
     "convert": [{"change"}],
     "netcdf4": [{"edit"}, {"values"}],
+    "view": [{"data"}, {"picture"}, {"page"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and
 #: arrays, not netCDF; the edges do not know Zarr.

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import nczarr
-from nczarr.cli import commands, conversion, dumping
+from nczarr.cli import commands, conversion, dumping, viewing
 
 _SOURCE = conversion.SOURCE
 
@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     _dump(verbs)
     _gen(verbs)
     _looks(verbs)
+    viewing.add_commands(verbs, _add)
     return parser
 
 

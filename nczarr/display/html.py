@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from nczarr.display.chunks import draw_chunks
 from nczarr.display.descriptions import (
@@ -38,8 +38,8 @@ def _style() -> str:
     return files("nczarr.display").joinpath("style.css").read_text(encoding="utf-8")
 
 
-def _page(body: str) -> str:
-    return f'<div class="nz-root"><style>{_style()}</style>{body}</div>'
+def _page(body: str, theme: str = "") -> str:
+    return f'<div class="nz-root{theme and f" nz-{theme}"}"><style>{_style()}</style>{body}</div>'
 
 
 def show_group(group: GroupDescription) -> str:
@@ -53,8 +53,14 @@ def show_group(group: GroupDescription) -> str:
     return _page(_head(group.kind, group.name) + _group_body(group, 0, _Budget()))
 
 
-def show_array(array: ArrayDescription) -> str:
+def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
     """Return the HTML of an array or a variable.
+
+    Parameters
+    ----------
+    array : ArrayDescription
+    theme : {"", "light", "dark"}
+        Empty: what the browser or the notebook prefers.
 
     Examples
     --------
@@ -63,7 +69,7 @@ def show_array(array: ArrayDescription) -> str:
     True
     """
     title = f'<span class="nz-type">{_name(array.type)}</span> {_axes(array.axes)}'
-    return _page(_head(array.kind, array.name, title) + _array_body(array, is_open=True))
+    return _page(_head(array.kind, array.name, title) + _array_body(array, is_open=True), theme)
 
 
 def show_dimension(dimension: DimensionDescription) -> str:

@@ -1,0 +1,111 @@
+"""Define ``nczarr plot`` and ``nczarr view``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from nczarr.cli.commands import storage_options
+from nczarr.errors import NCZarrError
+
+_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+
+#: Adds a command: its verbs, name, function and text.
+Adder = Callable[[Any, str, Any, str, str], argparse.ArgumentParser]
+
+_PLOTTING = """\
+  nczarr plot run.nc temp -o map.png                the first step and level
+  nczarr plot run.zarr /ocean/temp -d time=2020-03 -d depth=0 -o map.svg
+  nczarr plot run.nc temp -d lat=10 -d lon=20       on the terminal: time by depth"""
+_VIEWING = """\
+  nczarr view run.zarr
+  nczarr view s3://bucket/run.zarr --no-open --port 8000"""
+
+
+def add_commands(verbs: Any, add: Adder) -> None:
+    """Add both commands to the parser."""
+    parser = add(
+        verbs, "plot", run_plot, "Draw a variable as a line, an image or a map (extra: view).", _PLOTTING
+    )
+    parser.add_argument("source", metavar="DATASET", help=_SOURCE)
+    parser.add_argument("variable", metavar="VARIABLE", help="its name, or with groups: /ocean/temp")
+    parser.add_argument(
+        "-d",
+        "--dimension",
+        action="append",
+        default=[],
+        metavar="NAME=INDEX",
+        help="an index from 0 (negative: from the end), or a date for times: time=2020-03; may be repeated",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="png, svg, pdf, jpg or webp; without it: the terminal"
+    )
+    parser.add_argument("--colours", "--colors", metavar="MAP", help="one of matplotlib's colour maps")
+    parser.add_argument(
+        "--limits",
+        metavar="LOW,HIGH",
+        help="values of the first and the last colour; one of them may be left out",
+    )
+    parser.add_argument("--dpi", type=int, default=150, metavar="N", help="pixels per inch (default: 150)")
+    parser = add(verbs, "view", run_view, "Show a dataset in the browser (extra: view).", _VIEWING)
+    parser.add_argument("source", metavar="DATASET", help=_SOURCE)
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
+    parser.add_argument("--no-open", action="store_true", help="print the address, but open no browser")
+
+
+def run_plot(options: argparse.Namespace) -> None:
+    """``nczarr plot``."""
+    from nczarr.view.plotting import plot
+
+    wanted = {}
+    for item in options.dimension:
+        name, equals, index = item.partition("=")
+        if not equals or not name or not index:
+            raise NCZarrError(f"-d {item!r} is not NAME=INDEX")
+        wanted[name] = index
+    if options.output is None and not sys.stdout.isatty():
+        raise NCZarrError("standard output is no terminal to draw on", hint="give a file: -o map.png")
+    data = plot(
+        options.source,
+        options.variable,
+        options.output,
+        at=wanted,
+        colours=options.colours,
+        limits=_limits(options.limits),
+        dpi=options.dpi,
+        storage_options=storage_options(options),
+    )
+    if options.output is None:
+        from nczarr.view.picture.terminal import show_image
+
+        show_image(data)
+
+
+def _limits(text: str | None) -> tuple[float | None, float | None]:
+    if text is None:
+        return None, None
+    low, comma, high = text.partition(",")
+    try:
+        limits = [float(part) if part.strip() else None for part in (low, high)]
+    except ValueError:
+        limits = []
+    if not comma or len(limits) != 2:
+        raise NCZarrError(f"--limits {text!r} is not LOW,HIGH")
+    return limits[0], limits[1]
+
+
+def run_view(options: argparse.Namespace) -> None:
+    """``nczarr view``."""
+    from nczarr.view import serve
+
+    with serve(
+        options.source,
+        port=options.port,
+        open_browser=not options.no_open,
+        storage_options=storage_options(options),
+    ) as page:
+        print(f"{options.source} is shown at {page.url}", flush=True)
+        print("Press Ctrl-C to end.", flush=True)
+        page.wait()

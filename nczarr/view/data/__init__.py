@@ -1,0 +1,1 @@
+"""Read what a picture needs of a dataset: coordinates, dates, strided parts of values, statistics."""

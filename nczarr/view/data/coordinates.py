@@ -1,0 +1,301 @@
+"""Find the coordinates of a variable by the CF conventions: axes, roles, and what makes it a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from nczarr.errors import NCZarrError
+from nczarr.model import Variable, join_fqn, split_fqn
+from nczarr.view.data.opened import OpenedDataset, long_name, number_attribute, text_attribute
+from nczarr.view.data.times import TimeUnits
+
+Role = Literal["longitude", "latitude", "time", "vertical", "grid_longitude", "grid_latitude", ""]
+
+_NORTH = {"degrees_north", "degree_north", "degrees_n", "degree_n", "degreesn", "degreen"}
+_EAST = {"degrees_east", "degree_east", "degrees_e", "degree_e", "degreese", "degreee"}
+_NAMES: dict[str, Role] = {
+    "lat": "latitude",
+    "latitude": "latitude",
+    "nav_lat": "latitude",
+    "lon": "longitude",
+    "long": "longitude",
+    "longitude": "longitude",
+    "nav_lon": "longitude",
+}
+_PRESSURE = {"pa", "hpa", "mbar", "millibar", "bar"}
+#: The numbers of a coordinate of more elements are read in part only.
+_MOST_CACHED = 1_000_000
+
+
+def role_of(variable: Variable) -> Role:
+    """What a coordinate variable measures.
+
+    Examples
+    --------
+    >>> from nczarr.model import Attribute, FLOAT
+    >>> role_of(Variable("y", FLOAT, ("/y",), attributes=(Attribute.of("units", "degrees_north"),)))
+    'latitude'
+    """
+    units = text_attribute(variable, "units").lower()
+    standard = text_attribute(variable, "standard_name").lower()
+    axis = text_attribute(variable, "axis").upper()
+    if standard in ("grid_latitude", "grid_longitude"):
+        return standard  # type: ignore[return-value]
+    if units in _NORTH or standard == "latitude":
+        return "latitude"
+    if units in _EAST or standard == "longitude":
+        return "longitude"
+    if " since " in units or standard == "time" or axis == "T":
+        return "time"
+    if text_attribute(variable, "positive") or axis == "Z" or units in _PRESSURE:
+        return "vertical"
+    if variable.name.lower() in _NAMES and units in ("", "degrees", "degree"):
+        return _NAMES[variable.name.lower()]
+    return ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of a variable, with its coordinate variable if there is one.
+
+    Parameters
+    ----------
+    name : str
+        Name of the dimension; ``dim0`` for one without a name.
+    size : int
+    coordinate : str or None
+        FQN of the coordinate variable.
+    role : str
+    units : str
+    title : str
+        What it measures, for people.
+    times : TimeUnits or None
+    down : bool
+        True if larger is lower, as in depth and pressure.
+    """
+
+    name: str
+    size: int
+    coordinate: str | None = None
+    role: Role = ""
+    units: str = ""
+    title: str = ""
+    times: TimeUnits | None = None
+    down: bool = False
+
+    @property
+    def label(self) -> str:
+        """Title and units."""
+        title = self.title or self.name
+        return f"{title} ({self.units})" if self.units and self.times is None else title
+
+
+class Coordinates:
+    """The axes of all variables of a dataset; numbers that were read are kept."""
+
+    def __init__(self, opened: OpenedDataset) -> None:
+        self._opened = opened
+        self._numbers: dict[str, np.ndarray] = {}
+        self._texts: dict[str, list[str] | None] = {}
+
+    def axes(self, fqn: str) -> tuple[Axis, ...]:
+        """The axes of a variable, in the order of its dimensions."""
+        variable, dataset = self._opened.variable(fqn), self._opened.model
+        result: list[Axis] = []
+        for number, (ref, size) in enumerate(zip(variable.dimensions, dataset.shape(variable), strict=True)):
+            if isinstance(ref, int):
+                result.append(Axis(f"dim{number}", size))
+                continue
+            name = split_fqn(ref)[1]
+            if any(axis.name == name for axis in result):  # the same dimension twice
+                result.append(Axis(f"{name}_{number}", size))
+                continue
+            result.append(self._axis(name, size, self._dimension_coordinate(ref, fqn)))
+        return tuple(result)
+
+    def _axis(self, name: str, size: int, coordinate: str | None) -> Axis:
+        if coordinate is None:
+            return Axis(name, size)
+        found = self._opened.variable(coordinate)
+        units = text_attribute(found, "units")
+        role = role_of(found)
+        down = text_attribute(found, "positive").lower() == "down"
+        if not text_attribute(found, "positive"):
+            down = role == "vertical" and units.lower() in _PRESSURE
+        times = TimeUnits.parse(units, text_attribute(found, "calendar"))
+        return Axis(name, size, coordinate, role, units, long_name(found), times, down)
+
+    def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
+        """The one-dimensional variable of a dimension's name, or else the only auxiliary one on it."""
+        variables = self._opened.model.all_variables
+        found = variables.get(ref)
+        if ref != fqn and found is not None and found.dimensions == (ref,):
+            return ref
+        if ref == fqn:
+            return None
+        others = [c for c in self.auxiliary(fqn) if variables[c].dimensions == (ref,) and c != fqn]
+        times = [c for c in others if role_of(variables[c]) == "time"]
+        if times or len(others) == 1:
+            return (times or others)[0]
+        return None
+
+    def auxiliary(self, fqn: str) -> list[str]:
+        """FQNs of the variables that the attribute ``coordinates`` names."""
+        text = text_attribute(self._opened.variable(fqn), "coordinates")
+        return list(dict.fromkeys(self._resolved(text.split(), fqn)))
+
+    def _resolved(self, names: list[str], fqn: str) -> Iterator[str]:
+        variables = self._opened.model.all_variables
+        for name in names:
+            if name.startswith("/"):
+                found = name if name in variables else None
+            else:
+                found = self._climb(name, fqn)
+            if found is not None:
+                yield found
+
+    def _climb(self, name: str, fqn: str) -> str | None:
+        group = split_fqn(fqn)[0]
+        while True:
+            at = join_fqn(group, name)
+            if at in self._opened.model.all_variables:
+                return at
+            if group == "/":
+                return None
+            group = split_fqn(group)[0]
+
+    def grid_mapping(self, fqn: str) -> Variable | None:
+        """The variable that says how the grid lies on the globe."""
+        name = text_attribute(self._opened.variable(fqn), "grid_mapping").split(":")[0].strip()
+        found = self._climb(name, fqn) if name else None
+        return None if found is None else self._opened.variable(found)
+
+    def numbers(self, axis: Axis, part: slice = slice(None)) -> np.ndarray | None:
+        """The numbers of an axis' coordinate; None if it has none, or if some are missing."""
+        if axis.coordinate is None:
+            return None
+        known = self._numbers.get(axis.coordinate)
+        if known is None:
+            variable = self._opened.variable(axis.coordinate)
+            if variable.type.dtype.kind not in "iuf":
+                return None
+            whole = axis.size <= _MOST_CACHED
+            try:
+                read = self._opened.read(axis.coordinate, slice(None) if whole else part)
+            except NCZarrError:
+                return None
+            if np.ma.is_masked(read):
+                return None
+            numbers = np.asarray(read, np.float64)
+            if numbers.ndim != 1 or not np.isfinite(numbers).all():
+                return None
+            if not whole:
+                return numbers
+            known = self._numbers[axis.coordinate] = numbers
+        return known[part]
+
+    def texts(self, axis: Axis) -> list[str] | None:
+        """The texts of a coordinate of strings, such as names of regions."""
+        if axis.coordinate is None or axis.size > 10_000:
+            return None
+        if axis.coordinate not in self._texts:
+            variable = self._opened.variable(axis.coordinate)
+            texts = None
+            if variable.type.name == "string":
+                texts = [str(v) for v in self._opened.read(axis.coordinate, slice(None)).tolist()]
+            self._texts[axis.coordinate] = texts
+        return self._texts[axis.coordinate]
+
+    def label(self, axis: Axis, index: int) -> str:
+        """What the coordinate says at an index: a date, a number with its units, a text; or the index."""
+        texts = self.texts(axis)
+        if texts is not None:
+            return texts[index]
+        numbers = self.numbers(axis, slice(None) if axis.size <= _MOST_CACHED else slice(index, index + 1))
+        if numbers is None:
+            return str(index)
+        number = float(numbers[index if axis.size <= _MOST_CACHED else 0])
+        if axis.times is not None:
+            return axis.times.label(number)
+        ends = {"latitude": "SN", "longitude": "WE"}.get(axis.role)
+        if ends is not None:
+            if axis.role == "longitude":
+                number = (number + 180) % 360 - 180
+            return f"{abs(number):g}°{ends[number > 0] if number else ''}"
+        return f"{number:g} {axis.units}".rstrip()
+
+
+@dataclass(frozen=True)
+class Geography:
+    """How a variable lies on the globe.
+
+    Parameters
+    ----------
+    kind : {'rectilinear', 'curvilinear', 'rotated', 'points'}
+    axes : tuple of int
+        Numbers of the axes: (y, x), or one for points.
+    latitude, longitude : str
+        FQNs of the coordinate variables.
+    pole : tuple of float
+        For ``rotated``: latitude and longitude of the grid's north pole, and the north pole's grid longitude.
+    """
+
+    kind: Literal["rectilinear", "curvilinear", "rotated", "points"]
+    axes: tuple[int, ...]
+    latitude: str
+    longitude: str
+    pole: tuple[float, float, float] = field(default=(90.0, 180.0, 0.0))
+
+
+def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
+    """Find what makes a variable a map; None if nothing does."""
+    axes = coordinates.axes(fqn)
+    roles = [axis.role for axis in axes]
+    if "latitude" in roles and "longitude" in roles:
+        y, x = roles.index("latitude"), roles.index("longitude")
+        latitude, longitude = axes[y].coordinate, axes[x].coordinate
+        if latitude and longitude and y != x:
+            return Geography("rectilinear", (y, x), latitude, longitude)
+    found: dict[str, str] = {}
+    for at in coordinates.auxiliary(fqn) or _unnamed(opened, fqn):
+        found.setdefault(role_of(opened.variable(at)), at)
+    if "latitude" in found and "longitude" in found:
+        dimensions = opened.variable(fqn).dimensions
+        places = opened.variable(found["latitude"]).dimensions
+        same = places == opened.variable(found["longitude"]).dimensions
+        if same and places and set(places) <= set(dimensions) and len(set(dimensions)) == len(dimensions):
+            numbers = tuple(dimensions.index(p) for p in places)
+            if len(numbers) == 1:
+                return Geography("points", numbers, found["latitude"], found["longitude"])
+            if len(numbers) == 2:
+                return Geography("curvilinear", numbers, found["latitude"], found["longitude"])
+    if "grid_latitude" in roles and "grid_longitude" in roles:
+        mapping = coordinates.grid_mapping(fqn)
+        y, x = roles.index("grid_latitude"), roles.index("grid_longitude")
+        latitude, longitude = axes[y].coordinate, axes[x].coordinate
+        if mapping is not None and latitude and longitude:
+            pole = (
+                number_attribute(mapping, "grid_north_pole_latitude", 90.0),
+                number_attribute(mapping, "grid_north_pole_longitude", 180.0),
+                number_attribute(mapping, "north_pole_grid_longitude", 0.0),
+            )
+            return Geography("rotated", (y, x), latitude, longitude, pole)
+    return None
+
+
+def _unnamed(opened: OpenedDataset, fqn: str) -> list[str]:
+    """Two-dimensional latitudes and longitudes on the variable's dimensions, where no attribute names them."""
+    group = split_fqn(fqn)[0]
+    dimensions = set(opened.variable(fqn).dimensions)
+    return [
+        at
+        for at, variable in opened.model.all_variables.items()
+        if at != fqn
+        and len(variable.dimensions) == 2
+        and set(variable.dimensions) <= dimensions
+        and split_fqn(at)[0] in (group, "/")
+    ]

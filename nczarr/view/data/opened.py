@@ -1,0 +1,125 @@
+"""Open a dataset of any kind for looking: its model for what it says, the netCDF interface for its values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nczarr import model
+from nczarr.convert import open_source
+from nczarr.errors import placed
+from nczarr.netcdf4 import Dataset
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class OpenedDataset:
+    """A dataset that is open for looking at it.
+
+    Values are masked and unpacked as netCDF4-python does it. They are read by one thread at a time, as HDF5 needs
+    it; the engine reads the chunks of one request in parallel all the same.
+
+    Parameters
+    ----------
+    source : str, path, store or nczarr.model.Dataset
+        Anything that :func:`nczarr.convert.open_source` opens.
+    storage_options : mapping, optional
+        For remote stores.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> text = "netcdf d { dimensions: x = 3; variables: short v(x); v:scale_factor = 0.5; data: v = 1, _, 3; }"
+    >>> with OpenedDataset(cdl.loads(text)) as opened:
+    ...     print(opened.read("/v", slice(None)))
+    [0.5 -- 1.5]
+    """
+
+    def __init__(self, source: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.name = source.name if isinstance(source, model.Dataset) else str(source)
+        self._lock = threading.RLock()
+        self._stack = ExitStack()
+        try:
+            self.model = self._stack.enter_context(open_source(source, storage_options=storage_options))
+            self._values = Dataset(self.model)
+            self._stack.callback(self._values.close)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def read(self, fqn: str, index: Any) -> np.ma.MaskedArray:
+        """Read a selection of a variable: masked, unpacked.
+
+        Raises
+        ------
+        NCZarrError
+            If the values cannot be read.
+        """
+        with self._lock, placed(fqn=fqn):
+            return np.ma.asanyarray(self._values[fqn][index])
+
+    def variable(self, fqn: str) -> model.Variable:
+        """The variable at an FQN; :class:`nczarr.errors.ModelError` if there is none."""
+        return self.model.variable_at(fqn)
+
+    def shape(self, fqn: str) -> tuple[int, ...]:
+        """The shape of a variable."""
+        return self.model.shape(self.variable(fqn))
+
+    def chunk_shape(self, fqn: str) -> tuple[int, ...]:
+        """The shape of the smallest part of a variable that can be read by itself."""
+        variable = self.variable(fqn)
+        shape = self.model.shape(variable)
+        array = getattr(variable.data, "array", None)
+        inner = getattr(array, "inner_chunk_shape", None)
+        if inner is not None and len(inner) >= len(shape):
+            return tuple(inner[: len(shape)])
+        if variable.storage.chunk_shape and variable.storage.layout in (None, "chunked"):
+            return variable.storage.chunk_shape
+        # In one piece: a row is what is read in one go.
+        return (1,) * (len(shape) - 1) + shape[-1:]
+
+    def close(self) -> None:
+        """Close it; a second time is no error."""
+        with self._lock:
+            self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def text_attribute(variable: model.Variable, name: str) -> str:
+    """The text of an attribute; empty if there is none, or if it is no text.
+
+    Examples
+    --------
+    >>> v = model.Variable("v", model.INT, attributes=(model.Attribute.of("units", "K"),))
+    >>> text_attribute(v, "units"), text_attribute(v, "long_name")
+    ('K', '')
+    """
+    attribute = variable.attribute.get(name)
+    if attribute is None or attribute.type not in (model.CHAR, model.STRING):
+        return ""
+    return attribute.text.strip("\0 ")
+
+
+def long_name(variable: model.Variable) -> str:
+    """What a variable is, in its own words: ``long_name``, else ``standard_name``, else its name."""
+    standard = text_attribute(variable, "standard_name").replace("_", " ")
+    return text_attribute(variable, "long_name") or standard or variable.name
+
+
+def number_attribute(variable: model.Variable, name: str, default: float) -> float:
+    """The first number of an attribute; `default` if there is none."""
+    attribute = variable.attribute.get(name)
+    if attribute is None or attribute.values.dtype.kind not in "iuf" or not attribute.values.size:
+        return default
+    return float(attribute.values[0])

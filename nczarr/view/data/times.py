@@ -1,0 +1,105 @@
+"""Decode times of any CF calendar, for labels and for axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: Calendars in which a date is the same day as on every other clock.
+_REAL = {"standard", "gregorian", "proleptic_gregorian"}
+_MIDNIGHT = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class TimeUnits:
+    """Units of time and a calendar, known to be readable.
+
+    Examples
+    --------
+    >>> units = TimeUnits.parse("days since 2000-01-01", "noleap")
+    >>> units.label(59), units.label(59.5)
+    ('2000-03-01', '2000-03-01 12:00')
+    >>> TimeUnits.parse("m", "") is None
+    True
+    """
+
+    units: str
+    calendar: str
+
+    @classmethod
+    def parse(cls, units: str, calendar: str) -> TimeUnits | None:
+        """Return the units, or None if they are no time or cannot be read."""
+        if " since " not in units:
+            return None
+        result = cls(units, calendar.lower() or "standard")
+        try:
+            result._date(0.0)
+        except (ValueError, TypeError, OverflowError, AttributeError):
+            return None
+        return result
+
+    def _date(self, number: float) -> Any:
+        import cftime
+
+        return cftime.num2date(
+            number, self.units, self.calendar, only_use_cftime_datetimes=True, only_use_python_datetimes=False
+        )
+
+    @property
+    def is_real(self) -> bool:
+        """True if the calendar is the one on the wall."""
+        return self.calendar in _REAL
+
+    def label(self, number: float) -> str:
+        """A number as a date, as short as it can be."""
+        try:
+            date = self._date(float(number))
+        except (ValueError, TypeError, OverflowError):
+            return f"{number:g}"
+        day = f"{date.year:04d}-{date.month:02d}-{date.day:02d}"
+        clock = (date.hour, date.minute, date.second, date.microsecond)
+        if clock == _MIDNIGHT:
+            return day
+        if clock[2:] == (0, 0):
+            return f"{day} {date.hour:02d}:{date.minute:02d}"
+        return f"{day} {date.hour:02d}:{date.minute:02d}:{date.second:02d}"
+
+    def milliseconds(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Milliseconds since 1970, for axes of dates; None for calendars in which that would be wrong."""
+        if not self.is_real or not numbers.size:
+            return None
+        import cftime
+
+        try:
+            # Linear in all these calendars but for the days that the Gregorian reform left out.
+            ends = cftime.date2num(
+                [self._date(float(numbers.min())), self._date(float(numbers.max()))],
+                "milliseconds since 1970-01-01",
+                "proleptic_gregorian" if self.calendar == "proleptic_gregorian" else "standard",
+            )
+        except (ValueError, TypeError, OverflowError):
+            return None
+        low, high = float(numbers.min()), float(numbers.max())
+        if high == low:
+            return np.full(numbers.shape, float(ends[0]))
+        return float(ends[0]) + (numbers - low) * ((float(ends[1]) - float(ends[0])) / (high - low))
+
+    def nearest(self, text: str, numbers: np.ndarray) -> int:
+        """Index of the time that is nearest to a date such as ``2020-03-01T12:00``, or to the middle of ``2020-03``.
+
+        Raises
+        ------
+        ValueError
+            If the text is no date.
+        """
+        import cftime
+
+        day, _, clock = text.strip().replace("T", " ").partition(" ")
+        parts = [int(part) for part in day.split("-")]
+        parts += {1: [7, 1], 2: [15]}.get(len(parts), [])
+        times = [int(float(part)) for part in clock.split(":")] if clock else []
+        date = cftime.datetime(*parts, *times, calendar=self.calendar)
+        number = cftime.date2num(date, self.units, self.calendar)
+        return int(np.argmin(np.abs(numbers - number)))

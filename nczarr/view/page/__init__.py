@@ -1,0 +1,1 @@
+"""Serve the viewer's page in the browser, with Panel and Bokeh."""

@@ -1,0 +1,104 @@
+"""Keep what is shown in the address of the page, so that a link shows it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nczarr.errors import NCZarrError
+from nczarr.view.data.coordinates import Coordinates
+from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.picture.selection import Selection, first_selection, with_drawn
+
+
+@dataclass
+class Address:
+    """The state of a page.
+
+    Parameters
+    ----------
+    variable : str
+        FQN.
+    at : dict of str to int
+        Indices of dimensions that are not drawn.
+    drawn : tuple of str
+        Names of the dimensions that are drawn.
+    colours : str
+        Name of a colour map; empty: chosen for the values.
+    low, high : float or None
+        Limits of the colours.
+    place : tuple of int
+        Indices of the place whose series is shown.
+
+    Examples
+    --------
+    >>> state = Address("/ocean/temp", {"time": 3}, ("lat", "lon"), place=(2, 5))
+    >>> state.to_query()
+    {'variable': '/ocean/temp', 'at': 'time=3', 'axes': 'lat,lon', 'place': '2,5'}
+    >>> Address.from_query(state.to_query()) == state
+    True
+    """
+
+    variable: str = ""
+    at: dict[str, int] = field(default_factory=dict)
+    drawn: tuple[str, ...] = ()
+    colours: str = ""
+    low: float | None = None
+    high: float | None = None
+    place: tuple[int, ...] = ()
+
+    def to_query(self) -> dict[str, str]:
+        """The state as the parameters of an address; what says nothing is left out."""
+        query = {
+            "variable": self.variable,
+            "at": ",".join(f"{name}={index}" for name, index in self.at.items()),
+            "axes": ",".join(self.drawn),
+            "colours": self.colours,
+            "low": "" if self.low is None else repr(self.low),
+            "high": "" if self.high is None else repr(self.high),
+            "place": ",".join(map(str, self.place)),
+        }
+        return {name: text for name, text in query.items() if text}
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, object]) -> Address:
+        """Read the parameters of an address; what makes no sense is as if it were not there."""
+        texts = {name: str(value) for name, value in query.items()}
+        at = {}
+        for item in texts.get("at", "").split(","):
+            name, _, index = item.rpartition("=")
+            if name and index.isascii() and index.isdigit():
+                at[name] = int(index)
+        place = texts.get("place", "").split(",")
+        return cls(
+            texts.get("variable", ""),
+            at,
+            tuple(name for name in texts.get("axes", "").split(",") if name),
+            texts.get("colours", ""),
+            _number(texts.get("low")),
+            _number(texts.get("high")),
+            tuple(map(int, place)) if all(p.isascii() and p.isdigit() for p in place) else (),
+        )
+
+    def selection(self, opened: OpenedDataset, coordinates: Coordinates) -> Selection | None:
+        """What it selects in a dataset; None if it has no such variable."""
+        try:
+            selection = first_selection(opened, coordinates, self.variable)
+        except NCZarrError:
+            return None
+        names = {axis.name: i for i, axis in enumerate(selection.axes)}
+        for name, index in self.at.items():
+            if name in names:
+                selection = selection.moved(names[name], index)
+        drawn = tuple(names[name] for name in self.drawn if name in names)
+        if 1 <= len(set(drawn)) == len(drawn) <= 2 and selection.drawn:
+            selection = with_drawn(opened, coordinates, selection, drawn)
+        return selection
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None

@@ -1,0 +1,92 @@
+"""Write what is known of a variable as HTML: description, statistics, values of text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from nczarr.display import format_value, safe_html, show_array
+from nczarr.model.describe import describe_variable
+from nczarr.view.data.opened import OpenedDataset, long_name, text_attribute
+from nczarr.view.data.statistics import Statistics
+from nczarr.view.picture.colours import Category
+from nczarr.view.picture.pictures import Drawing, Table
+
+Theme = Literal["light", "dark"]
+_TABLE = 'style="border-collapse:collapse;font-size:14px"'
+_CELL = 'style="padding:2px 24px 2px 0;text-align:left;vertical-align:top;overflow-wrap:anywhere"'
+_HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.7;white-space:nowrap"'
+
+
+def heading_html(opened: OpenedDataset, fqn: str) -> str:
+    """The long name, the units and the FQN of a variable."""
+    variable = opened.variable(fqn)
+    units = safe_html(text_attribute(variable, "units"), longest=60)
+    return (
+        '<div style="font-size:22px;font-weight:600;overflow-wrap:anywhere"><bdi>'
+        f"{safe_html(long_name(variable), longest=200)}</bdi> "
+        f'<bdi style="font-weight:400;opacity:.7">{units}</bdi></div>'
+        f'<div style="opacity:.7;overflow-wrap:anywhere"><bdi>{safe_html(fqn, longest=300)}</bdi></div>'
+    )
+
+
+def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
+    """Dimensions, attributes, type, chunks and filters, as a notebook shows them; a Zarr array's codecs too."""
+    variable = opened.variable(fqn)
+    html = show_array(describe_variable(variable, opened.model.all_dimensions), theme=theme)
+    array = getattr(variable.data, "array", None)
+    if array is not None:
+        from nczarr.zarr.describe import describe_array
+
+        html += "<br>" + show_array(describe_array(array), theme=theme)
+    return html
+
+
+def statistics_html(statistics: Statistics, of: str, categories: tuple[Category, ...] = ()) -> str:
+    """A table of statistics."""
+    rows = [("of", of), ("values", f"{statistics.valid:,}"), ("missing", f"{statistics.missing:,}")]
+    if statistics.valid and not categories:
+        numbers = (statistics.low, statistics.high, statistics.mean, statistics.deviation)
+        names = ("minimum", "maximum", "mean", "standard deviation")
+        rows += [(name, f"{number:.7g}") for name, number in zip(names, numbers)]
+    return _table(rows)
+
+
+def counts_html(values: np.ma.MaskedArray, categories: tuple[Category, ...]) -> str:
+    """How often each category occurs."""
+    rows = []
+    total = max(np.ma.count(values), 1)
+    for category in categories:
+        count = int((values == category.value).sum() or 0)
+        rows.append((category.name, f"{count:,} ({count / total:.1%})"))
+    return _table(rows)
+
+
+def statistics_of(drawing: Drawing) -> Statistics:
+    """The statistics of the values that were read for a drawing."""
+    result = Statistics()
+    result.add(drawing.sample)
+    return result
+
+
+def table_html(table: Table) -> str:
+    """Values as text."""
+    html = _table([(label, format_value(value)) for label, value in table.rows])
+    if table.left_out > 0:
+        html += f"<p>… {table.left_out:,} more</p>"
+    return html if table.rows else "<p>no values</p>"
+
+
+def notes_html(notes: tuple[str, ...]) -> str:
+    """Notes below a picture."""
+    return "".join(f'<div style="opacity:.75">{safe_html(note)}</div>' for note in notes)
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(
+        f"<tr><th {_HEAD}><bdi>{safe_html(name, longest=200)}</bdi></th>"
+        f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td></tr>"
+        for name, value in rows
+    )
+    return f"<table {_TABLE}>{cells}</table>"

@@ -1,0 +1,86 @@
+"""List the groups and variables of a dataset for the page's tree, all or those that a search finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nczarr.display import visible
+from nczarr.model import Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.view.data.opened import text_attribute
+from nczarr.view.picture.selection import is_drawable
+
+#: Variables that are listed at a time; a search finds the others.
+MOST_LISTED = 500
+_LONGEST = 80
+
+
+def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
+    """True if a variable's name, long name, standard name or units have all the words.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> matches("/ocean/temp", Variable("temp", FLOAT), ["oce", "temp"])
+    True
+    """
+    about = [fqn, *(text_attribute(variable, name) for name in ("long_name", "standard_name", "units"))]
+    text = "\n".join(about).lower()
+    return all(word in text for word in words)
+
+
+def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]], int]:
+    """Return the items of the tree, and how many variables were left out.
+
+    Groups with nothing that the search finds are left out too.
+    """
+    words = search.lower().split()
+    left = [MOST_LISTED, 0]
+
+    def inside(group: Group, fqn: str) -> list[dict[str, Any]]:
+        items = []
+        for variable in group.variables:
+            at = join_fqn(fqn, variable.name)
+            if not matches(at, variable, words):
+                continue
+            if left[0] <= 0:
+                left[1] += 1
+                continue
+            left[0] -= 1
+            items.append(_variable_item(dataset, at, variable))
+        for child in group.groups:
+            at = join_fqn(fqn, child.name)
+            below = inside(child, at)
+            if below or not words:
+                label = _short(child.name)
+                items.append(
+                    {
+                        "id": f"group {at}",
+                        "label": label,
+                        "icon": "folder",
+                        "items": below,
+                        "selectable": False,
+                    }
+                )
+        return items
+
+    return inside(dataset, "/"), left[1]
+
+
+def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> dict[str, Any]:
+    sizes = " × ".join(
+        f"{split_fqn(ref)[1]} {size}" if isinstance(ref, str) else str(size)
+        for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True)
+    )
+    icon = "tag"
+    if is_drawable(variable):
+        icon = ("tag", "show_chart")[len(variable.dimensions)] if len(variable.dimensions) < 2 else "grid_on"
+    return {
+        "id": fqn,
+        "label": _short(variable.name),
+        "secondary": _short(sizes or variable.type.name),
+        "icon": icon,
+    }
+
+
+def _short(text: str) -> str:
+    return visible(text[:_LONGEST] + ("…" if len(text) > _LONGEST else ""))

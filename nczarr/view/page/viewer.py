@@ -1,0 +1,553 @@
+"""Build the page: the tree at the left, a variable's picture, sliders, series and details at the right."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+
+from nczarr.display import visible
+from nczarr.errors import NCZarrError
+from nczarr.model import split_fqn
+from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.data.statistics import Statistics, whole_statistics
+from nczarr.view.page.address import Address
+from nczarr.view.page.details import (
+    about_html,
+    counts_html,
+    heading_html,
+    notes_html,
+    statistics_html,
+    statistics_of,
+    table_html,
+)
+from nczarr.view.page.figures import LineFigure, PictureFigure
+from nczarr.view.page.tree import list_tree
+from nczarr.view.page.worker import Worker
+from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.make import Drawer, zoomed
+from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
+from nczarr.view.picture.selection import Selection, first_selection, is_drawable, with_drawn
+
+_AUTOMATIC = "automatic"
+#: Axes along which a click shows lines, at most.
+_MOST_LINES = 2
+_PLAY_MILLISECONDS = 700
+_ACCENT = "#0b7285"
+
+
+def build_page(opened: OpenedDataset) -> Any:
+    """Return the page of a dataset, for one visitor."""
+    return Viewer(opened).page
+
+
+class Viewer:
+    """What one visitor sees, and what happens on each click.
+
+    Parameters
+    ----------
+    opened : OpenedDataset
+        All visitors share it.
+    """
+
+    def __init__(self, opened: OpenedDataset) -> None:
+        self._opened = opened
+        self._drawer = Drawer(opened)
+        self._document = pn.state.curdoc
+        self._pictures = Worker(self._schedule, self._fail)
+        self._details = Worker(self._schedule, self._fail)
+        self._series = Worker(self._schedule, self._fail)
+        self._counting = Worker(self._schedule, self._fail)
+        self._is_gone = False
+        self._address = Address()
+        self._selection: Selection | None = None
+        self._drawing: Drawing | None = None
+        self._colours = Colours("viridis", 0, 1)
+        self._figure: PictureFigure | LineFigure | None = None
+        self._is_setting = False
+        self._players: list[Any] = []
+        self._build()
+        pn.state.on_session_destroyed(self._leave)
+        self._start()
+
+    # -- the page
+
+    def _build(self) -> None:
+        self._search = pmui.TextInput(
+            name="Search", placeholder="name, long name, units …", size="small", sizing_mode="stretch_width"
+        )
+        self._search.param.watch(lambda event: self._list(event.new), "value_input")
+        self._tree = pmui.Tree(items=[], multi_select=False, sizing_mode="stretch_width")
+        self._tree.param.watch(self._chosen, "value")
+        self._left_out = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._head = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._alert = pmui.Alert(alert_type="error", visible=False, sizing_mode="stretch_width")
+        self._picture = pn.Column(sizing_mode="stretch_width")
+        self._notes = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._sliders = pn.Column(sizing_mode="stretch_width")
+        self._lines = pn.Column(sizing_mode="stretch_width")
+        self._settings = self._build_settings()
+        self._about = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._statistics = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._whole = pn.pane.HTML("", sizing_mode="stretch_width")
+        self._count = pmui.Button(name="Of the whole variable", variant="outlined", size="small")
+        self._count.on_click(self._count_whole)
+        statistics = pn.Row(
+            pn.Column(self._statistics), pn.Column(self._count, self._whole), sizing_mode="stretch_width"
+        )
+        tabs = pmui.Tabs(("About", self._about), ("Statistics", statistics), sizing_mode="stretch_width")
+        name = os.path.basename(self._opened.name.rstrip("/")) or self._opened.name
+        self.page = pmui.Page(
+            title=visible(name[:80]),
+            meta_title=visible(f"{name[:80]} · nczarr"),
+            sidebar=[self._search, self._tree, self._left_out],
+            main=[
+                pn.Column(
+                    self._head,
+                    self._alert,
+                    self._settings,
+                    self._picture,
+                    self._notes,
+                    self._sliders,
+                    self._lines,
+                    tabs,
+                    sizing_mode="stretch_width",
+                    margin=(8, 20),
+                )
+            ],
+            sidebar_width=330,
+            theme_config={"palette": {"primary": {"main": _ACCENT}}},
+        )
+        self.page.param.watch(lambda event: self._describe(), "dark_theme")
+
+    def _build_settings(self) -> Any:
+        small: dict[str, Any] = {"size": "small", "width": 150, "margin": (4, 6)}
+        self._y = pmui.Select(name="up", options=[], **small)
+        self._x = pmui.Select(name="across", options=[], **small)
+        maps = [_AUTOMATIC, *SEQUENTIAL, *DIVERGING]
+        self._map = pmui.Select(name="colours", options=maps, value=_AUTOMATIC, **small)
+        self._low = pmui.TextInput(name="from", placeholder=_AUTOMATIC, **{**small, "width": 110})
+        self._high = pmui.TextInput(name="to", placeholder=_AUTOMATIC, **{**small, "width": 110})
+        for widget in (self._x, self._y):
+            widget.param.watch(self._axes_changed, "value")
+        for widget in (self._map, self._low, self._high):
+            widget.param.watch(self._colours_changed, "value")
+        download: dict[str, Any] = {"size": "small", "variant": "outlined", "width": 110, "margin": (8, 6)}
+        self._png = pmui.FileDownload(callback=self._as_png, filename="picture.png", label="PNG", **download)
+        self._csv = pmui.FileDownload(callback=self._as_csv, filename="values.csv", label="CSV", **download)
+        return pn.FlexBox(
+            self._y, self._x, self._map, self._low, self._high, self._png, self._csv, align_items="center"
+        )
+
+    # -- work beside the page
+
+    def _schedule(self, call: Any) -> None:
+        if not self._is_gone:
+            self._document.add_next_tick_callback(call)
+
+    def _leave(self, context: Any) -> None:
+        self._is_gone = True
+        for player in self._players:
+            player.stop()
+
+    def _fail(self, error: Any) -> None:
+        self._picture.loading = False
+        known = isinstance(error, NCZarrError | OSError)
+        text = str(error) if known else f"{type(error).__name__}: {error}"
+        self._alert.param.update(object=visible(text[:2000]), visible=True)
+        if not known:
+            import logging
+
+            logging.getLogger("nczarr.view").error("a picture failed", exc_info=error)
+
+    # -- choosing a variable
+
+    def _start(self) -> None:
+        self._list("")
+        location = pn.state.location
+        address = Address.from_query(location.query_params if location else {})
+        selection = address.selection(self._opened, self._drawer.coordinates) if address.variable else None
+        if selection is None:
+            first = self._first_variable()
+            if first is None:
+                self._head.object = "<h3>This dataset has no variables.</h3>"
+                self._settings.visible = False
+                return
+            address = Address()
+            selection = first_selection(self._opened, self._drawer.coordinates, first)
+        self._address = address
+        self._show(selection)
+
+    def _first_variable(self) -> str | None:
+        """The variable of most dimensions among those that can be drawn: what the dataset is about, most likely."""
+        best: tuple[int, str] | None = None
+        for fqn, variable in self._opened.model.all_variables.items():
+            rank = min(len(variable.dimensions), 4) if is_drawable(variable) else -1
+            if best is None or rank > best[0]:
+                best = (rank, fqn)
+        return best and best[1]
+
+    def _list(self, search: str) -> None:
+        items, left_out = list_tree(self._opened.model, search)
+        self._is_setting = True
+        try:
+            self._tree.param.update(items=items, expanded=_all_paths(items), active=[])
+        finally:
+            self._is_setting = False
+        more = f"… {left_out:,} more variables: search for them" if left_out else ""
+        self._left_out.object = more or ("" if items else "nothing is called so")
+
+    def _chosen(self, event: Any) -> None:
+        if self._is_setting or not event.new:
+            return
+        fqn = event.new[0].get("id", "")
+        if fqn not in self._opened.model.all_variables:
+            return
+        if self._selection is not None and self._selection.fqn == fqn:
+            return
+        self._address = Address(variable=fqn)
+        try:
+            self._show(first_selection(self._opened, self._drawer.coordinates, fqn))
+        except NCZarrError as error:
+            self._fail(error)
+
+    def _show(self, selection: Selection) -> None:
+        """Show a variable: all that is about it is made anew."""
+        self._selection = selection
+        self._figure = None
+        self._lines.clear()
+        self._head.object = heading_html(self._opened, selection.fqn)
+        self._build_sliders(selection)
+        self._offer_axes(selection)
+        self._is_setting = True
+        try:
+            self._map.value = (
+                self._address.colours if self._address.colours in self._map.options else _AUTOMATIC
+            )
+            for widget, limit in ((self._low, self._address.low), (self._high, self._address.high)):
+                widget.value = "" if limit is None else f"{limit:g}"
+        finally:
+            self._is_setting = False
+        self._whole.object = ""
+        self._describe()
+        self._draw()
+
+    def _describe(self) -> None:
+        if self._selection is not None:
+            theme = "dark" if self.page.dark_theme else "light"
+            self._about.object = about_html(self._opened, self._selection.fqn, theme)  # type: ignore[arg-type]
+
+    # -- axes and sliders
+
+    def _offer_axes(self, selection: Selection) -> None:
+        names = [axis.name for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
+        drawn = [selection.axes[i].name for i in selection.drawn]
+        self._is_setting = True
+        try:
+            self._x.param.update(options=names, value=drawn[-1] if drawn else None)
+            self._y.param.update(
+                options=["(values)", *names], value=drawn[0] if len(drawn) == 2 else "(values)"
+            )
+        finally:
+            self._is_setting = False
+        several = len(names) > 1 and bool(drawn)
+        self._x.visible = self._y.visible = several
+
+    def _axes_changed(self, event: Any) -> None:
+        if self._is_setting or self._selection is None:
+            return
+        numbers = {axis.name: i for i, axis in enumerate(self._selection.axes)}
+        x, y = self._x.value, self._y.value
+        if x == y:  # the other axis gives way
+            before = numbers.get(event.old, -1)
+            other = self._selection.axes[before].name if before >= 0 else "(values)"
+            if event.obj is self._x:
+                y = other
+            else:
+                x = other if other != "(values)" else x
+                y = "(values)" if x == y else y
+        drawn = (numbers[x],) if y == "(values)" else (numbers[y], numbers[x])
+        self._selection = with_drawn(self._opened, self._drawer.coordinates, self._selection, drawn)
+        self._figure = None
+        self._lines.clear()
+        self._address.place = ()
+        self._build_sliders(self._selection)
+        self._offer_axes(self._selection)
+        self._draw()
+
+    def _build_sliders(self, selection: Selection) -> None:
+        for player in self._players:
+            player.stop()
+        self._players = []
+        rows = []
+        for number in selection.fixed:
+            axis = selection.axes[number]
+            if axis.size < 2 or not is_drawable(self._opened.variable(selection.fqn)):
+                continue
+            rows.append(self._build_slider(number, selection))
+        self._sliders[:] = rows
+
+    def _build_slider(self, number: int, selection: Selection) -> Any:
+        axis = selection.axes[number]
+        name = visible(axis.name[:60])
+        slider = pmui.IntSlider(
+            name=self._slider_name(name, number, selection.at[number]),
+            start=0,
+            end=axis.size - 1,
+            value=selection.at[number],
+            show_value=False,
+            sizing_mode="stretch_width",
+            max_width=620,
+        )
+
+        def moved(event: Any) -> None:
+            slider.name = self._slider_name(name, number, event.new)
+            if self._selection is not None:
+                self._selection = self._selection.moved(number, event.new)
+                self._draw()
+
+        def step(by: int) -> None:
+            slider.value = (slider.value + by) % axis.size
+
+        slider.param.watch(moved, "value")
+        back = pmui.IconButton(icon="chevron_left", size="small", description="one back", margin=(14, 0))
+        forth = pmui.IconButton(icon="chevron_right", size="small", description="one on", margin=(14, 0))
+        play = pmui.Toggle(icon="play_arrow", label="", size="small", margin=(14, 6), width=44)
+        back.on_click(lambda event: step(-1))
+        forth.on_click(lambda event: step(1))
+        player = pn.state.add_periodic_callback(lambda: step(1), period=_PLAY_MILLISECONDS, start=False)
+        play.param.watch(lambda event: player.start() if event.new else player.stop(), "value")
+        self._players.append(player)
+        return pn.Row(back, slider, forth, play, sizing_mode="stretch_width")
+
+    def _slider_name(self, name: str, axis: int, index: int) -> str:
+        assert self._selection is not None
+        try:
+            label = self._drawer.coordinates.label(self._selection.axes[axis], index)
+        except NCZarrError:
+            label = str(index)
+        return f"{name}: {visible(label[:80])}"
+
+    # -- the picture
+
+    def _draw(self) -> None:
+        selection = self._selection
+        assert selection is not None
+        self._picture.loading = True
+        self._pictures.ask(lambda: self._drawer.draw(selection), self._take)
+
+    def _take(self, drawing: Drawing) -> None:
+        """Show a drawing that was made."""
+        if drawing.selection is not self._selection:
+            return  # overtaken by another choice
+        self._picture.loading = False
+        self._alert.visible = False
+        self._drawing = drawing
+        variable = self._opened.variable(drawing.selection.fqn)
+        chosen = choose_colours(variable, drawing.sample)
+        address = self._address
+        self._colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        self._settings_for(drawing)
+        if isinstance(drawing, Table):
+            self._figure = None
+            self._picture[:] = [pn.pane.HTML(table_html(drawing), sizing_mode="stretch_width")]
+        elif isinstance(drawing, Line):
+            self._take_line(drawing)
+        elif isinstance(drawing, Picture):
+            self._take_picture(drawing)
+        self._notes.object = notes_html(drawing.notes)
+        self._show_statistics(drawing)
+        self._remember()
+
+    def _settings_for(self, drawing: Drawing) -> None:
+        coloured = isinstance(drawing, Picture) and not self._colours.categories
+        self._map.visible = self._low.visible = self._high.visible = coloured
+        self._png.filename = f"{_file_name(drawing)}.png"
+        self._csv.filename = f"{_file_name(drawing)}.csv"
+
+    def _take_line(self, line: Line) -> None:
+        if isinstance(self._figure, LineFigure) and self._figure.fits(line):
+            self._figure.show(line, self._colours)
+            return
+        self._figure = LineFigure(line, self._colours, name="line")
+        self._picture[:] = [pn.pane.Bokeh(self._figure.figure, sizing_mode="stretch_width")]
+
+    def _take_picture(self, picture: Picture) -> None:
+        if isinstance(self._figure, PictureFigure) and self._figure.fits(picture):
+            self._figure.show(picture, self._colours)
+        else:
+            self._figure = PictureFigure(picture, self._colours, self._tapped, self._zoomed)
+            self._picture[:] = [pn.pane.Bokeh(self._figure.figure, sizing_mode="stretch_width")]
+        place = self._address.place
+        if place and len(place) == len(picture.selection.drawn):
+            self._read_lines(place)
+
+    def _zoomed(self, extent: Extent) -> None:
+        """Read the part that is seen again, with more of its values."""
+        picture, figure = self._drawing, self._figure
+        if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
+            return
+        windows = zoomed(picture, extent)
+        if windows is None:
+            return
+        whole = picture.selection.axes
+        if all(w == (0, whole[i].size) for w, i in zip(windows, picture.selection.drawn)):
+            figure.hide_detail()
+            return
+
+        def take(detail: Drawing) -> None:
+            if self._drawing is picture and isinstance(detail, Picture):
+                figure.show_detail(detail, self._colours)
+                self._notes.object = notes_html(detail.notes)
+
+        self._details.ask(lambda: self._drawer.draw(picture.selection, windows), take)
+
+    # -- lines through a place
+
+    def _tapped(self, x: float, y: float) -> None:
+        picture, figure = self._drawing, self._figure
+        if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
+            return
+        place = picture.index_at(x, y)
+        if place is None:
+            return
+        figure.mark(x, y)
+        self._address.place = place
+        self._remember()
+        self._read_lines(place)
+
+    def _read_lines(self, place: tuple[int, ...]) -> None:
+        selection = self._selection
+        assert selection is not None
+        order = {"time": 0, "vertical": 1}
+        axes = [i for i in selection.fixed if selection.axes[i].size > 1]
+        axes = sorted(axes, key=lambda i: order.get(selection.axes[i].role, 2))[:_MOST_LINES]
+        if not axes:
+            return
+        drawer = self._drawer
+
+        def read() -> list[Line]:
+            return [drawer.series(selection, axis, place) for axis in axes]
+
+        self._series.ask(read, lambda lines: self._take_lines(selection, lines))
+
+    def _take_lines(self, selection: Selection, lines: list[Line]) -> None:
+        if self._selection is None or self._selection.fqn != selection.fqn:
+            return
+        figures = [
+            LineFigure(
+                line,
+                self._colours,
+                name=f"series {line.selection.axes[line.selection.drawn[0]].name}",
+                tall=False,
+            )
+            for line in lines
+        ]
+        panes = [pn.pane.Bokeh(f.figure, sizing_mode="stretch_width") for f in figures]
+        self._lines[:] = [pn.Row(*panes, sizing_mode="stretch_width")]
+
+    # -- colours, statistics, files, address
+
+    def _colours_changed(self, event: Any) -> None:
+        if self._is_setting:
+            return
+        self._address.colours = "" if self._map.value == _AUTOMATIC else self._map.value
+        self._address.low, self._address.high = _number(self._low.value), _number(self._high.value)
+        if self._drawing is None or self._selection is None:
+            return
+        chosen = choose_colours(self._opened.variable(self._selection.fqn), self._drawing.sample)
+        address = self._address
+        self._colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        if isinstance(self._figure, PictureFigure):
+            self._figure.colour(self._colours)
+        self._remember()
+
+    def _show_statistics(self, drawing: Drawing) -> None:
+        drawable = is_drawable(self._opened.variable(drawing.selection.fqn))
+        self._count.visible = drawable
+        if not drawable or isinstance(drawing, Table):
+            self._statistics.object = ""
+            return
+        of = (
+            "the values that are shown"
+            if all(s == 1 for s in drawing.steps)
+            else "the overview that is shown"
+        )
+        html = statistics_html(statistics_of(drawing), of, self._colours.categories)
+        if self._colours.categories:
+            html += counts_html(drawing.sample, self._colours.categories)
+        self._statistics.object = html
+
+    def _count_whole(self, event: Any) -> None:
+        selection = self._selection
+        if selection is None:
+            return
+        self._count.loading = True
+
+        def go_on(part: float) -> bool:
+            self._schedule(lambda: setattr(self._count, "name", f"{part:.0%} read"))
+            return not self._is_gone and self._selection is not None and self._selection.fqn == selection.fqn
+
+        def take(statistics: Statistics | None) -> None:
+            self._count.param.update(loading=False, name="Of the whole variable")
+            if statistics is not None:
+                self._whole.object = statistics_html(
+                    statistics, "the whole variable", self._colours.categories
+                )
+
+        self._counting.ask(lambda: whole_statistics(self._opened, selection.fqn, go_on), take)
+
+    def _as_png(self) -> io.BytesIO:
+        from nczarr.view.picture.files import to_image
+
+        assert self._drawing is not None
+        return io.BytesIO(to_image(self._drawing, self._colours))
+
+    def _as_csv(self) -> io.BytesIO:
+        from nczarr.view.picture.tables import to_csv
+
+        assert self._drawing is not None
+        return io.BytesIO(to_csv(self._drawing).encode("utf-8", "surrogateescape"))
+
+    def _remember(self) -> None:
+        """Put what is shown into the address."""
+        selection = self._selection
+        if selection is None:
+            return
+        self._address.variable = selection.fqn
+        self._address.at = {
+            selection.axes[i].name: selection.at[i] for i in selection.fixed if selection.at[i]
+        }
+        first = first_selection(self._opened, self._drawer.coordinates, selection.fqn)
+        changed = selection.drawn != first.drawn
+        self._address.drawn = tuple(selection.axes[i].name for i in selection.drawn) if changed else ()
+        if pn.state.location is not None:
+            from urllib.parse import urlencode
+
+            pn.state.location.search = "?" + urlencode(self._address.to_query())
+
+
+def _all_paths(items: list[dict[str, Any]], before: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    """The places of all groups in the tree: they are unfolded at first."""
+    paths: list[tuple[int, ...]] = []
+    for number, item in enumerate(items):
+        if item.get("items"):
+            paths += [(*before, number), *_all_paths(item["items"], (*before, number))]
+    return paths
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def _file_name(drawing: Drawing) -> str:
+    name = split_fqn(drawing.selection.fqn)[1]
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:80] or "picture"

@@ -1,0 +1,1 @@
+"""Make pictures of variables: rasters, lines, maps, their colours, and their drawing into files and terminals."""

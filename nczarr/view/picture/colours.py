@@ -1,0 +1,187 @@
+"""Choose colours for values: sequential, diverging around zero, or one for each category.
+
+The maps are matplotlib's, by its names, in files and in the browser alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nczarr.model import EnumType, Variable
+from nczarr.view.data.opened import text_attribute
+
+SEQUENTIAL = (
+    "viridis",
+    "cividis",
+    "plasma",
+    "inferno",
+    "magma",
+    "turbo",
+    "YlGnBu",
+    "YlOrRd",
+    "Blues",
+    "gray",
+)
+DIVERGING = ("RdBu_r", "coolwarm", "PuOr_r", "BrBG", "PiYG", "seismic")
+#: What is missing: seen as a plain grey that no map has.
+MISSING = "#d3d3d3"
+#: Less than this part of the range on the smaller side of zero is no reason for two colours.
+_TWO_SIDED = 0.25
+_COLOURS = 256
+_ALWAYS_SIGNED = ("anomal", "difference", "tendency", "velocity", "bias")
+_BY_SUBJECT = {
+    "precipitation": "YlGnBu",
+    "rainfall": "YlGnBu",
+    "snow": "Blues",
+    "cloud": "gray",
+    "temperature": "plasma",
+    "speed": "YlOrRd",
+}
+
+
+@dataclass(frozen=True)
+class Category:
+    """A value that is a name."""
+
+    value: int
+    name: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Colours:
+    """How values become colours.
+
+    Parameters
+    ----------
+    name : str
+        matplotlib's name of the map; ``categories`` for names.
+    low, high : float
+        The values of the first and the last colour.
+    categories : tuple of Category
+    """
+
+    name: str
+    low: float
+    high: float
+    categories: tuple[Category, ...] = ()
+
+    @property
+    def palette(self) -> list[str]:
+        """The colours as ``#rrggbb``."""
+        if self.categories:
+            return [category.colour for category in self.categories]
+        return palette(self.name)
+
+    def numbered(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
+        """Category numbers in the place of values; a value that no category has is missing."""
+        if not self.categories:
+            return values
+        result = np.ma.array(np.zeros(values.shape, np.int16), mask=True)
+        for number, category in enumerate(self.categories):
+            result[(values == category.value).filled(False)] = number
+        return result
+
+
+def palette(name: str, count: int = _COLOURS) -> list[str]:
+    """The colours of one of matplotlib's maps.
+
+    Examples
+    --------
+    >>> palette("gray", 2)
+    ['#000000', '#ffffff']
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in colormaps[name](np.linspace(0, 1, count))]
+
+
+def find_categories(variable: Variable) -> tuple[Category, ...]:
+    """The categories of an enum, or of ``flag_values`` with ``flag_meanings``; nothing for numbers.
+
+    Examples
+    --------
+    >>> from nczarr.model import BYTE
+    >>> sky = EnumType("/sky", BYTE, (("clear", 0), ("cloud", 1)))
+    >>> [c.name for c in find_categories(Variable("v", sky))]
+    ['clear', 'cloud']
+    """
+    pairs: list[tuple[int, str]] = []
+    if isinstance(variable.type, EnumType):
+        pairs = [(number, name) for name, number in variable.type.members]
+    else:
+        flags = variable.attribute.get("flag_values")
+        meanings = text_attribute(variable, "flag_meanings").split()
+        if flags is not None and flags.values.dtype.kind in "iu" and len(flags.values) == len(meanings):
+            pairs = [(int(value), name) for value, name in zip(flags.values, meanings)]
+    unique = list(dict(reversed(pairs)).items())[::-1]
+    unique.sort()
+    colours = _qualitative(len(unique))
+    return tuple(Category(value, name, colour) for (value, name), colour in zip(unique, colours))
+
+
+def _qualitative(count: int) -> list[str]:
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    if count <= 10:
+        return [to_hex(c) for c in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
+    if count <= 20:
+        return [to_hex(c) for c in colormaps["tab20"].colors[:count]]  # type: ignore[attr-defined]
+    return palette("turbo", count)
+
+
+def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
+    """Choose the colours that suit a variable and the values that are shown.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> choose_colours(Variable("v", FLOAT), np.ma.array([-2.0, 3.0]))
+    Colours(name='RdBu_r', low=-3.0, high=3.0, categories=())
+    >>> choose_colours(Variable("v", FLOAT), np.ma.array([-0.1, 3.0])).name
+    'viridis'
+    """
+    categories = find_categories(variable)
+    if categories:
+        return Colours("categories", -0.5, len(categories) - 0.5, categories)
+    present = np.ma.masked_invalid(values, copy=False).compressed() if values.size else np.array([])
+    if not present.size:
+        return Colours("viridis", 0.0, 1.0)
+    low, high = float(present.min()), float(present.max())
+    about = (
+        f"{variable.name} {text_attribute(variable, 'standard_name')} {text_attribute(variable, 'long_name')}"
+    )
+    about = about.lower()
+    if low < 0 < high:
+        signed = any(word in about for word in _ALWAYS_SIGNED)
+        if signed or min(-low, high) / max(-low, high) >= _TWO_SIDED:
+            end = max(-low, high)
+            return Colours("RdBu_r", -end, end)
+    name = next((chosen for word, chosen in _BY_SUBJECT.items() if word in about), "viridis")
+    return Colours(name, *_apart(low, high))
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    if low < high:
+        return low, high
+    margin = abs(low) * 1e-6 or 0.5
+    return low - margin, high + margin
+
+
+def adjust_colours(
+    chosen: Colours, name: str | None = None, low: float | None = None, high: float | None = None
+) -> Colours:
+    """Return the colours with what a user asks for: another map, other limits."""
+    if chosen.categories:
+        return chosen
+    if name and name != chosen.name:
+        chosen = replace(chosen, name=name)
+    first = chosen.low if low is None else low
+    last = chosen.high if high is None else high
+    if not first < last:
+        first, last = _apart(first, first) if first == last else (last, first)
+    return replace(chosen, low=first, high=last)

@@ -1,0 +1,307 @@
+"""Lay values out on the plane: from cells and points to pixels, and from a place back to an index.
+
+A picture is a raster of equal pixels. Where cells have unequal sizes, or lie anywhere on the globe, each pixel shows
+the value of the cell that it lies in; nothing is interpolated, and what lies outside of all cells is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+#: Pixels along the longer side of a raster that is made from unequal cells.
+_PIXELS = 1200
+_UNEVEN = 1e-3
+#: A pixel belongs to the nearest point if it is nearer than this many distances between neighbours.
+_REACH = 0.75
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The edges of a raster."""
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+
+
+class Grid(Protocol):
+    """Where the values of a sample are."""
+
+    @property
+    def extent(self) -> Extent:
+        """The edges of the raster."""
+
+    def pixels(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
+        """The raster of a sample: rows from the bottom to the top."""
+
+    def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
+        """The index in the sample of the cell at a place; None where there is none."""
+
+    def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
+        """Start and stop in the sample along each of its axes of what lies inside; None if nothing does."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells along one axis.
+
+    Parameters
+    ----------
+    centres : ndarray
+        Where the values are, rising; the edges are half-way.
+    order : {1, -1}
+        -1: the values come in falling order.
+    limits : tuple of float, optional
+        What no edge goes beyond.
+    """
+
+    centres: np.ndarray
+    order: int = 1
+    limits: tuple[float, float] = (-np.inf, np.inf)
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, limits: tuple[float, float] = (-np.inf, np.inf)) -> Cells | None:
+        """Return the cells around numbers; None if these neither rise nor fall throughout."""
+        steps = np.diff(numbers)
+        if (steps > 0).all():
+            return cls(numbers, 1, limits)
+        if (steps < 0).all():
+            return cls(numbers[::-1], -1, limits)
+        return None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The edges of the cells, one more than there are cells."""
+        c = self.centres
+        if len(c) == 1:
+            return np.clip(np.array([c[0] - 0.5, c[0] + 0.5]), *self.limits)
+        middle = (c[1:] + c[:-1]) / 2
+        return np.clip(
+            np.concatenate(([2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]])), *self.limits
+        )
+
+    @property
+    def is_even(self) -> bool:
+        """True if all cells have the same size."""
+        sizes = np.diff(self.edges)
+        return bool(len(sizes) < 2 or np.ptp(sizes) <= _UNEVEN * abs(sizes).max())
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """The number of the cell at each place, in the order of the values; -1 outside."""
+        edges = self.edges
+        found = np.searchsorted(edges, places, side="right") - 1
+        inside = (found >= 0) & (found < len(self.centres))
+        if self.order < 0:
+            found = len(self.centres) - 1 - found
+        return np.where(inside, found, -1)
+
+    def pixel_index(self, most: int = _PIXELS) -> np.ndarray:
+        """For each pixel, from the low end to the high, the number of its cell."""
+        count = len(self.centres)
+        if self.is_even:
+            return np.arange(count)[:: self.order]
+        edges = self.edges
+        smallest = np.diff(edges).min()
+        wanted = (edges[-1] - edges[0]) / smallest if smallest > 0 else most
+        pixels = int(np.clip(np.ceil(wanted) * 2, min(4 * count, most), most))
+        middle = edges[0] + (np.arange(pixels) + 0.5) * ((edges[-1] - edges[0]) / pixels)
+        return self.at(middle)
+
+    def window(self, low: float, high: float) -> tuple[int, int] | None:
+        """Start and stop of the cells between two places."""
+        edges = self.edges
+        first = max(int(np.searchsorted(edges, low, side="right")) - 1, 0)
+        last = min(int(np.searchsorted(edges, high, side="left")), len(self.centres))
+        if first >= last:
+            return None
+        return (first, last) if self.order > 0 else (len(self.centres) - last, len(self.centres) - first)
+
+
+@dataclass(frozen=True)
+class RectilinearGrid:
+    """Values on two axes at right angles: rows along `y`, columns along `x`."""
+
+    y: Cells
+    x: Cells
+
+    @property
+    def extent(self) -> Extent:
+        """The edges of the raster."""
+        across, up = self.x.edges, self.y.edges
+        return Extent(float(across[0]), float(across[-1]), float(up[0]), float(up[-1]))
+
+    def pixels(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
+        """The raster of a sample."""
+        return values[np.ix_(self.y.pixel_index(), self.x.pixel_index())]
+
+    def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
+        """The index of the cell at a place."""
+        row, column = int(self.y.at(np.array([y]))[0]), int(self.x.at(np.array([x]))[0])
+        return None if row < 0 or column < 0 else (row, column)
+
+    def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
+        """Start and stop of rows and columns inside."""
+        rows, columns = self.y.window(extent.bottom, extent.top), self.x.window(extent.left, extent.right)
+        return None if rows is None or columns is None else (rows, columns)
+
+
+class GlobeGrid:
+    """Values at points anywhere on the globe: a curvilinear grid, or a list of points.
+
+    The nearest point is found on the sphere, so that neither the date line nor a pole is an edge.
+
+    Parameters
+    ----------
+    latitude, longitude : ndarray
+        Degrees, one or two axes; masked points have no place.
+    """
+
+    def __init__(self, latitude: np.ndarray, longitude: np.ndarray) -> None:
+        from scipy.spatial import cKDTree
+
+        lat = np.ma.masked_invalid(np.ma.asanyarray(latitude, np.float64))
+        lon = np.ma.masked_invalid(np.ma.asanyarray(longitude, np.float64))
+        self.shape = lat.shape
+        valid = ~(np.ma.getmaskarray(lat) | np.ma.getmaskarray(lon)) & (np.abs(lat.filled(99)) <= 90)
+        self._index = np.flatnonzero(valid)
+        self._lat = lat.data.reshape(-1)[self._index]
+        lon_values = lon.data.reshape(-1)[self._index]
+        self._west = _west_end(lon_values)
+        self._lon = self._west + (lon_values - self._west) % 360
+        points = _on_sphere(self._lat, self._lon)
+        self._tree = cKDTree(points) if len(points) else None
+        self._spacing = self._distances(points, valid)
+        self.extent = self._find_extent()
+        self._nearest: np.ndarray | None = None
+
+    def _distances(self, points: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """How far the neighbours of each point are."""
+        if len(points) < 2:
+            return np.full(len(points), 0.02)
+        if len(self.shape) == 2 and min(self.shape) > 1:
+            full = np.full((*self.shape, 3), np.nan)
+            full[valid] = points
+            widest = np.zeros(self.shape)
+            for axis in (0, 1):
+                step = np.linalg.norm(np.diff(full, axis=axis), axis=-1)
+                step = np.where(np.isfinite(step), step, 0)
+                # Neighbours across a seam of the grid are no neighbours.
+                usual = np.median(step[step > 0]) if (step > 0).any() else 0
+                step = np.minimum(step, 4 * usual)
+                ends = np.zeros((1, step.shape[1])) if axis == 0 else np.zeros((step.shape[0], 1))
+                widest = np.maximum(
+                    widest, np.maximum(np.concatenate((step, ends), axis), np.concatenate((ends, step), axis))
+                )
+            return widest[valid]
+        assert self._tree is not None
+        near, _ = self._tree.query(points, k=min(5, len(points)))
+        return np.asarray(near[:, 1:].mean(axis=1) * 1.2)
+
+    def _find_extent(self) -> Extent:
+        if not len(self._lat):
+            return Extent(-180, 180, -90, 90)
+        margin = float(np.degrees(np.median(self._spacing))) / 2 if len(self._spacing) else 0.5
+        left, right = float(self._lon.min()) - margin, float(self._lon.max()) + margin
+        if right - left > 350:
+            left, right = (
+                (-180.0, 180.0) if self._west < -90 or self._west > 180 else (self._west, self._west + 360)
+            )
+            left, right = (-180.0, 180.0) if abs(left + 180) < 20 else (left, right)
+        bottom, top = max(float(self._lat.min()) - margin, -90), min(float(self._lat.max()) + margin, 90)
+        return Extent(left, right, bottom, top)
+
+    def pixels(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
+        """The raster of a sample."""
+        if self._nearest is None:
+            self._nearest = self._find_nearest()
+        flat = np.ma.asanyarray(values).reshape(-1)
+        picked = (
+            flat[np.maximum(self._nearest, 0)]
+            if len(flat)
+            else np.ma.array(np.zeros(self._nearest.shape), mask=True)
+        )
+        return np.ma.masked_where(self._nearest < 0, picked)
+
+    def _find_nearest(self) -> np.ndarray:
+        e = self.extent
+        wide, high = max(e.right - e.left, 1e-9), max(e.top - e.bottom, 1e-9)
+        # Not many more pixels than points: a coarse grid needs no fine raster.
+        columns = int(np.clip(8 * np.sqrt(len(self._lat) * wide / high), 64, _PIXELS))
+        rows = int(np.clip(columns * high / wide, 32, _PIXELS))
+        lon = e.left + (np.arange(columns) + 0.5) * (wide / columns)
+        lat = e.bottom + (np.arange(rows) + 0.5) * (high / rows)
+        if self._tree is None:
+            return np.full((rows, columns), -1)
+        grid = _on_sphere(*np.broadcast_arrays(lat[:, None], lon[None, :]))
+        distance, nearest = self._tree.query(grid.reshape(-1, 3))
+        near = distance <= self._spacing[nearest] * _REACH
+        return np.where(near, self._index[nearest], -1).reshape(rows, columns)
+
+    def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
+        """The index of the point nearest to a place."""
+        if self._tree is None:
+            return None
+        distance, nearest = self._tree.query(_on_sphere(np.array([y]), np.array([x])))
+        if distance[0] > max(self._spacing[nearest[0]] * 2, 0.01):
+            return None
+        return tuple(int(i) for i in np.unravel_index(self._index[nearest[0]], self.shape))
+
+    def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
+        """Start and stop of rows and columns that have a point inside."""
+        lon = extent.left + (self._lon - extent.left) % 360
+        inside = (lon <= extent.right) & (self._lat >= extent.bottom) & (self._lat <= extent.top)
+        if not inside.any():
+            return None
+        places = np.unravel_index(self._index[inside], self.shape)
+        # One cell more on each side: its half may be seen.
+        return tuple((max(int(p.min()) - 1, 0), min(int(p.max()) + 2, n)) for p, n in zip(places, self.shape))
+
+
+def _on_sphere(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
+    lat, lon = np.radians(latitude), np.radians(longitude)
+    return np.stack((np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)), axis=-1)
+
+
+def _west_end(longitude: np.ndarray) -> float:
+    """Where a map begins so that no grid is cut: behind the widest gap between longitudes.
+
+    Examples
+    --------
+    >>> _west_end(np.array([350.0, 355.0, 5.0, 10.0]))
+    -10.0
+    """
+    if not len(longitude):
+        return -180.0
+    around = np.unique(np.round(longitude % 360, 6))
+    gaps = np.diff(np.concatenate((around, [around[0] + 360])))
+    widest = int(np.argmax(gaps))
+    if gaps[widest] < 20:  # all around the globe
+        return -180.0
+    west = float(around[(widest + 1) % len(around)])
+    return west - 360 if west > 180 or (west >= 180 and widest == len(around) - 1) else west
+
+
+def unrotate(
+    grid_latitude: np.ndarray, grid_longitude: np.ndarray, pole: tuple[float, float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Latitudes and longitudes of a rotated-pole grid, two-dimensional, from its axes.
+
+    Examples
+    --------
+    >>> lat, lon = unrotate(np.array([0.0]), np.array([0.0]), (39.25, -162.0, 0.0))
+    >>> round(float(lat[0, 0]), 6), round(float(lon[0, 0]), 6)
+    (50.75, 18.0)
+    """
+    pole_lat, pole_lon = np.radians(pole[0]), pole[1]
+    lat = np.radians(np.asarray(grid_latitude, np.float64))[:, None]
+    lon = np.radians(np.asarray(grid_longitude, np.float64) + pole[2])[None, :]
+    sine = np.sin(pole_lat) * np.sin(lat) + np.cos(pole_lat) * np.cos(lat) * np.cos(lon)
+    east = -np.cos(lat) * np.sin(lon)
+    north = np.cos(pole_lat) * np.sin(lat) - np.sin(pole_lat) * np.cos(lat) * np.cos(lon)
+    true_lat = np.degrees(np.arcsin(np.clip(sine, -1, 1)))
+    true_lon = pole_lon + np.degrees(np.arctan2(east, north))
+    return true_lat, (true_lon + 180) % 360 - 180

@@ -1,0 +1,337 @@
+"""Make drawings: read what a selection needs, and lay it out."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from nczarr.display import format_value
+from nczarr.model import split_fqn
+from nczarr.view.data.coordinates import Axis, Coordinates
+from nczarr.view.data.opened import OpenedDataset, long_name, text_attribute
+from nczarr.view.data.overview import MOST_BYTES, Overview, plan_overview
+from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
+from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale, Table
+from nczarr.view.picture.selection import Selection, dated, is_drawable
+
+#: Points of a line.
+MOST_POINTS = 4000
+#: Points of an unstructured grid.
+_MOST_PLACES = 500_000
+#: Rows of a table of values that are no numbers.
+_MOST_ROWS = 200
+_MOST_NAMES = 10
+_KEPT_GRIDS = 8
+_NOT_IN_ORDER = "the coordinate {} does not rise or fall throughout: the axis counts indices"
+
+Windows = tuple[tuple[int, int], ...]
+
+
+class Drawer:
+    """Makes drawings of one dataset; keeps the grids of the last ones, which change less often than values.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> from nczarr.view.picture.selection import first_selection
+    >>> text = "netcdf d { dimensions: y = 2; x = 3; variables: int v(y, x); data: v = 1, 2, 3, 4, 5, 6; }"
+    >>> with OpenedDataset(cdl.loads(text)) as opened:
+    ...     drawer = Drawer(opened)
+    ...     drawer.draw(first_selection(opened, drawer.coordinates, "/v")).pixels.tolist()
+    [[1, 2, 3], [4, 5, 6]]
+    """
+
+    def __init__(self, opened: OpenedDataset) -> None:
+        self.opened = opened
+        self.coordinates = Coordinates(opened)
+        self._grids: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def draw(
+        self, selection: Selection, windows: Windows | None = None, *, most_bytes: int = MOST_BYTES
+    ) -> Drawing:
+        """Read a selection and lay it out.
+
+        Parameters
+        ----------
+        selection : Selection
+        windows : tuple of (int, int), optional
+            Start and stop on each drawn axis, for a part; default: all.
+        most_bytes : int
+            Bytes of decoded chunks that may be read.
+
+        Raises
+        ------
+        NCZarrError
+            If the values cannot be read.
+        """
+        if not is_drawable(self.opened.variable(selection.fqn)) or not selection.drawn:
+            return self._table(selection)
+        overview = self._plan(selection, windows, most_bytes)
+        if 0 in self.opened.shape(selection.fqn):
+            return self._table(selection)
+        sample = self._read(selection, overview)
+        if len(selection.drawn) == 1 and selection.geography is None:
+            return self._line(selection, overview, sample)
+        return self._picture(selection, overview, sample)
+
+    def series(self, selection: Selection, axis: int, place: tuple[int, ...]) -> Line:
+        """Read a line through a place of a picture, along an axis that is not drawn.
+
+        Parameters
+        ----------
+        selection : Selection
+            That of the picture.
+        axis : int
+            The axis along which the line runs.
+        place : tuple of int
+            Indices on the picture's axes.
+        """
+        for drawn, index in zip(selection.drawn, place, strict=True):
+            selection = selection.moved(drawn, index)
+        line = Selection(selection.fqn, selection.axes, (axis,), selection.at)
+        drawing = self.draw(line)
+        assert isinstance(drawing, Line)
+        return drawing
+
+    # -- reading
+
+    def _plan(self, selection: Selection, windows: Windows | None, most_bytes: int) -> Overview:
+        axes = [selection.axes[i] for i in selection.drawn]
+        chunks = self.opened.chunk_shape(selection.fqn)
+        itemsize = self.opened.variable(selection.fqn).type.dtype.itemsize
+        most = 1000
+        if len(axes) == 1:
+            most = MOST_POINTS if selection.geography is None else _MOST_PLACES
+        return plan_overview(
+            windows or tuple((0, axis.size) for axis in axes),
+            [max(min(chunks[i], selection.axes[i].size), 1) for i in selection.drawn],
+            prod(max(c, 1) for c in chunks) * itemsize,
+            most_pixels=most,
+            most_bytes=most_bytes,
+        )
+
+    def _read(self, selection: Selection, overview: Overview) -> np.ma.MaskedArray:
+        values = self.opened.read(selection.fqn, selection.index(overview.parts))
+        if len(selection.drawn) == 2 and selection.drawn[0] > selection.drawn[1]:
+            values = values.T
+        if values.dtype.kind == "f":
+            values = np.ma.masked_invalid(values, copy=False)
+        return values
+
+    # -- words
+
+    def _words(self, selection: Selection) -> dict[str, Any]:
+        variable = self.opened.variable(selection.fqn)
+        units = text_attribute(variable, "units")
+        where = ", ".join(
+            f"{axis.name} = {self.coordinates.label(axis, selection.at[i])}"
+            for i, axis in enumerate(selection.axes)
+            if i not in selection.drawn and axis.size
+        )
+        name = split_fqn(selection.fqn)[1]
+        return {
+            "title": long_name(variable),
+            "where": where,
+            "label": f"{name} ({units})" if units and units != "1" else name,
+            "selection": selection,
+        }
+
+    @staticmethod
+    def _notes(selection: Selection, overview: Overview) -> tuple[str, ...]:
+        names = [selection.axes[i].name for i in selection.drawn]
+        steps = [f"{name} every {step:,}" for name, step in zip(names, overview.steps) if step > 1]
+        if not steps:
+            return ()
+        reason = "to read few chunks" if overview.coarse else "as many as can be seen"
+        return (f"overview ({', '.join(steps)} values: {reason}); zoom in for more",)
+
+    # -- layouts
+
+    def _line(self, selection: Selection, overview: Overview, sample: np.ma.MaskedArray) -> Line:
+        axis, part = selection.axes[selection.drawn[0]], overview.parts[0]
+        places, scale, notes = self._places(axis, part, needs_order=False)
+        labels = self._labels(axis, part, places)
+        return Line(
+            **self._words(selection),
+            notes=(*self._notes(selection, overview), *notes),
+            parts=overview.parts,
+            sample=sample,
+            places=places,
+            place_labels=labels,
+            x=scale,
+            columns=((axis.name, np.array(labels, object)),),
+        )
+
+    def _labels(self, axis: Axis, part: slice, places: np.ndarray) -> list[str]:
+        texts = self.coordinates.texts(axis)
+        if texts is not None:
+            return texts[part]
+        numbers = self.coordinates.numbers(axis, part)
+        if numbers is None:
+            return [str(i) for i in range(part.start, part.stop, part.step)]
+        if axis.times is not None:
+            return [axis.times.label(n) for n in numbers]
+        return [f"{n:.9g}" for n in numbers]
+
+    def _places(
+        self, axis: Axis, part: slice, *, needs_order: bool
+    ) -> tuple[np.ndarray, Scale, tuple[str, ...]]:
+        """Numbers along an axis for drawing, and how the axis looks."""
+        indices = np.arange(part.start, part.stop, part.step, dtype=np.float64)
+        numbers = self.coordinates.numbers(axis, part)
+        texts = self.coordinates.texts(axis)
+        if numbers is None:
+            scale = Scale(axis.title or axis.name)
+            if texts is not None:
+                chosen = range(
+                    part.start, part.stop, max(len(range(part.start, part.stop)) // _MOST_NAMES, 1)
+                )
+                scale = Scale(
+                    axis.title or axis.name, "named", names=tuple((float(i), texts[i]) for i in chosen)
+                )
+            return indices, scale, ()
+        if needs_order and Cells.of(numbers) is None:
+            return indices, Scale(f"{axis.name} (index)"), (_NOT_IN_ORDER.format(axis.name),)
+        milliseconds = dated(axis, numbers)
+        if milliseconds is not None:
+            return milliseconds, Scale(axis.title, "date"), ()
+        if axis.times is not None:
+            step = max(len(numbers) // _MOST_NAMES, 1)
+            names = tuple((float(n), axis.times.label(n)) for n in numbers[::step])
+            return numbers, Scale(f"{axis.title} ({axis.times.calendar})", "named", names=names), ()
+        return numbers, Scale(axis.label, down=axis.down), ()
+
+    def _picture(self, selection: Selection, overview: Overview, sample: np.ma.MaskedArray) -> Picture:
+        grid, x, y, notes, columns = self._grid(selection, overview)
+        picture = Picture(
+            **self._words(selection),
+            notes=(*self._notes(selection, overview), *notes),
+            parts=overview.parts,
+            sample=sample,
+            grid=grid,
+            x=x,
+            y=y,
+            is_map=selection.geography is not None,
+            columns=columns,
+        )
+        object.__setattr__(picture, "pixels", grid.pixels(sample))
+        return picture
+
+    def _grid(self, selection: Selection, overview: Overview) -> Any:
+        """The grid of a picture; kept, because finding the nearest points takes longer than reading."""
+        parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
+        geography = selection.geography
+        key = (geography or selection.fqn, selection.drawn, parts)
+        with self._lock:
+            if key in self._grids:
+                self._grids.move_to_end(key)
+                return self._grids[key]
+        made = self._flat(selection, overview) if geography is None else self._globe(selection, overview)
+        with self._lock:
+            self._grids[key] = made
+            while len(self._grids) > _KEPT_GRIDS:
+                self._grids.popitem(last=False)
+        return made
+
+    def _flat(self, selection: Selection, overview: Overview) -> Any:
+        found = []
+        notes: tuple[str, ...] = ()
+        for number, part in zip(selection.drawn, overview.parts):
+            places, scale, more = self._places(selection.axes[number], part, needs_order=True)
+            notes += more
+            cells = Cells.of(places)
+            assert cells is not None
+            labels = self._labels(selection.axes[number], part, places)
+            found.append((cells, scale, (selection.axes[number].name, np.array(labels, object))))
+        (y_cells, y, y_column), (x_cells, x, x_column) = found
+        return RectilinearGrid(y_cells, x_cells), x, y, notes, (y_column, x_column)
+
+    def _globe(self, selection: Selection, overview: Overview) -> Any:
+        geography = selection.geography
+        assert geography is not None
+        x, y = Scale("longitude (degrees east)"), Scale("latitude (degrees north)")
+        if geography.kind == "rectilinear":
+            made = self._straight_globe(selection, overview)
+            if made is None:
+                grid, _, _, notes, columns = self._flat(selection, overview)
+                return grid, Scale("longitude (index)"), Scale("latitude (index)"), notes, columns
+            return made[0], x, y, (), made[1]
+        lat, lon = self._places_on_globe(selection, overview)
+        globe: Grid = GlobeGrid(lat, lon)
+        return (
+            globe,
+            x,
+            y,
+            (),
+            (("latitude", np.ma.filled(lat, np.nan)), ("longitude", np.ma.filled(lon, np.nan))),
+        )
+
+    def _straight_globe(self, selection: Selection, overview: Overview) -> Any:
+        lat, lon = (
+            self.coordinates.numbers(selection.axes[i], part)
+            for i, part in zip(selection.drawn, overview.parts)
+        )
+        if lat is None or lon is None:
+            return None
+        rows, columns = Cells.of(lat, (-90.0, 90.0)), Cells.of(np.unwrap(lon, period=360))
+        if rows is None or columns is None:
+            return None
+        names = [selection.axes[i].name for i in selection.drawn]
+        return RectilinearGrid(rows, columns), ((names[0], lat), (names[1], lon))
+
+    def _places_on_globe(self, selection: Selection, overview: Overview) -> tuple[Any, Any]:
+        geography = selection.geography
+        assert geography is not None
+        if geography.kind == "rotated":
+            axes = [selection.axes[i] for i in selection.drawn]
+            lat, lon = (self.coordinates.numbers(axis, part) for axis, part in zip(axes, overview.parts))
+            assert lat is not None
+            assert lon is not None
+            return unrotate(lat, lon, geography.pole)
+        return (
+            self.opened.read(geography.latitude, overview.parts),
+            self.opened.read(geography.longitude, overview.parts),
+        )
+
+    def _table(self, selection: Selection) -> Table:
+        """The first values as text."""
+        shape = self.opened.shape(selection.fqn)
+        rows: list[tuple[str, str]] = []
+        total = prod(shape)
+        if total:
+            part = tuple(slice(0, min(n, _MOST_ROWS)) for n in shape[-1:])
+            values = np.ma.asanyarray(self.opened.read(selection.fqn, (*selection.at[:-1], *part)))
+            flat = values.reshape(-1) if values.ndim else values.reshape(1)
+            for i, value in enumerate(flat[:_MOST_ROWS]):
+                label = self.coordinates.label(selection.axes[-1], i) if selection.axes else ""
+                rows.append((label, "missing" if value is np.ma.masked else format_value(_plain(value))))
+        words = self._words(selection)
+        return Table(
+            **words,
+            notes=(),
+            parts=(),
+            sample=np.ma.array([]),
+            rows=tuple(rows),
+            left_out=(shape[-1] if shape else 1) - len(rows),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A value of a compound as a list, so that it is shown field by field."""
+    if isinstance(value, np.void) and value.dtype.names:
+        return list(value.tolist())
+    if isinstance(value, np.ma.core.mvoid):
+        return list(value.tolist())  # type: ignore[no-untyped-call]
+    return value
+
+
+def zoomed(picture: Picture, extent: Extent) -> Windows | None:
+    """The part to read again for a part of a picture; None if nothing would be gained."""
+    if all(step == 1 for step in picture.steps):
+        return None
+    return picture.window(extent)
