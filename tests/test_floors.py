@@ -32,7 +32,7 @@ SUB_FLOORS = {
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
     "netcdf": [{"classic", "hdf5"}],
-    "convert": [{"change"}],
+    "convert": [{"change"}, {"many"}],
     "netcdf4": [{"edit"}, {"values"}],
     "view": [{"data"}, {"picture"}, {"page"}],
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 import nczarr
 from nczarr.cli.commands import storage_options
 from nczarr.cli.progress import progress_bar
-from nczarr.errors import UnsupportedError
+from nczarr.errors import DatasetNotFoundError, UnsupportedError
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 
@@ -19,6 +20,9 @@ COPYING = """\
   nczarr copy -d time=2020-01:2020-06 -d lat=30.:60. run42.nc spring.zarr
   nczarr copy -c time=1,lat=100 --shards 128MiB --compression zstd:5 run42.nc fine.zarr
   nczarr copy -k classic -u run42.zarr run42.nc
+  nczarr copy 'daily/*.nc' all.zarr --concat time
+  nczarr copy yesterday.nc all.zarr --append
+  nczarr copy daily/*.nc out/                   each as out/NAME.zarr
 """
 GENERATING = """\
   nczarr gen sample.cdl sample.zarr
@@ -28,15 +32,36 @@ GENERATING = """\
 #: Keywords of :func:`nczarr.copy` that are passed on as they are.
 _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
-    "unlimited", "layout", "codecs", "char", "compound", "format", "memory", "workers",
+    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers",
 )  # fmt: skip
-_FLAGS = ("checksum", "fixed", "extensions", "nzug", "lossy", "overwrite")
+_FLAGS = ("append", "replace", "checksum", "fixed", "extensions", "nzug", "lossy", "overwrite")
 
 
 def add_copy_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr copy``."""
-    parser.add_argument("source", help=SOURCE)
-    parser.add_argument("target", help="NAME.nc makes a netCDF file, NAME.cdl text, any other name Zarr")
+    parser.add_argument("source", nargs="*", help=SOURCE + "; several, or a quoted pattern 'in/*.nc'")
+    parser.add_argument(
+        "target",
+        help="NAME.nc makes a netCDF file, NAME.cdl text, DIR/ one Zarr dataset for each source, else Zarr",
+    )
+    several = parser.add_argument_group("many files")
+    several.add_argument(
+        "--concat", metavar="DIM", help="join along this dimension, or a new one of this name"
+    )
+    several.add_argument(
+        "--files-from", metavar="FILE", help="read names of sources, line by line; - is stdin"
+    )
+    several.add_argument(
+        "--join",
+        choices=["outer", "exact"],
+        help="attributes that differ: the first's, or refuse (default: outer)",
+    )
+    several.add_argument(
+        "--append", action="store_true", help="append to the target along its unlimited dimension"
+    )
+    several.add_argument(
+        "--replace", action="store_true", help="with --append: write over steps that are there"
+    )
     what = parser.add_argument_group(
         "what is copied (patterns: /ocean/t* of full names, t* of names anywhere)"
     )
@@ -156,7 +181,7 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     for name in ("variables", "only", "groups", "exclude", "unlimited"):
         if getattr(options, name, None):
             chosen[name] = [part for text in getattr(options, name) for part in text.split(",") if part]
-    chosen |= {name: True for name in _FLAGS if getattr(options, name)}
+    chosen |= {name: True for name in _FLAGS if getattr(options, name, False)}
     if options.no_consolidated:
         chosen["consolidated"] = False
     if getattr(options, "dimension", None):
@@ -198,7 +223,20 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
 
 def run_copy(options: argparse.Namespace) -> None:
     """``nczarr copy``."""
-    _copy(options.source, options, verify=options.verify)
+    sources = [*options.source, *_listed_files(options.files_from)]
+    if not sources:
+        raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
+    _copy(sources if len(sources) > 1 else sources[0], options, verify=options.verify)
+
+
+def _listed_files(name: str | None) -> list[str]:
+    if name is None:
+        return []
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8", "surrogateescape")
+    except OSError as error:
+        raise DatasetNotFoundError(f"--files-from: {error.strerror}", path=name) from None
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def run_gen(options: argparse.Namespace) -> None:

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nczarr.convert import change
+from nczarr.convert import change, many
 from nczarr.convert.change import Shaping
 from nczarr.convert.change.words import parse_bytes, parse_kind
-from nczarr.convert.edges import create_sink, open_source, same_place
+from nczarr.convert.edges import create_sink, inside_folder, is_folder, open_source, same_place
+from nczarr.convert.many import expand_sources
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.transfer import Work, blocks_of, data_bytes, transfer, value_bytes
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
@@ -19,6 +20,7 @@ from nczarr.model import Dataset, DatasetSink, compare
 
 #: Bound on the values that are in memory at once.
 MEMORY = 512 << 20
+_NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
 
 
 def copy(
@@ -39,6 +41,10 @@ def copy(
     quantize: str | None = None,
     fixed: bool = False,
     unlimited: str | Sequence[str] = (),
+    concat: str | None = None,
+    join: str = "outer",
+    append: bool = False,
+    replace: bool = False,
     overwrite: bool = False,
     verify: bool = False,
     progress: Progress | None = None,
@@ -55,9 +61,11 @@ def copy(
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``).
+        A netCDF file, a Zarr hierarchy (path or URL), or CDL text (``.cdl``); for `concat` and `append`, and into
+        a directory, also a list of them or a pattern such as ``in/*.nc``.
     target : str, path or store
-        ``.nc`` makes a netCDF file, ``.cdl`` text, every other name a Zarr hierarchy.
+        ``.nc`` makes a netCDF file, ``.cdl`` text, every other name a Zarr hierarchy. In a directory that is no
+        dataset, and behind a ``/``, each source gets a Zarr hierarchy of its own name.
     variables : str or sequence of str
         Copy these variables, and the coordinates, bounds and grid mappings that they need. Glob patterns: with a
         slash of FQNs, ``/ocean/t*``, else of simple names in any group; text is cut at commas.
@@ -89,6 +97,17 @@ def copy(
         Make unlimited dimensions fixed.
     unlimited : str or sequence of str
         Make these dimensions unlimited.
+    concat : str, optional
+        Join the sources along this dimension, a new one if they have none of the name. All are checked before
+        anything is written; times are brought to the units of the first.
+    join : {'outer', 'exact'}
+        With `concat` and `append`: attributes that differ are taken from the first, or refused. Those that say
+        what values mean (``scale_factor``, ``_FillValue``, ``units``, …) may never differ.
+    append : bool, default False
+        Append the sources to the dataset that the target is, along its unlimited dimension (or `concat`). Steps
+        that it has already are refused.
+    replace : bool, default False
+        With `append`: write over steps that are there already.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
     verify : bool, default False
@@ -128,32 +147,156 @@ def copy(
     """
     what = _What(listed(variables), listed(only), listed(groups), listed(exclude), select, rename)
     how = Shaping(chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, listed(unlimited))
-    bound = parse_bytes(memory)
-    if same_place(source, target):
+    job = _Job(
+        what,
+        how,
+        progress or NoProgress(),
+        workers or min(8, os.cpu_count() or 1),
+        parse_bytes(memory),
+        overwrite=overwrite,
+        verify=verify,
+        source_options=source_options,
+        target_options=target_options,
+        options=options,
+    )
+    sources = expand_sources(source)
+    if replace and not append:
+        raise UnsupportedError("--replace: it goes with --append")
+    if append:
+        for one in sources:
+            job.append(one, target, concat, replace, join == "exact")
+        return ()
+    if concat is not None:
+        with many.join(sources, concat, attributes=join, storage_options=source_options) as joined:
+            return job.copy(joined, sources, target)
+    if len(sources) > 1 and not is_folder(target):
         raise UnsupportedError(
-            "the source and the target are the same, or one is inside the other", path=str(target)
+            f"{len(sources)} sources and one target",
+            path=str(target),
+            hint="--concat joins them; a directory, or a name with / at its end, takes each for itself",
         )
-    told = progress or NoProgress()
-    kind: Kind | None = None if isinstance(source, Dataset) else kind_of_source(source)
-    with open_source(source, storage_options=source_options, fresh=True) as opened:
-        losses = _beyond(opened, bool(options.get("lossy")), kind, source)
-        with placed(str(source) if kind else None):
-            dataset = what.of(opened)
-        dataset, sink = _sink(
-            dataset, target, how, kind, options, overwrite=overwrite, storage_options=target_options
+    targets = [inside_folder(one, target) for one in sources]
+    twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
+    if twins:
+        raise UnsupportedError("two sources would have this name", path=min(twins))
+    losses: list[str] = []
+    for one, path in zip(sources, targets, strict=True):
+        with open_source(one, storage_options=source_options, fresh=True) as opened:
+            losses += job.copy(opened, [one], path)
+    return tuple(losses)
+
+
+class _Job:
+    """A copy with all its options."""
+
+    def __init__(
+        self,
+        what: _What,
+        how: Shaping,
+        progress: Progress,
+        workers: int,
+        memory: int,
+        *,
+        overwrite: bool,
+        verify: bool,
+        source_options: Mapping[str, Any] | None,
+        target_options: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.what, self.how = what, how
+        self.progress, self.workers, self.memory = progress, workers, memory
+        self.overwrite, self.verify = overwrite, verify
+        self.source_options, self.target_options = source_options, target_options
+        self.options = dict(options)
+
+    def copy(self, opened: Dataset, sources: Sequence[Any], target: Any) -> tuple[str, ...]:
+        """Copy an open dataset."""
+        for source in sources:
+            _refuse_same(source, target)
+        kinds: set[Kind] = {kind_of_source(s) for s in sources if not isinstance(s, Dataset)}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
+        losses = _beyond(opened, bool(self.options.get("lossy")), where)
+        with placed(where):
+            dataset = self.what.of(opened)
+        dataset, sink = self.create(dataset, target, kind)
+        self.fill(dataset, sink)
+        dropped = tuple(getattr(sink, "losses", ()))
+        if self.verify and not dropped:
+            _verify(dataset, target, self.target_options)
+        return (*losses, *dropped)
+
+    def append(self, source: Any, target: Any, along: str | None, replace: bool, exact: bool) -> None:
+        """Append a source to the dataset at the target."""
+        _refuse_same(source, target)
+        if self.how != Shaping():
+            raise UnsupportedError(
+                "--append keeps the chunks and codecs of the dataset; leave out options of them"
+            )
+        if kind_of_source(target) == "zarr":
+            many.append(
+                source,
+                target,
+                along=along,
+                replace_steps=replace,
+                exact=exact,
+                source_options=self.source_options,
+                target_options=self.target_options,
+                progress=self.progress,
+                workers=self.workers,
+                memory=self.memory,
+                change=self.what.of,
+            )
+            return
+        # A netCDF file has one writer and no way back: it is written anew, and changes in one step.
+        with open_source(target) as old, open_source(source, storage_options=self.source_options) as opened:
+            joined = many.appended(old, self.what.of(opened), along, source, target, replace, exact)
+            sink = create_sink(target, joined, overwrite=True, **self.options)
+            self.fill(joined, sink)
+
+    def create(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, DatasetSink]:
+        """Return the dataset as it is written, and what writes it."""
+        to = kind_of_target(target)
+        how, options = self.how, dict(self.options)
+        lossy = options.pop("lossy", False)
+        if "format" in options:
+            options["format"] = parse_kind(options["format"])
+        shaped = change.shape(dataset, how, source=kind, target=to, format=options.get("format"))
+        if to == "zarr":
+            layout = options.get("layout", "nczarr-v3")
+            if lossy:
+                options["lossy"] = lossy
+            if how.compression or (shaped.compression != "source" and layout in _NEW_LAYOUTS):
+                # The older layouts know a variable's filters from its codecs alone.
+                options["compression"] = shaped.compression
+            if how.checksum:
+                options["checksum"] = True
+            if any(a.shards for a in shaped.arrays.values()) and layout not in _NEW_LAYOUTS:
+                raise UnsupportedError(f"--shards: the layout {layout} has none")
+            if shaped.arrays:
+                options["arrays"] = shaped.arrays
+        sink = create_sink(
+            target, shaped.dataset, overwrite=self.overwrite, storage_options=self.target_options, **options
         )
+        return shaped.dataset, sink
+
+    def fill(self, dataset: Dataset, sink: DatasetSink) -> None:
+        """Move the values, and make the output visible; after an error nothing of it is left."""
         try:
-            _move(dataset, sink, told, workers or min(8, os.cpu_count() or 1), bound)
+            _move(dataset, sink, self.progress, self.workers, self.memory)
             sink.commit()
         except BaseException:
             sink.abort()
             raise
         finally:
-            told.finish()
-        dropped = tuple(getattr(sink, "losses", ()))
-        if verify and not dropped:
-            _verify(dataset, target, target_options)
-    return (*losses, *dropped)
+            self.progress.finish()
+
+
+def _refuse_same(source: Any, target: Any) -> None:
+    if same_place(source, target):
+        raise UnsupportedError(
+            "the source and the target are the same, or one is inside the other", path=str(target)
+        )
 
 
 def listed(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -188,7 +331,7 @@ class _What:
         return change.rename(change.select(chosen, self._selection), self._names)
 
 
-def _beyond(dataset: Dataset, lossy: bool, kind: Kind | None, source: Any) -> tuple[str, ...]:
+def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
     """Refuse, or list, what arrays hold beyond their dimensions: other programs append so."""
     found = []
     for fqn, variable in dataset.all_variables.items():
@@ -202,49 +345,10 @@ def _beyond(dataset: Dataset, lossy: bool, kind: Kind | None, source: Any) -> tu
     if found and not lossy:
         raise LossError(
             f"values beyond the dimensions would be lost: {found[0]}",
-            path=str(source) if kind else None,
+            path=where,
             hint="--lossy, in Python lossy=True, leaves them out",
         )
     return tuple(found)
-
-
-def _sink(
-    dataset: Dataset,
-    target: Any,
-    how: Shaping,
-    kind: Kind | None,
-    options: dict[str, Any],
-    *,
-    overwrite: bool,
-    storage_options: Mapping[str, Any] | None,
-) -> tuple[Dataset, DatasetSink]:
-    """The dataset as it is written, and what writes it."""
-    to = kind_of_target(target)
-    options = dict(options)
-    lossy = options.pop("lossy", False)
-    if "format" in options:
-        options["format"] = parse_kind(options["format"])
-    shaped = change.shape(dataset, how, source=kind, target=to, format=options.get("format"))
-    if to == "zarr":
-        if lossy:
-            options["lossy"] = lossy
-        if shaped.compression != "source" and options.get("layout", "nczarr-v3") in ("nczarr-v3", "zarr-v3"):
-            # The older layouts know a variable's filters from its codecs alone.
-            options.setdefault("compression", shaped.compression)
-        if how.compression:
-            options["compression"] = how.compression
-        if how.checksum:
-            options["checksum"] = True
-        if any(a.shards for a in shaped.arrays.values()) and options.get("layout", "v3") not in (
-            "nczarr-v3", "zarr-v3", "v3",
-        ):  # fmt: skip
-            raise UnsupportedError(f"--shards: the layout {options['layout']} has none")
-        if shaped.arrays:
-            options["arrays"] = shaped.arrays
-    sink = create_sink(
-        target, shaped.dataset, overwrite=overwrite, storage_options=storage_options, **options
-    )
-    return shaped.dataset, sink
 
 
 def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) -> None:

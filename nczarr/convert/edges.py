@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, Unsupport
 from nczarr.formats import kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores import open_store
+from nczarr.targets import parse_target
 
 
 @contextmanager
@@ -182,3 +184,40 @@ def same_place(source: Any, target: Any) -> bool:
         except (OSError, ValueError, RuntimeError) as error:
             raise NCZarrError(str(error), path=str(source)) from None
     return source is target or (isinstance(source, str) and source == target)
+
+
+def is_folder(target: Any) -> bool:
+    """True if a target is a place for datasets, not the name of one: it ends in ``/``, or is such a directory.
+
+    Examples
+    --------
+    >>> is_folder("out/"), is_folder("out.zarr")
+    (True, False)
+    """
+    if isinstance(target, str) and target.endswith(("/", os.sep)):
+        return True
+    path = local_path(target)
+    if path is None or not path.is_dir() or path.suffix.lower() == ".zarr":
+        return False
+    from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
+
+    with open_store(path) as store:
+        return not is_zarr(store) and not store.exists(UNFINISHED)
+
+
+def inside_folder(source: Any, target: Any) -> Any:
+    """Return the target of one source: in a folder ``NAME.zarr``, NAME being the source's.
+
+    Raises
+    ------
+    UnsupportedError
+        If the source has no name.
+    """
+    if isinstance(source, Dataset) or not isinstance(source, str | os.PathLike) or not is_folder(target):
+        return target
+    name = parse_target(os.fspath(source)).location.rstrip("/").rpartition("/")[2]
+    stem = Path(name).stem
+    if not stem:
+        raise UnsupportedError("the source has no name that the target could have", path=str(source))
+    folder = os.fspath(target)
+    return f"{folder}{'' if folder.endswith('/') else '/'}{stem}.zarr"

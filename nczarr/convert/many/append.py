@@ -1,0 +1,263 @@
+"""Append a dataset to a stored one along an unlimited dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change.select import SelectedSource, find_dimension
+from nczarr.convert.edges import open_source
+from nczarr.convert.many.fit import differences, refuse, same_data
+from nczarr.convert.many.join import JoinedSource, growing_variables, in_units_of
+from nczarr.convert.progress import Progress
+from nczarr.convert.transfer import Work, blocks_of, data_bytes, transfer
+from nczarr.errors import UnsupportedError, placed
+from nczarr.mapping import StoredDataset, open_dataset
+from nczarr.model import ArraySource, Dataset, Region, Variable
+from nczarr.stores import open_store
+
+
+def append(
+    source: Any,
+    target: Any,
+    *,
+    along: str | None = None,
+    replace_steps: bool = False,
+    exact: bool = False,
+    source_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+    progress: Progress,
+    workers: int,
+    memory: int,
+    change: Any = None,
+) -> None:
+    """Append the steps of a source to a Zarr dataset; a reader sees the old length or the new one.
+
+    Values are written first, where no reader looks yet, then the lengths.
+
+    Parameters
+    ----------
+    along : str, optional
+        The dimension; the only unlimited one of the target by default.
+    replace_steps : bool
+        Write over steps that the target has already, where they would be refused.
+    exact : bool
+        All attributes must be the same.
+    change : callable, optional
+        Changes the source's model first.
+
+    Raises
+    ------
+    ModelError, UnsupportedError
+        If the two do not fit together; nothing has been written then.
+    """
+    options = dict(target_options) if target_options else None
+    store = open_store(target, "r+", options)
+    with (
+        open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
+        open_source(source, storage_options=source_options, fresh=True) as opened,
+    ):
+        with placed(str(source)):
+            added = change(opened) if change is not None else opened
+            fqn = growing_dimension(stored.dataset, along, str(target))
+            added, first, count = prepare(stored.dataset, added, fqn, source, replace_steps, exact)
+        if not count and first == stored.dataset.dimension_at(fqn).size:
+            return
+        _write(stored, added, fqn, first, progress, workers, memory)
+
+
+def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
+    """Return the dimension along which a dataset grows.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is not unlimited, or there is none, or there are several.
+    """
+    if along is not None:
+        fqn = find_dimension(dataset, along, "--concat")
+        if not dataset.dimension_at(fqn).unlimited:
+            raise UnsupportedError(
+                f"the dimension {fqn} is not unlimited", path=target, hint="copy it with --unlimited first"
+            )
+        return fqn
+    found = [fqn for fqn, d in dataset.all_dimensions.items() if d.unlimited]
+    if len(found) != 1:
+        what = f"several unlimited dimensions: {', '.join(found)}" if found else "no unlimited dimension"
+        raise UnsupportedError(f"the dataset has {what}", path=target, hint="--concat says which")
+    return found[0]
+
+
+def prepare(
+    old: Dataset, added: Dataset, along: str, source: Any, replace_steps: bool, exact: bool
+) -> tuple[Dataset, int, int]:
+    """Check that a dataset fits behind another one.
+
+    Returns
+    -------
+    (Dataset, int, int)
+        What is added, in the units of the old; the index of its first step in the target; how many steps are new.
+    """
+    growing = growing_variables(old, along, False)
+    found = [(str(source), t) for t in differences(old, added, along, exact=exact, growing=growing)]
+    what = f"it does not fit behind the dataset along {along}"
+    refuse(found, what)
+    added = in_units_of(old, added, growing)
+    for fqn, variable in old.all_variables.items():
+        if fqn not in growing:
+            found += [(str(source), t) for t in same_data(fqn, variable.data, added.all_variables[fqn].data)]
+    refuse(found, what)
+    size = old.dimension_at(along).size
+    first = _place(old, added, along, replace_steps)
+    return added, first, max(0, first + added.dimension_at(along).size - size)
+
+
+def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> int:
+    """The index in the target of the first added step."""
+    size = old.dimension_at(along).size
+    here, there = _steps(old, along), _steps(added, along)
+    if here is None or there is None or not len(here) or not len(there):
+        if replace_steps:
+            raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
+        return size
+    repeated = np.isin(there, here)
+    down = len(here) > 1 and here[-1] < here[0]
+    if repeated.any() and not replace_steps:
+        raise UnsupportedError(
+            f"{int(repeated.sum())} steps along {along} are there already, the first is {there[repeated][0]}",
+            hint="--replace writes over them",
+        )
+    whole = np.concatenate([here[: size if not repeated.any() else _index(here, there[0])], there])
+    steps = np.diff(whole)
+    first = len(whole) - len(there)
+    fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
+    if not ((steps < 0).all() if down else (steps > 0).all()) or not fits:
+        raise UnsupportedError(
+            f"the steps along {along} begin at {there[0]} and end at {there[-1]}; the dataset ends at {here[-1]}, "
+            "and they do not follow it",
+            hint="join the files anew, in order",
+        )
+    return first
+
+
+def _index(here: np.ndarray, value: Any) -> int:
+    found = np.flatnonzero(here == value)
+    return int(found[0]) if found.size else len(here)
+
+
+def _steps(dataset: Dataset, along: str) -> np.ndarray | None:
+    variable = dataset.all_variables.get(along)
+    if variable is None or variable.data is None or variable.dimensions != (along,):
+        return None
+    values = variable.data.read((slice(0, variable.data.shape[0], 1),))
+    return values if values.dtype.kind in "iuf" else None
+
+
+class _Shifted:
+    """A sink that writes a number of steps further along one dimension."""
+
+    concurrent = True
+
+    def __init__(self, stored: StoredDataset, axes: Mapping[str, int], first: int) -> None:
+        self._stored, self._axes, self._first = stored, axes, first
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        return self._stored.write_shape(fqn)
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        axis = self._axes[fqn]
+        moved = slice(region[axis].start + self._first, region[axis].stop + self._first, 1)
+        self._stored.write(fqn, (*region[:axis], moved, *region[axis + 1 :]), values)
+
+    def commit(self) -> None:
+        """Nothing to do: the dataset is updated."""
+
+    def abort(self) -> None:
+        """Nothing to do: no length has changed."""
+
+
+def _write(
+    stored: StoredDataset,
+    added: Dataset,
+    along: str,
+    first: int,
+    progress: Progress,
+    workers: int,
+    memory: int,
+) -> None:
+    old = stored.dataset
+    size = max(old.dimension_at(along).size, first + added.dimension_at(along).size)
+    axes = {fqn: v.dimensions.index(along) for fqn, v in old.all_variables.items() if along in v.dimensions}
+    work: list[Work] = []
+    for fqn, axis in axes.items():
+        data = added.all_variables[fqn].data
+        assert data is not None
+        shape = list(old.shape(old.all_variables[fqn]))
+        shape[axis] = size
+        stored.data(fqn).grow(
+            tuple(max(n, m) for n, m in zip(shape, stored.data(fqn).stored_shape, strict=True))
+        )
+        work.append((fqn, old.all_variables[fqn], data))
+    progress.start(sum(data_bytes(data) for _, _, data in work))
+    try:
+        sink = _Shifted(stored, axes, first)
+        transfer(_aligned(work, sink, axes, first), sink, progress, workers, memory)
+    finally:
+        progress.finish()
+    stored.update(
+        rewrite(stored.dataset, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
+    )
+
+
+def _aligned(
+    work: Sequence[Work], sink: _Shifted, axes: Mapping[str, int], first: int
+) -> Iterator[tuple[str, Region, Any]]:
+    """Blocks that end where chunks of the target end, so that no chunk is written twice."""
+    for fqn, variable, data in work:
+        axis = axes[fqn]
+        step = sink.write_shape(fqn)[axis]
+        head = min(-first % step, data.shape[axis])
+        for low, high in ((0, head), (head, data.shape[axis])):
+            if low == high:
+                continue
+            part = SelectedSource(
+                data, tuple(range(low, high) if i == axis else range(n) for i, n in enumerate(data.shape))
+            )
+            for name, region, _ in blocks_of([(fqn, variable, part)], sink):
+                place = slice(region[axis].start + low, region[axis].stop + low, 1)
+                yield name, (*region[:axis], place, *region[axis + 1 :]), data
+
+
+def appended(
+    old: Dataset,
+    added: Dataset,
+    along: str | None,
+    source: Any,
+    target: Any,
+    replace_steps: bool,
+    exact: bool,
+) -> Dataset:
+    """Return a dataset with another one behind it; for formats that are written as a whole."""
+    fqn = growing_dimension(old, along, str(target))
+    added, first, _ = prepare(old, added, fqn, source, replace_steps, exact)
+    last = first + added.dimension_at(fqn).size
+
+    def variable(at: str, v: Variable) -> Variable:
+        other = added.all_variables[at]
+        if fqn not in v.dimensions or v.data is None or other.data is None:
+            return v
+        axis = v.dimensions.index(fqn)
+        parts = [_cut(v.data, axis, 0, first), other.data, _cut(v.data, axis, last, v.data.shape[axis])]
+        return v.with_data(JoinedSource(tuple(p for p in parts if p.shape[axis]) or (v.data,), axis))
+
+    size = max(old.dimension_at(fqn).size, last)
+    return rewrite(old, variable=variable, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
+
+
+def _cut(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:
+    ranges = (range(min(low, high), high) if i == axis else range(n) for i, n in enumerate(data.shape))
+    return SelectedSource(data, tuple(ranges))

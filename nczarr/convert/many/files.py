@@ -1,0 +1,139 @@
+"""Keep few of many source files open, and notice one that changes meanwhile."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.edges import open_source
+from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.formats import local_path
+from nczarr.model import Dataset, Region, Variable
+
+#: Files that are open at once.
+_OPEN = 24
+
+
+def expand_sources(sources: Any) -> list[Any]:
+    """Return the sources that patterns and lists name, those of a pattern in the order of their numbers.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a pattern fits nothing.
+
+    Examples
+    --------
+    >>> expand_sources(["b.nc", "a.nc"])
+    ['b.nc', 'a.nc']
+    """
+    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
+        sources = [sources]
+    found: list[Any] = []
+    for source in sources:
+        text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+        if isinstance(text, str) and glob.has_magic(text) and "://" not in text and not os.path.exists(text):
+            paths = sorted(glob.glob(os.path.expanduser(text), recursive=True), key=_natural)
+            if not paths:
+                raise DatasetNotFoundError("no file fits this pattern", path=text)
+            found += paths
+        else:
+            found.append(source)
+    return found
+
+
+def _natural(path: str) -> list[tuple[int, int, str]]:
+    """A key that puts ``a2`` before ``a10``."""
+    return [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", path) if p]
+
+
+class Files:
+    """The sources of one dataset: their models, and values from those that are open."""
+
+    def __init__(self, sources: Sequence[Any], options: Mapping[str, Any] | None = None) -> None:
+        self.sources = list(sources)
+        self._options = options
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
+        self._marks = [_mark(source) for source in self.sources]
+
+    def header(self, number: int) -> Dataset:
+        """The model of a file; its data open the file when they are read."""
+        with self._lock:
+            dataset = self._opened(number)
+
+        def lazy(fqn: str, variable: Variable) -> Variable:
+            if variable.data is None:
+                return variable
+            return variable.with_data(_Part(self, number, fqn, variable.data.shape, variable.data.dtype))
+
+        return rewrite(dataset, variable=lazy)
+
+    def read(self, number: int, fqn: str, region: Region, out: np.ndarray | None) -> np.ndarray:
+        """Read values of a file."""
+        with self._lock:
+            data = self._opened(number).variable_at(fqn).data
+            assert data is not None
+            return data.read(region, out)
+
+    def _opened(self, number: int) -> Dataset:
+        found = self._open.pop(number, None)
+        if found is None:
+            source = self.sources[number]
+            if _mark(source) != self._marks[number]:
+                raise NCZarrError("the file has changed while it was copied", path=str(source))
+            context: AbstractContextManager[Dataset] = open_source(
+                source, storage_options=self._options, fresh=True
+            )
+            found = context, context.__enter__()
+        self._open[number] = found
+        while len(self._open) > _OPEN:
+            _, (context, _) = self._open.popitem(last=False)
+            context.__exit__(None, None, None)
+        return found[1]
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock, ExitStack() as stack:
+            for context, _ in self._open.values():
+                stack.callback(context.__exit__, None, None, None)
+            self._open.clear()
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _mark(source: Any) -> tuple[int, int] | None:
+    path = local_path(source)
+    try:
+        status = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if status is None or path is None or path.is_dir() else (status.st_size, status.st_mtime_ns)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
+
+    files: Files
+    number: int
+    fqn: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        return self.files.read(self.number, self.fqn, region, out)

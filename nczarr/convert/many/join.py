@@ -1,0 +1,286 @@
+"""Join datasets along a dimension, one that they have or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change.select import find_dimension
+from nczarr.convert.many.files import Files
+from nczarr.convert.many.fit import differences, refuse, same_data
+from nczarr.convert.many.times import shifted, shifts
+from nczarr.errors import UnsupportedError, placed
+from nczarr.model import (
+    ArraySource,
+    Attribute,
+    Dataset,
+    Dimension,
+    Group,
+    Region,
+    Variable,
+    check_name,
+    join_fqn,
+    split_fqn,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedSource:
+    """The values of several sources, one behind the other along an axis."""
+
+    parts: tuple[ArraySource, ...]
+    axis: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        first = self.parts[0].shape
+        total = sum(part.shape[self.axis] for part in self.parts)
+        return (*first[: self.axis], total, *first[self.axis + 1 :])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.parts[0].dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        if out is None:
+            out = np.empty([len(range(s.start, s.stop, s.step or 1)) for s in region], self.dtype)
+        along = region[self.axis]
+        wanted = range(along.start, along.stop, along.step or 1)
+        start = done = 0
+        for part in self.parts:
+            length = part.shape[self.axis]
+            if done == len(wanted):
+                break
+            here = range(wanted[done], min(start + length, wanted.stop), wanted.step)
+            if len(here):
+                inside = slice(here[0] - start, here[-1] + 1 - start, wanted.step)
+                place: list[Any] = [slice(None)] * out.ndim
+                place[self.axis] = slice(done, done + len(here))
+                chosen = (*region[: self.axis], inside, *region[self.axis + 1 :])
+                out[tuple(place)] = part.read(chosen)
+                done += len(here)
+            start += length
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class StackedSource:
+    """The values of a source with one more dimension of length one in front."""
+
+    inner: ArraySource
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1, *self.inner.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.inner.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        values = self.inner.read(region[1:])[None]
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+
+@contextmanager
+def join(
+    sources: Sequence[Any],
+    along: str,
+    *,
+    attributes: str = "outer",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Iterator[Dataset]:
+    """Join sources into one dataset with lazy data.
+
+    Parameters
+    ----------
+    sources : sequence
+        As for :func:`nczarr.convert.open_source`, in order.
+    along : str
+        A dimension by FQN or simple name; one that no source has is made new, and every variable that is no
+        coordinate gets it in front.
+    attributes : {'outer', 'exact'}
+        All attributes of any source, the first source's where they differ; or refuse where they differ.
+
+    Yields
+    ------
+    Dataset
+        Its data can be read until the context ends.
+
+    Raises
+    ------
+    ModelError
+        If the sources do not fit together: the message lists what differs.
+    UnsupportedError
+        If times cannot be brought to the units of the first, or the joined coordinate is not monotonic.
+    """
+    if attributes not in ("outer", "exact"):
+        raise UnsupportedError(f"--join {attributes}: it is outer or exact")
+    with Files(sources, storage_options) as files:
+        headers = [files.header(number) for number in range(len(sources))]
+        with placed(str(sources[0])):
+            fqn, is_new = _dimension(headers[0], along)
+        joined = _joined(headers, sources, fqn, is_new, attributes == "exact")
+        yield joined
+
+
+def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
+    simple = split_fqn(along)[1] if "/" in along else along
+    exists = along in first.all_dimensions or f"/{along}" in first.all_dimensions
+    if exists or ("/" not in along and any(split_fqn(d)[1] == along for d in first.all_dimensions)):
+        return find_dimension(first, along, "--concat"), False
+    fqn = along if along.startswith("/") else f"/{along}"
+    wrong = check_name(simple)
+    if wrong or split_fqn(fqn)[0] not in first.all_groups:
+        raise UnsupportedError(f"--concat {along}: {wrong or 'there is no such group'}")
+    if fqn in first.all_variables and first.all_variables[fqn].dimensions:
+        raise UnsupportedError(f"--concat {along}: a variable has this name and other dimensions")
+    return fqn, True
+
+
+def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: bool, exact: bool) -> Dataset:
+    first = headers[0]
+    growing = growing_variables(first, along, is_new)
+    found = [
+        (str(source), text)
+        for source, other in zip(sources[1:], headers[1:], strict=True)
+        for text in differences(first, other, along, exact=exact, growing=growing)
+    ]
+    refuse(found, f"the files cannot be joined along {along}")
+    moved = [headers[0]]
+    for source, other in zip(sources[1:], headers[1:], strict=True):
+        with placed(str(source)):
+            moved.append(in_units_of(first, other, growing))
+        for fqn, variable in first.all_variables.items():
+            if fqn not in growing:
+                found += [
+                    (str(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
+                ]
+    refuse(found, f"the files cannot be joined along {along}")
+    made = _assembled(moved, along, is_new, growing, exact)
+    refuse_disorder(made, along, sources)
+    return made
+
+
+def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:
+    """Return the variables that have a dimension, or will have it."""
+    if not is_new:
+        return frozenset(fqn for fqn, v in dataset.all_variables.items() if along in v.dimensions)
+    group = split_fqn(along)[0]
+    return frozenset(
+        fqn
+        for fqn, v in dataset.all_variables.items()
+        if (group == "/" or fqn.startswith(f"{group}/"))
+        and (fqn not in dataset.all_dimensions or fqn == along)
+        and not _is_bounds(dataset, fqn)
+    )
+
+
+def _is_bounds(dataset: Dataset, fqn: str) -> bool:
+    """True for the bounds of a coordinate, which belong where it is."""
+    group, name = split_fqn(fqn)
+    for owner, variable in dataset.all_variables.items():
+        bounds = variable.attribute.get("bounds")
+        if bounds is None or bounds.type.name != "char" or bounds.text.strip("\0 ") != name:
+            continue
+        if split_fqn(owner)[0] == group and owner in dataset.all_dimensions:
+            return True
+    return False
+
+
+def in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
+    """Return a dataset with its times in the units of another."""
+    moving = shifts(first, other, growing)
+    if not moving:
+        return other
+    return rewrite(other, variable=lambda fqn, v: shifted(v, moving[fqn]) if fqn in moving else v)
+
+
+def _assembled(
+    parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], exact: bool
+) -> Dataset:
+    first = parts[0]
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        if not exact:
+            old = replace(old, attributes=_union([p.all_variables[fqn].attributes for p in parts]))
+        if fqn not in growing:
+            return old
+        data: list[ArraySource] = []
+        for part in parts:
+            found = part.all_variables[fqn].data
+            assert found is not None
+            data.append(StackedSource(found) if is_new else found)
+        axis = 0 if is_new else old.dimensions.index(along)
+        dimensions = (along, *old.dimensions) if is_new else old.dimensions
+        storage = old.storage
+        if is_new:
+            chunks = storage.chunk_shape
+            storage = replace(storage, chunk_shape=None if chunks is None else (1, *chunks))
+            if storage.layout == "compact":
+                storage = replace(storage, layout=None)
+        return replace(old, dimensions=dimensions, storage=storage, data=JoinedSource(tuple(data), axis))
+
+    if is_new:
+        size = len(parts)
+        made = _with_dimension(first, along, Dimension(split_fqn(along)[1], size))
+    else:
+        size = sum(part.dimension_at(along).size for part in parts)
+        made = rewrite(first, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
+    if not exact:
+        made = replace(made, attributes=_union([part.attributes for part in parts]))
+    return rewrite(made, variable=variable)
+
+
+def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset:
+    owner = split_fqn(fqn)[0]
+
+    def inside(at: str, group: Any) -> Any:
+        groups: tuple[Group, ...] = tuple(inside(join_fqn(at, g.name), g) for g in group.groups)
+        own = (dimension, *group.dimensions) if at == owner else group.dimensions
+        return replace(group, dimensions=own, groups=groups)
+
+    made = inside("/", dataset)
+    assert isinstance(made, Dataset)
+    return made
+
+
+def _union(lists: Sequence[tuple[Attribute, ...]]) -> tuple[Attribute, ...]:
+    found: dict[str, Attribute] = {}
+    for attributes in lists:
+        for attribute in attributes:
+            found.setdefault(attribute.name, attribute)
+    return tuple(found.values())
+
+
+def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[Any]) -> None:
+    """Refuse a joined coordinate with repeated steps, or with steps that go back."""
+    variable = dataset.all_variables.get(along)
+    if variable is None or variable.data is None or variable.dimensions != (along,):
+        return
+    values = variable.data.read((slice(0, variable.data.shape[0], 1),))
+    if values.dtype.kind not in "iuf" or len(values) < 2:
+        return
+    down = values[-1] < values[0]
+    wrong = np.flatnonzero(values[1:] >= values[:-1] if down else values[1:] <= values[:-1])
+    if wrong.size:
+        at = int(wrong[0]) + 1
+        source = sources[0]
+        if isinstance(variable.data, JoinedSource):
+            ends = np.cumsum([part.shape[0] for part in variable.data.parts])
+            source = sources[int(np.searchsorted(ends, at, "right"))]
+        raise UnsupportedError(
+            f"the coordinate {along} has {values[at]} behind {values[at - 1]}",
+            path=str(source),
+            hint="steps are repeated, or the files are not in order",
+        )

@@ -1,0 +1,245 @@
+"""Joining, appending, and converting each of many files; xarray's open_mfdataset and ncrcat's rule are oracles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nczarr
+from nczarr.cli import main
+from nczarr.convert.many.join import JoinedSource
+from nczarr.errors import ModelError, NCZarrError, UnsupportedError
+from nczarr.model import MemorySource
+
+
+def day(path: Path, number: int, *, steps: int = 4, since: str = "2020-01-01", **change: Any) -> Path:
+    """A file of one day, six-hourly."""
+    rng = np.random.default_rng(number)
+    with netCDF4.Dataset(path, "w") as file:
+        file.history = f"made on day {number}"
+        file.createDimension("time", None)
+        file.createDimension("x", 5)
+        t = file.createVariable("time", "f8", ("time",))
+        t.units = f"hours since {since} 00:00"
+        t.calendar = change.get("calendar", "standard")
+        shift = (np.datetime64(since) - np.datetime64("2020-01-01")).astype(int) * 24
+        t[:] = number * 24 - shift + 6 * np.arange(steps)
+        x = file.createVariable("x", "f4", ("x",))
+        x[:] = change.get("x", np.arange(5))
+        v = file.createVariable("v", change.get("type", "f4"), ("time", "x"), zlib=True)
+        v.scale_factor = change.get("scale", 1.0)
+        v.set_auto_maskandscale(False)
+        v[:] = rng.random((steps, 5)) * 100
+        if "extra" in change:
+            file.createVariable(change["extra"], "i4", ("x",))[:] = 1
+    return path
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> list[Path]:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return [day(folder / f"day{n}.nc", n, since=f"2020-01-{1 + n % 3:02}") for n in range(12)]
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+def test_join_is_open_mfdataset(days: list[Path], tmp_path: Path, name: str) -> None:
+    nczarr.copy(str(tmp_path / "in" / "*.nc"), tmp_path / name, concat="time")
+    options: dict[str, Any] = {} if name.endswith(".nc") else {"engine": "zarr"}
+    with (
+        xr.open_mfdataset(days, data_vars="minimal") as wanted,
+        xr.open_dataset(tmp_path / name, **options) as seen,
+    ):
+        np.testing.assert_array_equal(seen["time"].values, wanted["time"].values)
+        np.testing.assert_array_equal(seen["v"].values, wanted["v"].values)
+        assert seen["v"].dims == wanted["v"].dims
+
+
+def test_a_new_dimension(tmp_path: Path) -> None:
+    members = [day(tmp_path / f"m{i}.nc", 0) for i in range(3)]
+    for i, path in enumerate(members):
+        with netCDF4.Dataset(path, "a") as file:
+            file["v"][0, 0] = i
+    nczarr.copy(members, tmp_path / "all.zarr", concat="member")
+    with xr.open_dataset(tmp_path / "all.zarr", engine="zarr") as seen:
+        assert seen["v"].dims == ("member", "time", "x")
+        assert seen["x"].dims == ("x",)
+        np.testing.assert_array_equal(seen["v"][:, 0, 0], [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"x": np.arange(5) + 1}, "/x: the values differ"),
+        ({"type": "f8"}, "/v: the type is double, not float"),
+        ({"scale": 0.5}, "scale_factor"),
+        ({"extra": "w"}, "/w: the first has no such variable"),
+        ({"calendar": "noleap", "since": "2020-01-02"}, "calendar"),
+    ],
+)
+def test_files_that_do_not_fit_are_listed(
+    days: list[Path], tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    bad = day(tmp_path / "in" / "day12.nc", 12, **change)
+    with pytest.raises(NCZarrError) as caught:
+        nczarr.copy([*days, bad], tmp_path / "out.zarr", concat="time")
+    assert says in str(caught.value)
+    assert "day12.nc" in str(caught.value)
+    assert not (tmp_path / "out.zarr").exists()
+
+
+def test_order_and_repetition(days: list[Path], tmp_path: Path) -> None:
+    for wrong in ([days[1], days[0]], [days[0], days[0]]):
+        with pytest.raises(UnsupportedError, match="behind"):
+            nczarr.copy(wrong, tmp_path / "out.zarr", concat="time")
+    with pytest.raises(ModelError, match="history"):
+        nczarr.copy(days, tmp_path / "out.zarr", concat="time", join="exact")
+    with pytest.raises(UnsupportedError, match="no such group"):
+        nczarr.copy(days, tmp_path / "out.zarr", concat="/g/time")
+    assert not (tmp_path / "out.zarr").exists()
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=6),
+    st.integers(0, 20),
+    st.integers(0, 30),
+    st.integers(1, 4),
+)
+def test_joined_values_are_concatenated_ones(lengths: list[int], start: int, stop: int, step: int) -> None:
+    parts = [np.random.default_rng(i).random((2, n)) for i, n in enumerate(lengths)]
+    whole = np.concatenate(parts, axis=1)
+    joined = JoinedSource(tuple(MemorySource(p) for p in parts), 1)
+    assert joined.shape == whole.shape
+    low, high = min(start, whole.shape[1]), min(max(start, stop), whole.shape[1])
+    region = (slice(0, 2, 1), slice(low, high, step))
+    np.testing.assert_array_equal(joined.read(region), whole[region])
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+def test_append(days: list[Path], tmp_path: Path, name: str) -> None:
+    out, whole = tmp_path / name, tmp_path / "whole.zarr"
+    nczarr.copy(days[:5], out, concat="time")
+    for path in days[5:]:
+        nczarr.copy(path, out, append=True)
+    nczarr.copy(days, whole, concat="time")
+    assert list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"])) == []
+    before = list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"]))
+    with pytest.raises(UnsupportedError, match="--replace"):
+        nczarr.copy(days[3], out, append=True)
+    assert list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"])) == before
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+def test_replace(days: list[Path], tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    nczarr.copy(days[:5], out, concat="time")
+    with netCDF4.Dataset(days[4], "a") as file:
+        file["v"].set_auto_maskandscale(False)
+        file["v"][1] = 777
+    nczarr.copy(days[4:6], out, append=True, replace=True)
+    nczarr.copy(days[:6], tmp_path / "whole.zarr", concat="time")
+    assert list(nczarr.diff(tmp_path / "whole.zarr", out, ignore_attributes=["_NCProperties"])) == []
+
+
+def test_append_refuses_a_gap_in_the_past(days: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out.zarr"
+    nczarr.copy(days[3:5], out, concat="time")
+    with pytest.raises(UnsupportedError, match="do not follow"):
+        nczarr.copy(days[0], out, append=True)
+    with pytest.raises(UnsupportedError, match="--append keeps"):
+        nczarr.copy(days[5], out, append=True, chunks="time=1")
+    with nczarr.Dataset(out) as dataset:
+        assert len(dataset.dimensions["time"]) == 8
+
+
+WATCH = """
+import sys, numpy as np, xarray as xr, nczarr
+seen = set()
+while True:
+    with nczarr.Dataset(sys.argv[1]) as ds:
+        n = len(ds.dimensions["time"])
+        v = ds["v"][:]
+        t = ds["time"][:]
+        assert v.shape[0] == t.shape[0] == n, (v.shape, t.shape, n)
+        assert not np.ma.getmaskarray(v).any() and not np.ma.getmaskarray(t).any(), n
+    with xr.open_dataset(sys.argv[1], engine="zarr", decode_times=False) as x:
+        a, b = x["v"].values, x["time"].values
+        assert len(a) == len(b) and np.isfinite(a).all() and (np.diff(b) > 0).all()
+    if not seen:
+        print("ready", flush=True)
+    seen.add(n)
+    if n == int(sys.argv[2]):
+        break
+assert all(n % 4 == 0 for n in seen), seen
+print(len(seen))
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_sees_the_old_length_or_the_new(days: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out.zarr"
+    nczarr.copy(days[:2], out, concat="time", chunks="time=3")
+    command = [sys.executable, "-c", textwrap.dedent(WATCH), str(out), str(4 * len(days))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watcher:
+        assert watcher.stdout is not None
+        watcher.stdout.readline()
+        for path in days[2:]:
+            nczarr.copy(path, out, append=True)
+        said, failed = watcher.communicate()
+    assert watcher.returncode == 0, failed
+    assert int(said) >= 2
+
+
+def test_a_file_that_changes_meanwhile_is_noticed(days: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from nczarr.convert.many import files, join
+
+    monkeypatch.setattr(files, "_OPEN", 2)
+    with join(days, "time") as joined:
+        day(days[0], 0, steps=6)
+        source = joined.variable_at("/v").data
+        assert source is not None
+        with pytest.raises(NCZarrError, match="has changed"):
+            source.read((slice(0, 1, 1), slice(0, 1, 1)))
+
+
+# --- the command
+
+
+def test_each_into_a_folder(days: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["copy", "-q", *map(str, days[:3]), f"{out}/"]) == 0
+    assert sorted(p.name for p in out.iterdir()) == ["day0.zarr", "day1.zarr", "day2.zarr"]
+    assert main(["copy", "-q", str(days[3]), str(out)]) == 0
+    assert list(nczarr.diff(days[3], out / "day3.zarr")) == []
+    assert main(["copy", "-q", str(days[3]), str(out)]) == 1
+
+
+def test_two_sources_need_a_word(
+    days: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["copy", *map(str, days[:2]), str(tmp_path / "a.zarr")]) == 1
+    assert "--concat" in capsys.readouterr().err
+    assert main(["copy", str(tmp_path / "none*.nc"), str(tmp_path / "a.zarr")]) == 1
+    assert main(["copy", "--replace", str(days[0]), str(tmp_path / "a.zarr")]) == 1
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_names_from_a_file(days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = tmp_path / "list.txt"
+    listing.write_text("".join(f"{path}\n" for path in days))
+    assert (
+        main(["copy", "-q", "--concat", "time", "--files-from", str(listing), str(tmp_path / "a.zarr")]) == 0
+    )
+    with nczarr.Dataset(tmp_path / "a.zarr") as dataset:
+        assert len(dataset.dimensions["time"]) == 48
+    assert main(["copy", "-q", "--files-from", str(tmp_path / "no.txt"), str(tmp_path / "b.zarr")]) == 1
