@@ -24,6 +24,7 @@ FLOORS = [
     {"convert"},
     {"view"},
     {"cli", "xarray"},
+    {"__main__"},
 ]
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
 SUB_FLOORS = {
