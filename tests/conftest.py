@@ -26,6 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--max-skipped", type=int, help="fail when more tests are skipped than this")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what reads the real data, so that it can be run again on the larger collection."""
+    reads: dict[Path, bool] = {}
+    for item in items:
+        for path in (item.path, item.path.with_name("conftest.py")):
+            if path not in reads:
+                reads[path] = (
+                    path.suffix == ".py" and path.is_file() and "real_data import" in path.read_text()
+                )
+            if reads[path] and (
+                path == item.path or {"nc_file", "hdf5_file"} & set(getattr(item, "fixturenames", ()))
+            ):
+                item.add_marker("real_data")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail when tests that used to run are skipped: nobody reads a number that grows slowly."""
     limit = session.config.getoption("--max-skipped", None)
