@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from sybil import Example, Sybil
-from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -52,9 +53,41 @@ def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.chdir(before)
 
 
+@pytest.fixture(scope="module")
+def s3(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[bool]:
+    """A real S3 server with a bucket ``test``, for the page that needs one; False where there is none."""
+    if request.node.path.name != "object-stores.md":
+        yield False
+        return
+    specification = importlib.util.spec_from_file_location("nczarr_docs_s3", ROOT / "tests/s3/server.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    server = module.S3Server(tmp_path_factory.mktemp("s3") / "state")
+    try:
+        server.start()
+    except module.Unavailable:
+        yield False
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in server.settings.items():
+            patch.setenv(name, value)
+        try:
+            s3fs = pytest.importorskip("s3fs")
+            s3fs.S3FileSystem(endpoint_url=server.settings["AWS_ENDPOINT_URL"]).mkdir("test")
+            yield True
+        finally:
+            server.stop()
+
+
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=FLAGS), CodeBlockParser("console", run_console)],
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=FLAGS),
+        CodeBlockParser("console", run_console),
+        SkipParser(),
+    ],
     patterns=["*.md", "**/*.md"],
     excludes=["spec/*.md", "reference/*.md", "reference/generated/*.md", "_build/**", "changelog.md"],
-    fixtures=["working_folder"],
+    fixtures=["working_folder", "s3"],
 ).pytest()
