@@ -3,12 +3,12 @@
 A node has the properties that its Zarr version gives it, and its attributes; a group has its members too. The model
 exists for version 3 and for version 2. As JSON it is one object; flattened, it is consolidated metadata.
 
-========================  ===============================================================
-:func:`parse_zom`         JSON → model (``to_json`` goes back)
-:func:`from_hierarchy`            hierarchy → model
-:func:`to_hierarchy`   model → new hierarchy
-:func:`flatten`       model → documents by path (:func:`unflatten` goes back)
-========================  ===============================================================
+======================  =======================================================
+:func:`parse_zom`       JSON → model (``to_json`` goes back)
+:func:`from_hierarchy`  hierarchy → model
+:func:`to_hierarchy`    model → new hierarchy
+:func:`flatten`         model → documents by path (:func:`unflatten` goes back)
+======================  =======================================================
 
 Comparison, patterns and the step from version 2 to 3 are in :mod:`nczarr.zarr.zom.tools`, the JSON schemas in
 :mod:`nczarr.zarr.zom.schema`.
