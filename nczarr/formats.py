@@ -6,6 +6,7 @@ Names and first bytes are known here, and nothing of how any format is read.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,13 @@ CDL_SUFFIXES = frozenset({".cdl"})
 CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = (b"PK\3\4", b"PK\5\6")  # with and without members
+# What cannot be read from any place, or does not end: opening some of these waits for ever.
+_SPECIAL = {
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
 # What else a file may be, by its first bytes.
 _OTHERS = (
     (_HDF5, "an HDF5 (netCDF-4) file"),
@@ -112,6 +120,8 @@ def netcdf_format(path: str) -> str:
     try:
         if os.path.isdir(path):
             raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
+        if (kind := _SPECIAL.get(stat.S_IFMT(os.stat(path).st_mode))) is not None:
+            raise NetCDFFileError(f"this is a {kind}, not a netCDF file", path=path)
         with open(path, "rb") as file:
             start = file.read(8)
             if start[:3] == b"CDF" and len(start) > 3 and start[3] in CLASSIC:

@@ -1,11 +1,13 @@
-"""Bound what a file may ask of a program: nesting and memory, with settings in the environment.
+"""Bound what a file may ask of a program: nesting, memory, time, other files; settings in the environment.
 
-==========================  ========  ==================================================================
-Setting                     Default   Bounds
-==========================  ========  ==================================================================
-``NCZARR_MAX_DEPTH``        100       groups inside each other, and types inside each other
-``NCZARR_MAX_VALUE_BYTES``  67108864  bytes of one value (of an opaque or compound type) that CDL declares
-==========================  ========  ==================================================================
+===========================  ========  ==================================================================
+Setting                      Default   Bounds
+===========================  ========  ==================================================================
+``NCZARR_MAX_DEPTH``         100       groups inside each other, and types inside each other
+``NCZARR_MAX_VALUE_BYTES``   67108864  bytes of one value (of an opaque or compound type) that CDL declares
+``NCZARR_ISOLATED_SECONDS``  60        seconds for one request to a child process that reads a file
+``NCZARR_EXTERNAL_FILES``    unset     1: follow an HDF5 file's references to other files
+===========================  ========  ==================================================================
 """
 
 from __future__ import annotations
@@ -15,10 +17,15 @@ from typing import Literal
 
 from nczarr.errors import NCZarrError
 
-_DEFAULTS = {"NCZARR_MAX_DEPTH": 100, "NCZARR_MAX_VALUE_BYTES": 64 << 20}
+_Limit = Literal["NCZARR_MAX_DEPTH", "NCZARR_MAX_VALUE_BYTES", "NCZARR_ISOLATED_SECONDS"]
+_DEFAULTS: dict[_Limit, int] = {
+    "NCZARR_MAX_DEPTH": 100,
+    "NCZARR_MAX_VALUE_BYTES": 64 << 20,
+    "NCZARR_ISOLATED_SECONDS": 60,
+}
 
 
-def limit(name: Literal["NCZARR_MAX_DEPTH", "NCZARR_MAX_VALUE_BYTES"]) -> int:
+def limit(name: _Limit) -> int:
     """Return a limit: what the environment says, or the default.
 
     Raises
@@ -37,3 +44,14 @@ def limit(name: Literal["NCZARR_MAX_DEPTH", "NCZARR_MAX_VALUE_BYTES"]) -> int:
     if not text.isdecimal() or not int(text):
         raise NCZarrError(f"the setting {name} is a positive integer, not {text!r}")
     return int(text)
+
+
+def may_follow_external_files() -> bool:
+    """True if an HDF5 file may name other files whose content becomes its own (``NCZARR_EXTERNAL_FILES=1``).
+
+    Examples
+    --------
+    >>> may_follow_external_files()
+    False
+    """
+    return os.environ.get("NCZARR_EXTERNAL_FILES", "").strip() == "1"

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nczarr import mapping
+from nczarr import mapping, netcdf
 from nczarr.convert.transfer import block_shape
 from nczarr.errors import NCZarrError
+from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Variable, regions
 
 
@@ -26,14 +27,14 @@ class Finding:
 def check(
     source: Any, *, data: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a Zarr dataset.
+    """Yield what is wrong with a Zarr dataset or a netCDF file.
 
     The documents are read themselves, not their consolidated copy; the copy is then compared with them.
 
     Parameters
     ----------
     source : str, path or store
-        A Zarr hierarchy.
+        A Zarr hierarchy, or a netCDF file, which is read in a child process.
     data : bool, default False
         Read every chunk too; each one that cannot be decoded is a finding.
     storage_options : mapping, optional
@@ -44,6 +45,9 @@ def check(
     DatasetNotFoundError
         If there is no Zarr hierarchy at all.
     """
+    if kind_of_source(source) == "netcdf":
+        yield from _netcdf(source, data)
+        return
     options = dict(storage_options) if storage_options else None
     try:
         stored = mapping.open_dataset(source, consolidated=False, storage_options=options)
@@ -59,6 +63,20 @@ def check(
             yield from _shape(stored.dataset, fqn, variable)
             if data:
                 yield from _values(fqn, variable)
+
+
+def _netcdf(source: Any, data: bool) -> Iterator[Finding]:
+    """Check a netCDF file in a child process: a damaged one may crash or hang the HDF5 library."""
+    try:
+        file = netcdf.open_isolated(source)
+    except FileNotFoundError:
+        raise
+    except NCZarrError as error:
+        yield Finding("metadata", str(error))
+        return
+    with file:
+        for fqn, variable in file.dataset.all_variables.items() if data else ():
+            yield from _values(fqn, variable)
 
 
 def _shape(dataset: Dataset, fqn: str, variable: Variable) -> Iterator[Finding]:

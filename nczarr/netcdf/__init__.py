@@ -7,7 +7,16 @@ HDF5 files as netCDF sees them, and needs h5py, which is imported when it is fir
 
 from nczarr.formats import is_netcdf
 from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
+from nczarr.netcdf.isolated import open_isolated
 from nczarr.netcdf.provenance import provenance
 from nczarr.netcdf.sink import FileSink
 
-__all__ = ["FileSink", "OpenFile", "create_dataset", "is_netcdf", "open_dataset", "provenance"]
+__all__ = [
+    "FileSink",
+    "OpenFile",
+    "create_dataset",
+    "is_netcdf",
+    "open_dataset",
+    "open_isolated",
+    "provenance",
+]

@@ -33,7 +33,7 @@ def hdf5() -> Any:
         if _loaded is None:
             try:
                 import h5py
-                from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5o, h5p, h5s, h5t, h5z
+                from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
                 from h5py._objects import phil
             except ImportError as error:
                 raise UnsupportedError(
@@ -41,8 +41,8 @@ def hdf5() -> Any:
                     hint="install the extra: pip install 'nczarr[netcdf]'",
                 ) from error
             _loaded = SimpleNamespace(
-                h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5o=h5o, h5p=h5p, h5s=h5s,
-                h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
+                h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
+                h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
             )  # fmt: skip
         return _loaded
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
+from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
 from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_ours
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
+from nczarr.netcdf.hdf5.tree import FOLLOW
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -61,6 +64,8 @@ class HDF5File:
         api = hdf5()
         found = api.h5d.open(self.id, link)
         plist = found.get_create_plist()
+        if not may_follow_external_files():
+            _refuse_external(plist)
         if plist.get_layout() == api.h5d.CHUNKED and not is_ours(filters_of(plist)):
             for filter_ in filters_of(plist):
                 if not available_filter(filter_.id):
@@ -192,6 +197,19 @@ class HDF5Source:
                 count = tuple(len(axis) for axis in inside)
                 out[place] = self._with_pointers(dataset, inside, count)
         return out
+
+
+def _refuse_external(plist: Any) -> None:
+    """Refuse values that are in other files: as external storage, or as a virtual dataset."""
+    h5d = hdf5().h5d
+    names: list[str] = []
+    if plist.get_layout() == h5d.VIRTUAL:
+        sources = {plist.get_virtual_filename(i) for i in range(plist.get_virtual_count())}
+        names = sorted(sources - {"."})
+    elif plist.get_layout() == h5d.CONTIGUOUS:
+        names = [os.fsdecode(plist.get_external(i)[0]) for i in range(plist.get_external_count())]
+    if names:
+        raise NetCDFFileError(f"the values are in another file, {names[0]!r}", hint=FOLLOW)
 
 
 def filters_of(plist: Any) -> tuple[Filter, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from nczarr.errors import NetCDFFileError
-from nczarr.limits import limit
+from nczarr.limits import limit, may_follow_external_files
 from nczarr.model import join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
@@ -18,6 +19,9 @@ NON_COORDINATE = b"_nc4_non_coord_"
 ROOT_BOOKS = frozenset({b"_NCProperties", b"_nc3_strict"})
 VARIABLE_BOOKS = frozenset({b"DIMENSION_LIST", b"_Netcdf4Dimid", b"_Netcdf4Coordinates"})
 SCALE_BOOKS = frozenset({b"CLASS", b"NAME", b"REFERENCE_LIST"})
+
+#: What to do about content that is in other files.
+FOLLOW = "a file of a stranger could name any file here; NCZARR_EXTERNAL_FILES=1 allows it"
 
 
 @dataclass(eq=False)
@@ -70,6 +74,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
         name = normalize_name(text_of(link))
         fqn = join_fqn(group.fqn, name)
         with hdf5_errors(path, fqn):
+            _refuse_external(group.id, link)
             found = api.h5o.open(group.id, link)
             if isinstance(found, api.h5g.GroupID):
                 if address_of(found) in above:
@@ -81,6 +86,13 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
                 group.types.append((fqn, found))
     for child in group.groups:
         _collect(child, path, above)
+
+
+def _refuse_external(group: Any, link: bytes) -> None:
+    api = hdf5()
+    if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not may_follow_external_files():
+        name = os.fsdecode(group.links.get_val(link)[0])
+        raise NetCDFFileError(f"it is in another file, {name!r}", hint=FOLLOW)
 
 
 def _link_names(group: Any) -> list[bytes]:

@@ -1,0 +1,203 @@
+"""Read a netCDF file in a child process, so that what crashes or hangs the HDF5 library ends the child only.
+
+One damaged HDF5 file in some ten thousand makes the library crash, or run for ever inside a call that no signal
+interrupts. The child opens the file and sends the model without data; values are asked of it region by region.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nczarr.errors import NCZarrError, NetCDFFileError
+from nczarr.limits import limit
+from nczarr.model import Dataset, Group, Region, join_fqn
+from nczarr.netcdf.files import OpenFile, open_dataset
+
+_G = TypeVar("_G", bound=Group)
+
+
+def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -> OpenFile:
+    """Open a netCDF file in a child process; otherwise as :func:`open_dataset`.
+
+    Parameters
+    ----------
+    path : path-like
+    seconds : int, optional
+        How long one request may take before the child is killed; ``NCZARR_ISOLATED_SECONDS``, or 60.
+
+    Raises
+    ------
+    NetCDFFileError
+        Also, here and when values are read, if the child crashed or did not answer in time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from nczarr.model import Dataset, Dimension
+    >>> from nczarr.netcdf import create_dataset
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
+    >>> create_dataset(path, Dataset("a", dimensions=(Dimension("x", 3),))).commit()
+    >>> with open_isolated(path) as file:
+    ...     file.dataset.dimensions
+    (Dimension(name='x', size=3, unlimited=False),)
+    """
+    path = os.fspath(path)
+    child = _Child(path, seconds or limit("NCZARR_ISOLATED_SECONDS"))
+    try:
+        dataset: Dataset = child.ask(None)
+        return OpenFile(path, _with_sources(dataset, "/", child), child)
+    except BaseException:
+        child.close()
+        raise
+
+
+def _with_sources(group: _G, fqn: str, child: _Child) -> _G:
+    """The group with sources that ask the child, in the place of the shapes that it sent."""
+    variables = []
+    for variable in group.variables:
+        data: Any = variable.data
+        source = _IsolatedSource(child, join_fqn(fqn, variable.name), data.shape, variable.type.dtype)
+        variables.append(replace(variable, data=source))
+    groups = tuple(_with_sources(g, join_fqn(fqn, g.name), child) for g in group.groups)
+    return replace(group, variables=tuple(variables), groups=groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _IsolatedSource:
+    child: _Child
+    fqn: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        values: np.ndarray = self.child.ask((self.fqn, region))
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the child sends of a variable's data."""
+
+    shape: tuple[int, ...]
+
+
+class _Child:
+    """The process, and the one conversation with it: pickled requests and answers through its pipes."""
+
+    def __init__(self, path: str, seconds: int) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        # Not a fork: the child must have an HDF5 library of its own, whatever this process does with its.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from nczarr.netcdf.isolated import serve; serve()", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        self._open = True
+
+    def ask(self, request: Any) -> Any:
+        """Send a request, and return the answer; an error that is the answer is raised."""
+        with self._lock:
+            if not self._open:
+                raise NetCDFFileError("the file is closed", path=self._path)
+            late = threading.Event()
+            watchdog = threading.Timer(self._seconds, self._stop, [late])
+            watchdog.start()
+            try:
+                answer = self._talk(request)
+            except (EOFError, OSError, pickle.UnpicklingError) as error:
+                code = self._end()
+                if late.is_set():
+                    raise NetCDFFileError(
+                        f"reading took longer than {self._seconds} s and was stopped; the file may be damaged",
+                        path=self._path,
+                        hint="the setting NCZARR_ISOLATED_SECONDS allows more",
+                    ) from error
+                raise NetCDFFileError(
+                    f"the process that read it ended with the exit status {code}; the file is damaged",
+                    path=self._path,
+                ) from error
+            finally:
+                watchdog.cancel()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _talk(self, request: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump(request, self._process.stdin)
+        self._process.stdin.flush()
+        return pickle.load(self._process.stdout)
+
+    def _stop(self, late: threading.Event) -> None:
+        late.set()
+        self._process.kill()
+
+    def _end(self) -> int:
+        """End the child, and return its exit status."""
+        self._open = False
+        with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+            self._process.communicate(timeout=1)
+        self._process.kill()
+        return self._process.wait()
+
+    def close(self) -> None:
+        """End the child."""
+        with self._lock:
+            if self._open:
+                self._end()
+
+
+def serve() -> None:
+    """Answer requests until the standard input ends: the child's part."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+
+    def answer(made: Any) -> None:
+        pickle.dump(made, answers, pickle.HIGHEST_PROTOCOL)
+        answers.flush()
+
+    try:
+        file = open_dataset(sys.argv[1])
+    except NCZarrError as error:
+        answer(error)
+        return
+    with file, suppress(EOFError):
+        while True:
+            request = pickle.load(sys.stdin.buffer)
+            try:
+                answer(_without_data(file.dataset) if request is None else _values(file, *request))
+            except NCZarrError as error:
+                answer(error)
+
+
+def _values(file: OpenFile, fqn: str, region: Region) -> np.ndarray:
+    data = file.dataset.variable_at(fqn).data
+    assert data is not None
+    return data.read(region)
+
+
+def _without_data(group: _G) -> _G:
+    variables = []
+    for variable in group.variables:
+        assert variable.data is not None
+        shape: Any = _Shape(variable.data.shape)
+        variables.append(replace(variable, data=shape))
+    return replace(group, variables=tuple(variables), groups=tuple(_without_data(g) for g in group.groups))

@@ -1,0 +1,107 @@
+"""Reading in a child process: the same dataset, and whatever ends the child is an error here."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from real_data import DATA
+
+from nczarr.convert.check import check
+from nczarr.errors import DatasetNotFoundError, NetCDFFileError
+from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
+from nczarr.netcdf import create_dataset, open_dataset, open_isolated
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.nc"
+    variables = tuple(Variable(name, DOUBLE, ("/x",)) for name in "vw")
+    with create_dataset(path, Dataset("a", dimensions=(Dimension("x", 4),), variables=variables)) as sink:
+        sink.write("/v", (slice(0, 4),), np.arange(4.0))
+        sink.commit()
+    return path
+
+
+def in_the_child(monkeypatch: pytest.MonkeyPatch, folder: Path, read: str) -> None:
+    """Let the child read with this body of a function instead of HDF5; ``self`` is the source."""
+    (folder / "child").mkdir()
+    (folder / "child" / "sitecustomize.py").write_text(
+        "import os, signal, time\n"
+        "from nczarr.netcdf.hdf5.source import HDF5Source\n"
+        "true_read = HDF5Source.read\n"
+        f"def read(self, region, out=None):\n    {read}\n    return true_read(self, region, out)\n"
+        "HDF5Source.read = read\n"
+    )
+    monkeypatch.syspath_prepend(str(folder / "child"))
+
+
+@pytest.mark.parametrize("name", ["tiny", "sst", "enum_variable", "ref_tst_compounds2"])
+def test_the_dataset_is_the_same(name: str) -> None:
+    path = DATA / "netcdf" / f"{name}.nc"
+    with open_dataset(path) as direct, open_isolated(path) as isolated:
+        assert not list(compare(direct.dataset, isolated.dataset))
+
+
+def test_a_region_goes_into_a_buffer(path: Path) -> None:
+    with open_isolated(path) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        out = np.empty(2)
+        assert data.read((slice(1, 4, 2),), out) is out
+        assert out.tolist() == [1, 3]
+    with pytest.raises(NetCDFFileError, match="closed"):
+        data.read((slice(0, 1),))
+
+
+@pytest.mark.parametrize("signal", ["SIGSEGV", "SIGABRT", "SIGKILL"])
+def test_a_crash_is_an_error(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal: str
+) -> None:
+    in_the_child(monkeypatch, tmp_path, f"os.kill(os.getpid(), signal.{signal})")
+    with open_isolated(path) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        with pytest.raises(NetCDFFileError, match="ended with the exit status -"):
+            data.read((slice(0, 4),))
+
+
+def test_a_hang_is_an_error(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_child(monkeypatch, tmp_path, "time.sleep(3600)")
+    start = time.monotonic()
+    with open_isolated(path, seconds=5) as file:
+        data = file.dataset.variable_at("/v").data
+        assert data is not None
+        with pytest.raises(NetCDFFileError, match="longer than 5 s"):
+            data.read((slice(0, 4),))
+    assert time.monotonic() - start < 3600
+
+
+def test_check_survives_and_names_the_variable(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(check(path, data=True)) == []
+    in_the_child(monkeypatch, tmp_path, "os.abort() if self.fqn == '/w' else None")
+    [finding] = check(path, data=True)
+    assert finding.where == "/w"
+    assert "damaged" in finding.what
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        open_isolated(tmp_path / "none.nc")
+    (tmp_path / "bad.nc").write_bytes(b"CDF\x01" + b"\xff" * 40)
+    with pytest.raises(NetCDFFileError, match="damaged header"):
+        open_isolated(tmp_path / "bad.nc")
+    [finding] = check(tmp_path / "bad.nc")
+    assert "damaged header" in finding.what
+
+
+def test_the_environment_is_left_alone(path: Path) -> None:
+    before = copy.deepcopy(dict(os.environ))
+    open_isolated(path).close()
+    assert dict(os.environ) == before
