@@ -16,6 +16,7 @@ from nczarr.errors import NCZarrError
 from nczarr.model import normalize_name
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, session_of
 from nczarr.netcdf4.compatibility import get_chunk_cache
+from nczarr.netcdf4.describe import group_html
 from nczarr.netcdf4.dimension import Dimension
 from nczarr.netcdf4.edit import GroupNode, Session
 from nczarr.netcdf4.errors import (
@@ -613,6 +614,14 @@ class Dataset(AttributeOwner):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str | None:
+        if not self._nc_session.is_open:
+            return None
+        facts = (
+            () if self._nc_parent else (("data model", self.data_model), ("file format", self.disk_format))
+        )
+        return group_html(self._nc_session, self._nc_node, facts)
 
     def setncattr(self, name: str, value: Any) -> None:
         """Set a netCDF attribute; also with names that Python objects have themselves."""

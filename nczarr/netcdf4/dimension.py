@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from nczarr.display import show_dimension
+from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.attributes import node_of, reference_to, session_of
 from nczarr.netcdf4.edit import DimensionNode, Session
 from nczarr.netcdf4.errors import (
@@ -87,6 +89,9 @@ class Dimension:
         """True if it can grow."""
         self._nc_session.check_open()
         return self._nc_node.unlimited
+
+    def _repr_html_(self) -> str | None:
+        return show_dimension(describe_dimension(self._nc_node)) if self._nc_session.is_open else None
 
     def __repr__(self) -> str:
         try:

@@ -168,6 +168,8 @@ class MFDataset(Dataset):
         return "\n".join(lines)
 
     __str__ = __repr__
+    #: The tree is that of the first file only; the text says what all of them are.
+    _repr_html_ = None  # type: ignore[assignment]
 
 
 def _counterpart(part: Dataset, name: str, master: Variable, check: bool) -> Variable:

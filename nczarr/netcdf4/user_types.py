@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.display import show_type
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn
+from nczarr.model.describe import describe_type
 from nczarr.model.types import primitive_for_dtype
 from nczarr.netcdf4.attributes import node_of
 from nczarr.netcdf4.edit import GroupNode, TypeNode
@@ -29,6 +31,9 @@ class UserDefinedType:
 
     def __reduce__(self) -> Any:
         raise NotPicklableError(f"{type(self).__name__} is not picklable")
+
+    def _repr_html_(self) -> str | None:
+        return None if self._nc_node is None else show_type(describe_type(self._nc_node.type))
 
     def _nc_declare(self, group: GroupNode, type_: UserType) -> None:
         node = group.add_type(type_)

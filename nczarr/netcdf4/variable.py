@@ -13,6 +13,7 @@ from nczarr.model import Attribute
 from nczarr.netcdf4 import storage
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
 from nczarr.netcdf4.compatibility import default_fillvals
+from nczarr.netcdf4.describe import variable_html
 from nczarr.netcdf4.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.edit import Session, TypeNode, VariableNode
 from nczarr.netcdf4.errors import (
@@ -448,6 +449,9 @@ class Variable(AttributeOwner):
         if kind == "primitive":
             lines.append(self._nc_filling())
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str | None:
+        return variable_html(self._nc_session, self._nc_node) if self._nc_session.is_open else None
 
     def _nc_filling(self) -> str:
         if self._nc_node.storage.no_fill:
