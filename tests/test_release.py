@@ -1,0 +1,36 @@
+"""What a release rests on: one version everywhere, and documents that other programs read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nczarr
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE).group(1) == nczarr.__version__  # type: ignore[union-attr]
+    changelog = (ROOT / "docs" / "changelog.md").read_text("utf-8")
+    assert re.search(r"^## (\S+) \(", changelog, re.MULTILINE).group(1) == nczarr.__version__  # type: ignore[union-attr]
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for name in ("README.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text("utf-8")
+        links = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r'src="([^"]+)"', text)
+        local = [link for link in links if "://" not in link]
+        assert local
+        for link in local:
+            assert (ROOT / link).exists(), f"{name}: {link}"
+
+
+def test_dotted_names_of_the_architecture_page_are_modules() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    names = re.findall(r"\{mod\}`(?:[^<`]*<)?(nczarr[\w.]*)>?`", text)
+    assert len(names) > 5
+    for name in names:
+        path = ROOT.joinpath(*name.split("."))
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name
