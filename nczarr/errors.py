@@ -6,6 +6,7 @@ Every failure that a user can cause is an :class:`NCZarrError`. The message says
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 
@@ -120,24 +121,32 @@ class SelectionError(NCZarrError, IndexError):
     """A selection does not fit the array (also an :class:`IndexError`)."""
 
 
-class StoreError(NCZarrError):
-    """A store could not be read, written or listed, or a key is not legal."""
+class StoreError(NCZarrError, OSError):
+    """A store could not be read, written or listed, or a key is not legal (also an :class:`OSError`)."""
 
 
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):
     """Nothing that nczarr can read is there (also a :class:`FileNotFoundError`)."""
 
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.ENOENT, self.path
+
 
 class DatasetExistsError(NCZarrError, FileExistsError):
     """The output exists already, and overwriting was not asked for, or would not be safe."""
+
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EEXIST, self.path
 
 
 class ReadOnlyError(NCZarrError):
     """A change was asked of something that is open for reading only."""
 
 
-class MetadataError(NCZarrError):
-    """A metadata document is damaged or breaks its specification."""
+class MetadataError(NCZarrError, OSError):
+    """A metadata document is damaged or breaks its specification (also an :class:`OSError`)."""
 
 
 class ExtensionError(MetadataError):
@@ -164,8 +173,8 @@ class LossError(UnsupportedError):
     """The output format would lose something, and a lossy result was not asked for."""
 
 
-class NetCDFFileError(NCZarrError):
-    """A netCDF file is damaged, truncated, or holds something that cannot be read."""
+class NetCDFFileError(NCZarrError, OSError):
+    """A netCDF file is damaged, truncated, or holds something that cannot be read (also an :class:`OSError`)."""
 
 
 class CDLError(NCZarrError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nczarr.model import Attribute
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
@@ -17,10 +17,14 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 
+if TYPE_CHECKING:
+    from typing import Self
+
 #: Names that are Python's: setting them as an attribute is refused.
 RESERVED = frozenset(
     (
         "_grpid",
+        "_name",
         "_grp",
         "_varid",
         "groups",
@@ -70,6 +74,9 @@ class AttributeOwner:
     """
 
     __slots__ = ("_nc_ncstring", "_nc_node", "_nc_session")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # subclasses may hand everything on
+        return super().__new__(cls)
 
     _nc_node: GroupNode | VariableNode
     _nc_session: Session

@@ -32,7 +32,7 @@ from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, UserDe
 from nczarr.netcdf4.variable import Variable
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
-_OPEN: weakref.WeakSet[Dataset] = weakref.WeakSet()
+_OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
 
 
 class Dataset(AttributeOwner):
@@ -66,7 +66,10 @@ class Dataset(AttributeOwner):
     storage_options : dict, optional
         For remote stores.
     options : nczarr.mapping.WriteOptions, optional
-        How a new dataset is laid out.
+        How a new dataset is laid out. Default: as the variables' filters say, uncompressed where there are none.
+    shared : bool
+        Mode ``a`` or ``r+``: other processes may write to the same dataset, if they open it so, too. Only values
+        can be written then, and no two processes may write to one chunk.
     **kwargs
         Ignored, as netCDF4-python does.
 
@@ -76,6 +79,8 @@ class Dataset(AttributeOwner):
         If there is nothing to read (also a :class:`FileNotFoundError`).
     DatasetExistsError
         If something is there that is not to be replaced (also a :class:`FileExistsError`).
+    NetCDFLockedError
+        If somebody else writes to it (also a :class:`PermissionError`).
     NetCDFValueError
         For a mode or format that does not exist, or a feature that is not available.
 
@@ -130,6 +135,7 @@ class Dataset(AttributeOwner):
         *,
         storage_options: dict[str, Any] | None = None,
         options: Any = None,
+        shared: bool = False,
         **kwargs: Any,
     ) -> None:
         session = open_session(
@@ -144,11 +150,12 @@ class Dataset(AttributeOwner):
             auto_complex=auto_complex,
             storage_options=storage_options,
             options=options,
+            shared=shared,
         )
         session.chunk_cache = get_chunk_cache()
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
-            _OPEN.add(self)
+            _OPEN[id(self)] = self  # a subclass may have no hash
             _close_all_at_exit()
 
     def _nc_bind(self, session: Session, node: GroupNode, parent: Dataset | None, *, weak: bool) -> None:
@@ -183,7 +190,7 @@ class Dataset(AttributeOwner):
         NetCDFRuntimeError
             If it is closed already.
         """
-        _OPEN.discard(self)
+        _OPEN.pop(id(self), None)
         return self._nc_session.close()
 
     def __del__(self) -> None:
@@ -736,7 +743,7 @@ def _equal(held: Any, wanted: Any) -> bool:
 
 
 def _close_all() -> None:
-    for dataset in list(_OPEN):
+    for dataset in list(_OPEN.values()):
         dataset.__del__()
 
 

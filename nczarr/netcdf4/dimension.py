@@ -72,6 +72,8 @@ class Dimension:
         """The name."""
         return self._nc_node.name
 
+    _name = name
+
     @property
     def size(self) -> int:
         """Current size."""

@@ -5,6 +5,9 @@ So both ``except NCZarrError`` and the ``except`` clauses of programs written fo
 
 from __future__ import annotations
 
+import errno
+from typing import Any
+
 from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
 
 
@@ -42,6 +45,18 @@ class NetCDFReferenceError(NCZarrError, ReferenceError):
 
 class NetCDFOSError(NCZarrError, OSError):
     """An operation that a dataset cannot do (also an :class:`OSError`)."""
+
+
+class NetCDFLockedError(NCZarrError, PermissionError):
+    """Somebody else writes to the dataset (also a :class:`PermissionError`)."""
+
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EACCES, self.path
+
+
+class NetCDFUnsupportedError(UnsupportedError, OSError):
+    """A dataset of this kind cannot be opened so (also an :class:`OSError`)."""
 
 
 class NetCDFReadOnlyError(ReadOnlyError, RuntimeError):

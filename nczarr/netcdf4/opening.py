@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from nczarr import model
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, UnsupportedError
-from nczarr.formats import is_netcdf
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
+from nczarr.formats import is_netcdf, is_zip, local_path
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
-from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.netcdf4.edit.lock import WriterLock
+from nczarr.netcdf4.errors import NetCDFOSError, NetCDFUnsupportedError, NetCDFValueError
+from nczarr.stores import LocalStore, open_store
 
 #: Formats of files that are not HDF5.
 _CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
+#: netCDF-C's number of the error.
+_NC_ENOTNC = -51
+#: Keys that are read at a time.
+_BATCH = 256
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
 _MODES.update(dict.fromkeys(("a", "as", "r+", "r+s"), "r+"))
 
@@ -37,6 +43,7 @@ def open_session(
     auto_complex: bool,
     storage_options: dict[str, Any] | None,
     options: Any,
+    shared: bool = False,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
     if mode not in _MODES:
@@ -61,11 +68,13 @@ def open_session(
         target = SourceOnly(target)
     if isinstance(target, Stored):
         return Session(target, name=name, writable=wanted != "r")
-    if diskless and wanted == "w":
-        return _diskless(target, name, DATA_MODELS[format], clobber, persist, options, storage_options)
+    if diskless and wanted != "r":
+        return _diskless(
+            target, name, wanted, DATA_MODELS[format], clobber, persist, options, storage_options
+        )
     if wanted == "w":
         return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
-    return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options)
+    return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared)
 
 
 def _name(target: Any) -> str:
@@ -90,10 +99,33 @@ def _create(
 
     stem = os.path.splitext(os.path.basename(name.rstrip("/")))[0] or "dataset"
     empty = model.Dataset(stem, format=FORMAT_OF_MODEL[data_model])
-    stored = create_dataset(
-        target, empty, options or WriteOptions(), overwrite=clobber, storage_options=storage_options
-    )
-    return Session(stored, name=name, writable=True)
+    path = local_path(target)
+    locks = [WriterLock(str(path))] if path is not None else []
+    if path is not None and clobber and path.is_file() and not path.stat().st_size:
+        # A file that somebody made to have its name stays a file: a zip file.
+        path.unlink()
+        target = f"file://{path.absolute()}#mode=nczarr,zip"
+    try:
+        stored = create_dataset(
+            target,
+            empty,
+            options or WriteOptions(compress=False),
+            overwrite=clobber,
+            storage_options=storage_options,
+        )
+        session = Session(stored, name=name, writable=True)
+        session.locks = locks
+        if isinstance(stored.store, LocalStore):
+            locks.append(WriterLock(str(stored.store.root)))
+    except BaseException:
+        _release(locks)
+        raise
+    return session
+
+
+def _release(locks: list[WriterLock]) -> None:
+    for lock in locks:
+        lock.release()
 
 
 def _existing(
@@ -103,32 +135,66 @@ def _existing(
     data_model: str,
     options: Any,
     storage_options: dict[str, Any] | None,
+    *,
+    shared: bool = False,
 ) -> Session:
-    if isinstance(target, str | os.PathLike) and os.path.isfile(target) and is_netcdf(target):
-        from nczarr.netcdf import open_dataset as open_file
+    path = local_path(target)
+    if path is not None and path.is_file():
+        if is_netcdf(path):
+            return _netcdf_file(path, name, mode)
+        if not is_zip(_first_bytes(path)):
+            error = NetCDFOSError("NetCDF: Unknown file format", path=name)
+            error.errno, error.filename = _NC_ENOTNC, name
+            raise error
+    from nczarr.mapping import WriteOptions, open_dataset
 
-        if mode != "r":
-            raise UnsupportedError(
-                "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
-            )
-        opened = open_file(target)
-        session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
-        session.disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
-        return session
-    from nczarr.mapping import open_dataset
-
+    locks = [WriterLock(str(path), shared=shared)] if path is not None and mode != "r" else []
     try:
-        stored: Stored = open_dataset(target, "r" if mode == "r" else "r+", storage_options=storage_options)
+        stored: Stored = open_dataset(
+            target,
+            "r" if mode == "r" else "r+",
+            storage_options=storage_options,
+            options=options or WriteOptions(compress=False),
+        )
+        session = Session(stored, name=name, writable=mode != "r")
+        session.locks = locks
+        session.shared = shared and mode != "r"
+        return session
     except DatasetNotFoundError:
+        _release(locks)
         if mode == "r":
             raise
         return _create(target, name, data_model, False, options, storage_options)
-    return Session(stored, name=name, writable=mode != "r")
+    except BaseException:
+        _release(locks)
+        raise
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except OSError as error:
+        raise StoreError(f"cannot read: {error.strerror}", path=str(path)) from error
+
+
+def _netcdf_file(path: Path, name: str, mode: str) -> Session:
+    from nczarr.netcdf import open_dataset as open_file
+
+    if mode != "r":
+        raise NetCDFUnsupportedError(
+            "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
+        )
+    opened = open_file(path)
+    session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
+    session.disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
+    return session
 
 
 def _diskless(
     target: Any,
     name: str,
+    mode: str,
     data_model: str,
     clobber: bool,
     persist: bool,
@@ -136,21 +202,38 @@ def _diskless(
     storage_options: dict[str, Any] | None,
 ) -> Session:
     held: dict[str, bytes] = {}
-    session = _create(held, name, data_model, True, options, None)
+    if mode == "r+":
+        _load_keys(target, held, storage_options)
+    if held:
+        session = _existing(held, name, mode, data_model, options, None)
+    else:
+        session = _create(held, name, data_model, True, options, None)
     if persist:
 
         def write_out() -> None:
-            _copy_keys(held, target, clobber, storage_options)
+            _copy_keys(held, target, clobber or mode == "r+", storage_options)
 
         session.at_close = write_out
     return session
+
+
+def _load_keys(target: Any, held: MutableMapping[str, bytes], storage_options: dict[str, Any] | None) -> None:
+    """Take what is there into memory; nothing if there is nothing."""
+    try:
+        with open_store(target, "r", storage_options=storage_options) as store:
+            keys = list(store.list())
+            for start in range(0, len(keys), _BATCH):
+                batch = keys[start : start + _BATCH]
+                values = store.get_many(batch)
+                held.update((k, bytes(v)) for k, v in zip(batch, values, strict=True) if v is not None)
+    except DatasetNotFoundError:
+        held.clear()
 
 
 def _copy_keys(
     held: MutableMapping[str, bytes], target: Any, clobber: bool, storage_options: dict[str, Any] | None
 ) -> None:
     from nczarr.mapping import create_dataset
-    from nczarr.stores import open_store
 
     # Let the mapping decide whether what is there may be replaced.
     create_dataset(target, model.Dataset("empty"), overwrite=clobber, storage_options=storage_options).close()

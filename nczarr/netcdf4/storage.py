@@ -17,6 +17,7 @@ from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, defau
 from nczarr.netcdf4.edit import DimensionNode, TypeNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
+    NetCDFOverflowError,
     NetCDFRuntimeError,
     NetCDFTypeError,
     NetCDFValueError,
@@ -315,7 +316,7 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     ------
     NetCDFAttributeError
         For vlen, opaque and compound variables.
-    NetCDFValueError
+    NetCDFValueError, NetCDFOverflowError
         If the value cannot be one of the variable's type.
     """
     if fill_value is None or fill_value is False:
@@ -338,7 +339,8 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     try:
         value = np.array(np.array(fill_value, dtype).reshape(-1)[:1], type_.dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        raise NetCDFValueError(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
+        kind = NetCDFOverflowError if isinstance(error, OverflowError) else NetCDFValueError
+        raise kind(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
     return Attribute(name, type_, value)

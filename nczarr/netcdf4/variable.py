@@ -108,6 +108,8 @@ class Variable(AttributeOwner):
             raise NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
             )
+        if classic and any(node_of(d).unlimited for d in dimensions[1:]):
+            raise NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         storage.check_endian(endian, where)
         if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
             storage.check_byte_order(dtype, endian)
@@ -186,6 +188,8 @@ class Variable(AttributeOwner):
         """The name."""
         self._nc_session.check_open()
         return self._nc_node.name
+
+    _name = name
 
     @property
     def dimensions(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ def open_dataset(
     *,
     consolidated: bool | None = None,
     storage_options: dict[str, Any] | None = None,
+    options: WriteOptions | None = None,
 ) -> StoredDataset:
     """Open a dataset in a store: NCZarr or plain Zarr, found out by itself.
 
@@ -35,6 +37,8 @@ def open_dataset(
         True: consolidated metadata must be there; False: they are not used; None: they are used if they are there.
     storage_options : dict, optional
         For the file system of a URL.
+    options : WriteOptions, optional
+        How what is new is written; the layout, and whether metadata are consolidated, stay as they are.
 
     Returns
     -------
@@ -62,7 +66,11 @@ def open_dataset(
         hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
         layout = layout_of(hierarchy)
         reading = layout.read(hierarchy, _dataset_name(store))
-        options = WriteOptions(layout=_layout_name(layout.name), consolidated=hierarchy.consolidated)
+        options = replace(
+            options or WriteOptions(),
+            layout=_layout_name(layout.name),
+            consolidated=hierarchy.consolidated,
+        )
         return StoredDataset(
             hierarchy,
             layout,

@@ -170,6 +170,13 @@ class VariableData:
         self.array.grow((*shape, *self._binding.encoding.inner_shape))
         self._shape = tuple(shape)
 
+    def clear_outside(self, axes: tuple[int, ...]) -> None:
+        """Remove what a writer that died left behind the shape, along axes that are about to grow."""
+        try:
+            self.array.clear_outside(axes)
+        except NCZarrError as error:
+            raise self._placed(error) from error.__cause__
+
     def resize(self, shape: tuple[int, ...]) -> None:
         """Give the array another shape; values that fall outside are lost, new ones are fill.
 

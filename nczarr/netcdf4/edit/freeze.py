@@ -90,6 +90,7 @@ class _Thaw:
         node.attributes.update((a.name, a) for a in frozen.attributes)
         node.stored_as = node.fqn
         node.frozen = frozen
+        node.clean = False
         group.variables[frozen.name] = node
 
     def dimension(self, ref: model.DimensionRef) -> DimensionNode:

@@ -40,14 +40,14 @@ class _WithAttributes:
     def set_attribute(self, attribute: Attribute) -> None:
         """Set an attribute; one that is there already keeps its place."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             self.attributes[attribute.name] = attribute
             self.touch()
 
     def delete_attribute(self, name: str) -> None:
         """Delete an attribute, or raise :class:`NetCDFRuntimeError` if there is none."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             if self.attributes.pop(name, None) is None:
                 raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
             self.touch()
@@ -55,7 +55,7 @@ class _WithAttributes:
     def rename_attribute(self, old: str, new: str) -> None:
         """Rename an attribute, which keeps its place, or raise :class:`NetCDFRuntimeError`."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             new = checked_attribute_name(new)
             if old not in self.attributes:
                 raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
@@ -98,6 +98,7 @@ class DimensionNode:
         """Make it at least this long."""
         with self.group.state.lock:
             if size > self.size:
+                self.group.state.check_structure()
                 self.size = size
                 self.group.touch()
 
@@ -123,9 +124,20 @@ class VariableNode(_WithAttributes):
         Its fully qualified name in the store; None as long as the store has not got it.
     source : StoredArray or None
         Its values there.
+    clean : bool
+        Nothing is stored behind its shape: it was made in this session, or that was cleared away.
     """
 
-    __slots__ = ("dimensions", "group", "source", "storage", "stored_as", "type", "type_node")
+    __slots__ = (
+        "clean",
+        "dimensions",
+        "group",
+        "source",
+        "storage",
+        "stored_as",
+        "type",
+        "type_node",
+    )
 
     def __init__(
         self,
@@ -146,6 +158,7 @@ class VariableNode(_WithAttributes):
         self.frozen: model.Variable | None = None
         self.stored_as: str | None = None
         self.source: StoredArray | None = None
+        self.clean = True
 
     @property
     def fqn(self) -> str:
@@ -229,7 +242,7 @@ class GroupNode(_WithAttributes):
             If the size is negative.
         """
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             name = checked_name(name, "dimension")
             if name in self.dimensions:
                 raise NetCDFRuntimeError(
@@ -247,7 +260,7 @@ class GroupNode(_WithAttributes):
     def add_group(self, name: str) -> GroupNode:
         """Make a group; errors as :meth:`add_dimension`."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             self.state.check_enhanced("a group")
             name = checked_name(name, "group")
             if name in self.groups or name in self.variables:
@@ -262,7 +275,7 @@ class GroupNode(_WithAttributes):
     def add_type(self, type_: UserType) -> TypeNode:
         """Declare a user-defined type; errors as :meth:`add_dimension`."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             self.state.check_enhanced(f"the type {type_.name!r}")
             if any(node.type.name == type_.name for node in self.types):
                 raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
@@ -281,7 +294,7 @@ class GroupNode(_WithAttributes):
     ) -> VariableNode:
         """Make a variable; errors as :meth:`add_dimension`."""
         with self.state.lock:
-            self.state.check_writable()
+            self.state.check_structure()
             name = checked_name(name, "variable")
             if name in self.variables or name in self.groups:
                 raise NetCDFRuntimeError(
@@ -346,7 +359,7 @@ class GroupNode(_WithAttributes):
         self.state.check_open()
         if old not in nodes:
             raise NetCDFKeyError(f"{old} not a valid {what} name", fqn=self.fqn)
-        self.state.check_writable()
+        self.state.check_structure()
         new = checked_name(new, what)
         if new in nodes or new in others:
             raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)

@@ -11,6 +11,9 @@ or writes values (:class:`nczarr.netcdf4.edit.gate.Gate`); while the store is wa
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +23,7 @@ import numpy as np
 from nczarr import model
 from nczarr.netcdf4.edit.freeze import freeze, thaw
 from nczarr.netcdf4.edit.gate import Gate
+from nczarr.netcdf4.edit.lock import WriterLock
 from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
 from nczarr.netcdf4.edit.state import State
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
@@ -72,9 +76,12 @@ class Session(State):
         #: The store says what the tree said then.
         self._stored_generation = self.generation
         self._gate = Gate()
+        #: What keeps other writers away until the dataset is closed.
+        self.locks: list[WriterLock] = []
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
         self._waiting_for: set[VariableNode] = set()
         self._waiting_bytes = 0
+        _SESSIONS.add(self)
 
     # -- structure
 
@@ -83,6 +90,7 @@ class Session(State):
         self.check_open()
         if self.generation == self._stored_generation and not self._waiting:
             return
+        self.check_owner()
         with self._gate.closed():
             self.check_open()
             self._store_changes()
@@ -104,6 +112,8 @@ class Session(State):
                     # Data of the stored dataset say which variable this was.
                     node.source = self.stored.data(node.stored_as)
                     node.frozen = None
+                if node.stored_as is not None:
+                    self._values(node)  # what is going to grow has nothing behind its shape
             frozen = freeze(self.root, self.stored.dataset.name, self.format)
             before = [node.frozen for node, _ in nodes]
         self.stored.update(frozen)
@@ -170,6 +180,10 @@ class Session(State):
         if self.writable and source.shape != node.shape:
             with self.lock:
                 if source.shape != node.shape:
+                    if not node.clean:
+                        axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
+                        source.clear_outside(axes)
+                        node.clean = True
                     source.grow(node.shape)
         return source
 
@@ -179,6 +193,7 @@ class Session(State):
         """Write all that is not stored yet."""
         self.check_open()
         if self.writable:
+            self.check_owner()
             with self._gate.closed():
                 self.flush()
                 self.stored.publish()
@@ -187,6 +202,9 @@ class Session(State):
     def close(self, *, dropped: bool = False) -> memoryview | None:
         """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went."""
         self.check_open()
+        if self.inherited and self.writable:  # nothing of it is ours
+            self.is_open, self.dropped = False, dropped
+            return None
         with self._gate.closed():
             self.check_open()
             try:
@@ -195,8 +213,33 @@ class Session(State):
             finally:
                 self.is_open = False
                 self.dropped = dropped
-                self.stored.close()
+                try:
+                    self.stored.close()
+                finally:
+                    for lock in self.locks:
+                        lock.release()
         return self.at_close() if self.at_close is not None else None
+
+    def inherit(self) -> None:
+        """Note that this process is a forked child; whoever held the locks is not here."""
+        self.inherited = True
+        self.lock = threading.RLock()
+        self._gate = Gate()
+        for lock in self.locks:
+            lock.forget()
+
+
+#: Sessions of this process, for :func:`_after_fork`.
+_SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in list(_SESSIONS):
+        session.inherit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _weight(values: np.ndarray) -> int:

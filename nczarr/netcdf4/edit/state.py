@@ -28,6 +28,10 @@ class State:
         self.is_open = True
         #: True if the dataset was closed because its last reference went.
         self.dropped = False
+        #: True in a forked child, which must leave the parent's data alone.
+        self.inherited = False
+        #: True if other processes may write values at the same time, so that the structure must not change.
+        self.shared = False
         self.lock = threading.RLock()
         self.generation = 0
 
@@ -49,6 +53,26 @@ class State:
         self.check_open()
         if not self.writable:
             raise NetCDFReadOnlyError("NetCDF: Write to read only", path=self.name)
+        self.check_owner()
+
+    def check_owner(self) -> None:
+        """Raise in a forked child of the process that opened the dataset for writing."""
+        if self.inherited and self.writable:
+            raise NetCDFRuntimeError(
+                "the dataset was opened for writing before this process was forked, and belongs to the parent",
+                path=self.name,
+                hint="open it here",
+            )
+
+    def check_structure(self) -> None:
+        """Raise if anything but values cannot be changed."""
+        self.check_writable()
+        if self.shared:
+            raise NetCDFRuntimeError(
+                "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
+                path=self.name,
+                hint="make them before, and open it without shared=True",
+            )
 
     def check_enhanced(self, what: str) -> None:
         """Raise if the data model is a classic one, which has no `what`."""

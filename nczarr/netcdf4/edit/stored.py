@@ -23,6 +23,9 @@ class StoredArray(ArraySource, Protocol):
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape; what is stored says so with the next update."""
 
+    def clear_outside(self, axes: tuple[int, ...]) -> None:
+        """Remove what a writer that died left behind the shape, along axes that are about to grow."""
+
 
 @runtime_checkable
 class Stored(Protocol):
@@ -113,4 +116,7 @@ class _Readable:
         raise NetCDFReadOnlyError("NetCDF: Write to read only")
 
     def grow(self, shape: tuple[int, ...]) -> None:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+
+    def clear_outside(self, axes: tuple[int, ...]) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only")

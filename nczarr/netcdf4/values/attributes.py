@@ -13,7 +13,7 @@ from nczarr.netcdf4.edit.names import checked_attribute_name
 from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.values.masking import Lookup
-from nczarr.netcdf4.values.records import find_compound, view_dtype
+from nczarr.netcdf4.values.records import find_compound, model_records, shown_records, view_dtype
 
 
 def lookup_in(node: VariableNode) -> Lookup:
@@ -56,7 +56,7 @@ def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
         texts = [_recode(text, encoding) for text in values]
         return texts[0] if len(texts) == 1 else texts
     if isinstance(attribute.type, CompoundType):
-        values = values.astype(view_dtype(attribute.type))
+        values = shown_records(values, view_dtype(attribute.type))
     return values[0] if len(values) == 1 else values.copy()
 
 
@@ -114,7 +114,7 @@ def make_attribute(
         return _text(name, array, classic=classic, as_string=as_string)
     if array.dtype.kind == "V" and array.dtype.names and group is not None:
         model_type = find_compound(group, array.dtype)
-        return Attribute(name, model_type, np.atleast_1d(array).astype(model_type.dtype))
+        return Attribute(name, model_type, model_records(np.atleast_1d(array), model_type))
     code = array.dtype.str[1:]
     if code not in SUPPORTED_TYPES:
         raise NetCDFTypeError(

@@ -15,6 +15,7 @@ from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import as_unsigned, mask_values, packing_of
+from nczarr.netcdf4.values.records import shown_records
 from nczarr.netcdf4.values.settings import Settings
 
 
@@ -122,19 +123,5 @@ def _text_fields(data: Any, settings: Settings) -> Any:
     if not view.hasobject:
         return data.view(view)
     scalar = not isinstance(data, np.ndarray)
-    result = _copied(np.asarray(data), view)
+    result = shown_records(np.asarray(data), view)
     return result[()] if scalar else result
-
-
-def _copied(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Records to another dtype of the same fields; views are not possible where objects are inside."""
-    result = np.empty(data.shape, dtype)
-    for name in dtype.names or ():
-        source, target = data[name], dtype[name].base
-        if target.kind == "S" and source.ndim > data.ndim and target.itemsize == source.shape[-1]:
-            result[name] = np.ascontiguousarray(source).view(target)[..., 0]
-        elif target.names is not None:
-            result[name] = _copied(source, target)
-        else:
-            result[name] = source
-    return result

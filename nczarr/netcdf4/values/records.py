@@ -61,6 +61,35 @@ def _same_fields(dtype: np.dtype, other: np.dtype) -> bool:
     return True
 
 
+def shown_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Records in another dtype of the same fields; arrays of characters become bytes where `dtype` says so."""
+    result = np.empty(data.shape, dtype)
+    for name in dtype.names or ():
+        source, target = data[name], dtype[name].base
+        if target.kind == "S" and source.ndim > data.ndim and target.itemsize == source.shape[-1]:
+            result[name] = np.ascontiguousarray(source).view(target)[..., 0]
+        elif target.names is not None:
+            result[name] = shown_records(source, target)
+        else:
+            result[name] = source
+    return result
+
+
+def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
+    """Records as the model has them: packed, text as arrays of characters."""
+    result = np.empty(data.shape, type_.dtype)
+    for f in type_.fields:
+        source = data[f.name]
+        if f.type == CHAR and len(f.shape) == 1 and source.ndim == data.ndim:
+            text = np.ascontiguousarray(source.astype(f"S{f.shape[0]}"))
+            result[f.name] = text.reshape(-1).view("S1").reshape(*data.shape, f.shape[0])
+        elif isinstance(f.type, model.CompoundType):
+            result[f.name] = model_records(source, f.type)
+        else:
+            result[f.name] = source
+    return result
+
+
 def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
     """Find the compound type with these fields in a group, then upwards.
 

@@ -158,6 +158,8 @@ def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     if not ndim and (elem is Ellipsis or elem == ()):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
+    indices = tuple(int(i) if isinstance(i, float | np.floating) and i == int(i) else i for i in indices)
+    elem = indices if isinstance(elem, tuple) else indices[0]
     if any(not _is_integer(i) for i in indices) or (not isinstance(elem, tuple) and ndim > 1):
         raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):

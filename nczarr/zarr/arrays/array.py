@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -334,6 +334,31 @@ class Array:
         for index in outside:
             self.store.delete(self.chunk_key(index))
 
+    def clear_outside(self, axes: Sequence[int]) -> None:
+        """Remove what is stored behind the shape along some axes, before the array grows there.
+
+        A writer that died leaves it, whose values came before the size that claims them. Costs one listing.
+        """
+        self._check_writable()
+        grid = self.metadata.chunk_grid
+        if not grid.is_regular or not axes or not self.store.listable:
+            return
+        inside, chunk = self.grid_shape, grid.chunk_shape
+        keys = self.store.list(self.prefix.removesuffix("/"))
+        found = self.metadata.chunk_key_encoding.indices(keys, (1 << 62,) * self.ndim, skip=len(self.prefix))
+        rest = []
+        for index in found:
+            if any(index[axis] >= inside[axis] for axis in axes):
+                self.store.delete(self.chunk_key(index))
+            elif any((index[axis] + 1) * chunk[axis] > self.shape[axis] for axis in axes):
+                rest.append(index)
+        if rest:
+            whole = tuple([n * c for n, c in zip(inside, chunk, strict=True)])
+            wide = Array(self.store, self.prefix, replace(self.metadata, shape=whole), path=self.path)
+            cut = tuple([n if axis in axes else whole[axis] for axis, n in enumerate(self.shape)])
+            for index in rest:
+                wide._blank_beyond(cut, index)
+
     def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
         """Put the fill value into the part of a stored chunk that lies outside a new shape."""
         region = self.chunk_region(index)
@@ -342,4 +367,6 @@ class Array:
                 cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
                 fill = np.empty((), self.dtype)
                 fill[()] = self.metadata.fill
-                self.write(tuple(cut), fill)
+                held = self.read(tuple(cut))
+                if self.dtype.hasobject or held.tobytes() != np.broadcast_to(fill, held.shape).tobytes():
+                    self.write(tuple(cut), fill)
