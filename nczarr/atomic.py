@@ -30,11 +30,8 @@ _SWAP = 2
 
 _MARK = ".nczarr-"
 _END = ".tmp"
-_FORM = re.compile(
-    r"(?:\.(?P<target>.*))?\.nczarr-(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+"
-    r"(?P<old>\.old)?\.tmp",
-    re.DOTALL,
-)
+_WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+"
+_FORM = re.compile(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
 _numbers = itertools.count()
 _token = secrets.token_hex(4)  # of two processes with one number, one after the other
 
@@ -53,7 +50,33 @@ def value_name() -> str:
     >>> is_partial(value_name()), is_partial("zarr.json")
     (True, False)
     """
-    return f"{_MARK}{_machine()}-{os.getpid():x}-{_token}-{next(_numbers):x}{_END}"
+    return f"{_MARK}{new_writer()}{_END}"
+
+
+def new_writer() -> str:
+    """Return a new name for one act of writing: it says the machine and the process."""
+    return f"{_machine()}-{os.getpid():x}-{_token}-{next(_numbers):x}"
+
+
+def is_writing(writer: str) -> bool | None:
+    """Return whether the process that a writer's name says is alive; None if it cannot be asked.
+
+    Examples
+    --------
+    >>> is_writing(new_writer()), is_writing("00000000-1-0-0")
+    (True, None)
+    """
+    found = re.fullmatch(_WRITER, writer)
+    # On Windows there is no harmless way to ask for a process.
+    if found is None or os.name == "nt" or found["machine"] != _machine():
+        return None
+    try:
+        os.kill(int(found["process"], 16), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def is_partial(name: str) -> bool:
@@ -95,7 +118,7 @@ def remove_leftovers(target: Path) -> list[Path]:
     """Remove what processes that ended left beside `target` of writing it; return what it was."""
     removed = []
     for path, found in _partials(target.parent):
-        if found["target"] != _stem(target) or not _is_dead(found):
+        if found["target"] != _stem(target) or is_writing(found["writer"]) is not False:
             continue
         if found["old"] and not os.path.lexists(target):
             continue  # it is all there is: its successor was not put in place any more
@@ -104,12 +127,23 @@ def remove_leftovers(target: Path) -> list[Path]:
     return removed
 
 
+def restore(target: Path) -> bool:
+    """Put back what a process that ended had moved aside to replace it; False if there is no such thing."""
+    if os.path.lexists(target):
+        return False
+    for path, found in _partials(target.parent):
+        if found["old"] and found["target"] == _stem(target) and is_writing(found["writer"]) is False:
+            os.rename(path, target)
+            return True
+    return False
+
+
 def remove_partial_values(folder: Path) -> list[Path]:
     """Remove the unfinished values that processes which ended left in a store's directories."""
     removed = []
     for parent, _, _ in os.walk(folder):
         for path, found in _partials(Path(parent)):
-            if found["target"] is None and _is_dead(found) and _remove(path):
+            if found["target"] is None and is_writing(found["writer"]) is False and _remove(path):
                 removed.append(path)
     return removed
 
@@ -121,18 +155,6 @@ def _partials(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
     for name in names:
         if _MARK in name and (found := _FORM.fullmatch(name)):
             yield folder / name, found
-
-
-def _is_dead(found: re.Match[str]) -> bool:
-    if os.name == "nt" or found["machine"] != _machine():  # there is no harmless way to ask for the process
-        return False
-    try:
-        os.kill(int(found["process"], 16), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def _remove(path: Path) -> bool:

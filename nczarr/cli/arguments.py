@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import nczarr
-from nczarr.cli import commands, conversion, dumping, viewing
+from nczarr.cli import cleaning, commands, conversion, dumping, viewing
 
 _SOURCE = conversion.SOURCE
 
@@ -99,5 +99,7 @@ def _looks(verbs: Any) -> None:
     parser.add_argument("--data", action="store_true", help="read every chunk too")
     parser = _add(verbs, "consolidate", commands.run_consolidate, "Rewrite the consolidated metadata.")
     parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
+    parser = _add(verbs, "clean", cleaning.run_clean, "Finish or remove what interrupted writers left.")
+    cleaning.add_clean_command(parser)
     parser = _add(verbs, "zom", commands.run_zom, "Print the Zarr Object Model (ZEP 6) as JSON.")
     parser.add_argument("source", help="a Zarr hierarchy (path or URL)")

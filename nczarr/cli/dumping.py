@@ -15,7 +15,7 @@ from nczarr.atomic import text_output
 from nczarr.cli.commands import storage_options
 from nczarr.convert import open_source
 from nczarr.convert.edges import provenance
-from nczarr.errors import NCZarrError
+from nczarr.errors import NCZarrError, StoreError
 
 
 def add_dump_options(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +64,13 @@ def _output(path: str | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    with text_output(path) as file:
-        yield file
+    try:
+        with text_output(path) as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot write: {error.strerror}", path=path) from error
 
 
 def run_dump(options: argparse.Namespace) -> None:

@@ -35,12 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["dump", "no-such-file.zarr"])
     1
     """
+    _open_closed_streams()
     options = build_parser().parse_args(arguments)
     try:
         with _terminable():
-            return int(options.run(options) or 0)
+            status = int(options.run(options) or 0)
+            sys.stdout.flush()
+            return status
     except NCZarrError as error:
-        print(f"nczarr: {error}", file=sys.stderr)
+        for line in [error, *_notes(error)]:
+            print(f"nczarr: {line}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
@@ -49,12 +53,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"nczarr: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("nczarr: interrupted; no unfinished output is left", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"nczarr: interrupted; {_left(error)}", file=sys.stderr)
         return 130
-    except _Terminated:
-        print("nczarr: terminated; no unfinished output is left", file=sys.stderr)
+    except _Terminated as error:
+        print(f"nczarr: terminated; {_left(error)}", file=sys.stderr)
         return 143
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Return what was noted about an error and those before it: output that could not be removed."""
+    found: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None:
+        found += getattr(seen, "__notes__", [])
+        seen = seen.__context__
+    return list(dict.fromkeys(found))
+
+
+def _left(error: BaseException) -> str:
+    return "; ".join(_notes(error)) or "no unfinished output is left"
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in the place of standard streams that are closed.
+
+    Otherwise the next file that is opened takes their numbers, and messages are written into it.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 class _Terminated(BaseException):

@@ -285,8 +285,8 @@ class _Job:
         try:
             _move(dataset, sink, self.progress, self.workers, self.memory)
             sink.commit()
-        except BaseException:
-            sink.abort()
+        except BaseException as error:
+            _abort(sink, target, error)
             raise
         finally:
             self.progress.finish()
@@ -349,6 +349,17 @@ def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]
             hint="--lossy, in Python lossy=True, leaves them out",
         )
     return tuple(found)
+
+
+def _abort(sink: DatasetSink, target: Any, error: BaseException) -> None:
+    """Remove what was written; note in the error if that could not be done."""
+    try:
+        sink.abort()
+    except NCZarrError as problem:
+        error.add_note(str(problem))
+    except BaseException:
+        error.add_note(f"{target}: what was written may still be there (nczarr clean removes it)")
+        raise
 
 
 def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) -> None:

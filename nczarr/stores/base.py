@@ -6,16 +6,19 @@ network override the ``*_many`` and ``*_ranges`` methods, so that one call is on
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nczarr.errors import ReadOnlyError, StoreError
 
 if TYPE_CHECKING:
     from typing import Self
+
+Item = TypeVar("Item")
 
 Buffer = Any
 """Anything with the buffer protocol: bytes, memoryview, a numpy array."""
@@ -30,6 +33,23 @@ Values = list[bytes | None]
 # One search finds every illegal form: an empty, "." or ".." part (hence a leading, trailing or double slash,
 # and the empty key), NUL, and lone surrogates, which no store can encode.
 _ILLEGAL = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]").search
+
+
+#: Values that `copy_many` holds at once where the store cannot copy.
+_COPIED = 16
+
+
+def batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
+    """Split items into lists of `count` and a rest.
+
+    Examples
+    --------
+    >>> list(batched("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, count)):
+        yield batch
 
 
 def check_key(key: str) -> str:
@@ -111,6 +131,8 @@ class Store(ABC):
         The store's place, for messages.
     writable, listable : bool
         What the store can do.
+    takes_any_key : bool
+        False: the store takes the keys of Zarr only (and makes all changes visible at once, when it is told to).
     lists_by_folder : bool
         Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
         hold nothing but chunks. Such listings may leave out names that begin with a period.
@@ -119,6 +141,7 @@ class Store(ABC):
     url: str = ""
     writable: bool = True
     listable: bool = True
+    takes_any_key: bool = True
     lists_by_folder: bool = False
 
     # --- reading
@@ -182,11 +205,42 @@ class Store(ABC):
     def delete(self, key: str) -> None:
         """Remove `key` if it is there."""
 
+    def set_if_absent(self, key: str, data: Buffer) -> bool:
+        """Give `key` a value if it has none; return whether it was done.
+
+        Where the store has conditional writes, of several writers at once just one is told True.
+        """
+        if self.exists(key):
+            return False
+        self.set(key, data)
+        return True
+
+    def copy_many(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Copy values from the first key of each pair to the second, inside the store where it can do that.
+
+        Raises
+        ------
+        StoreError
+            A value to be copied is missing.
+        """
+        for batch in batched(pairs, _COPIED):
+            values = self.get_many([source for source, _ in batch])
+            items = []
+            for (source, target), value in zip(batch, values, strict=True):
+                if value is None:
+                    raise StoreError("there is nothing to copy", path=self.place(source))
+                items.append((target, value))
+            self.set_many(items)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove many keys, concurrently where that helps."""
+        for key in keys:
+            self.delete(key)
+
     def delete_prefix(self, prefix: str) -> None:
         """Remove all keys below `prefix` (``""``: all keys of the store)."""
         self.check_writable(prefix)
-        for key in list(self.list(prefix)):
-            self.delete(key)
+        self.delete_many(list(self.list(prefix)))
 
     # --- listing
 

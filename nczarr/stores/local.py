@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -143,6 +143,22 @@ class LocalStore(Store):
     # --- writing
 
     def set(self, key: str, data: Buffer) -> None:
+        self._put(key, data, os.replace)
+
+    def set_if_absent(self, key: str, data: Buffer) -> bool:
+        def link(temporary: str, path: str) -> None:
+            os.link(temporary, path)
+            os.unlink(temporary)
+
+        try:
+            self._put(key, data, link)
+        except StoreError as error:
+            if isinstance(error.__cause__, FileExistsError):
+                return False
+            raise
+        return True
+
+    def _put(self, key: str, data: Buffer, place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
         try:
@@ -162,9 +178,11 @@ class LocalStore(Store):
                     )
                     if not self._case_sensitive:
                         self._check_case(key)
-                os.replace(temporary, path)
+                place(temporary, path)
             except BaseException:
-                os.unlink(temporary)
+                # An interrupt may come after the renaming.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
                 raise
         except OSError as error:
             self._fail("write", key, error)

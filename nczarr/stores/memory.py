@@ -36,6 +36,11 @@ class MemoryStore(Store):
         self.check_writable(key)
         self._values[check_key(key)] = bytes(data) if isinstance(data, bytes) else memoryview(data).tobytes()
 
+    def set_if_absent(self, key: str, data: Buffer) -> bool:
+        self.check_writable(key)
+        value = bytes(data)
+        return self._values.setdefault(check_key(key), value) is value
+
     def delete(self, key: str) -> None:
         self.check_writable(key)
         self._values.pop(check_key(key), None)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_zip
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
@@ -139,37 +139,25 @@ def _open_local(target: Target, mode: Mode) -> Store:
 
 
 def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) -> Store:
+    from nczarr.stores.remote.fsspec_store import file_system
+
     writable = mode != "r"
     if target.protocol in ("http", "https"):
         if writable:
             raise ReadOnlyError("a web server is for reading only", path=url)
         from nczarr.stores.remote.http import HTTPStore
 
-        return HTTPStore(url, _file_system(url, options)[0])
+        return HTTPStore(url, file_system(url, options)[0])
     if target.protocol in ("s3", "s3a"):
         from nczarr.stores.remote.s3 import open_s3
 
         for word, name in _S3_SETTINGS.items():
             if word in target.fragment:
                 options.setdefault(name, target.fragment[word])
-        store = open_s3(url, writable=writable, storage_options=options)
-        if store is not None:
-            return store
-        options.pop("backend", None)
-        # botocore's ten connections would hold up the batches, and its five attempts are few on a busy server.
-        options["config_kwargs"] = {
-            "max_pool_connections": 64,
-            "retries": {"mode": "standard", "max_attempts": 16},
-            **(options.get("config_kwargs") or {}),
-        }
-        if "region_name" in options:
-            options["client_kwargs"] = {
-                "region_name": options.pop("region_name"),
-                **(options.get("client_kwargs") or {}),
-            }
+        return open_s3(url, writable=writable, storage_options=options)
     if writable and target.protocol in _READ_ONLY:
         raise ReadOnlyError(f"{target.protocol} is for reading only", path=url)
-    return _fsspec(*_file_system(url, options), url, mode)
+    return _fsspec(*file_system(url, options), url, mode)
 
 
 def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
@@ -184,23 +172,3 @@ def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
     if type(fs).__name__ == "HTTPFileSystem":  # its module needs aiohttp
         return HTTPStore(root, fs)
     return FsspecStore(fs, root, url=url, writable=mode != "r")
-
-
-def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
-
-    try:
-        fs, root = url_to_fs(url, **options)
-    except ImportError as error:
-        raise NCZarrError(f"cannot open: {error}", path=url, hint=_extra(url)) from error
-    except FileNotFoundError as error:
-        raise DatasetNotFoundError(f"cannot open: {error}", path=url) from error
-    except Exception as error:
-        raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error
-    return fs, root
-
-
-def _extra(url: str) -> str | None:
-    if "s3://" in url:
-        return "pip install nczarr[s3]"
-    return "pip install nczarr[http]" if "http" in url else None

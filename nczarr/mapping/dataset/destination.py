@@ -1,11 +1,12 @@
 """Write a new dataset where nothing half-written looks complete and nothing foreign is deleted.
 
 * What exists is replaced only if that was asked for, and only if it is a Zarr dataset.
-* A local directory or zip file that is replaced stays as it is until the new one is complete: that is written
-  beside it and renamed.
-* Everywhere else the old dataset is deleted first, root document first, so no reader mistakes a mixture for it.
-* While a dataset is written, a key of its own says so. What a process left that died can be told from other
-  things by that, and may be replaced like a dataset.
+* What is replaced stays as it is until the new dataset is complete: that is written beside it, and then takes its
+  place. A local directory or zip file does so by one renaming. Other stores cannot rename: one write, the *mark*,
+  says that the new dataset is complete; putting it in place can then be interrupted, and done again by
+  ``nczarr clean``.
+* While a new dataset is written where nothing was, the mark says so. What a process left that died can be told from
+  other things by that, and may be replaced or cleaned like a dataset.
 """
 
 from __future__ import annotations
@@ -13,26 +14,69 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nczarr.atomic import partial_path, replace_directory
-from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
+from nczarr.atomic import is_writing, new_writer, partial_path, replace_directory
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
 
 #: The key that is there while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
-_NOTE = b"This dataset was not finished: nczarr is writing it, or was stopped. It may be overwritten.\n"
+_NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
 
-#: Documents that make something a Zarr dataset, and what has to be in them.
-_ROOTS = {
+#: Documents that make something a Zarr dataset, and what has to be in them; the first is written last.
+ROOTS = {
     "zarr.json": ("zarr_format",),
     ".zgroup": ("zarr_format",),
     ".zarray": ("zarr_format",),
     ".zmetadata": ("zarr_consolidated_format",),
     ".nczarr": ("zarr_format", "nczarr_version"),
 }
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the key ``.nczarr-unfinished`` says.
+
+    Attributes
+    ----------
+    writer : str
+        Who writes or wrote; see :func:`nczarr.atomic.is_writing`. Empty if it is not known.
+    staged : bool
+        The new dataset is complete, and has only to be put in place.
+    """
+
+    writer: str
+    staged: bool = False
+
+    @classmethod
+    def read(cls, store: Store) -> Mark | None:
+        """Return the mark of a store, None if there is none.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> store = MemoryStore(); store.set(UNFINISHED, Mark("1f", staged=True).data)
+        >>> Mark.read(store), Mark.read(MemoryStore())
+        (Mark(writer='1f', staged=True), None)
+        """
+        data = store.get(UNFINISHED) if store.takes_any_key else None
+        if data is None:
+            return None
+        try:
+            said = json.loads(data.splitlines()[1])
+            return cls(str(said["writer"]), bool(said["staged"]))
+        except (ValueError, LookupError, TypeError):  # written by an older version
+            return cls("")
+
+    @property
+    def data(self) -> bytes:
+        """The value of the key."""
+        return f"{_NOTE}\n{json.dumps({'writer': self.writer, 'staged': self.staged})}\n".encode()
 
 
 def is_zarr(store: Store) -> bool:
@@ -45,7 +89,7 @@ def is_zarr(store: Store) -> bool:
     >>> is_zarr(store), is_zarr(MemoryStore())
     (True, False)
     """
-    for (_, keys), data in zip(_ROOTS.items(), store.get_many(list(_ROOTS)), strict=True):
+    for (_, keys), data in zip(ROOTS.items(), store.get_many(list(ROOTS)), strict=True):
         if data is None:
             continue
         try:
@@ -55,6 +99,40 @@ def is_zarr(store: Store) -> bool:
         if isinstance(document, dict) and any(key in document for key in keys):
             return True
     return False
+
+
+def refuse_unfinished(store: Store) -> None:
+    """Raise an error that says so if what is in a store is unfinished."""
+    mark = Mark.read(store)
+    if mark is None:
+        return
+    if mark.staged:
+        message = "the dataset was being replaced, which was interrupted; all of the new one is there"
+        raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean puts it in place")
+    if is_writing(mark.writer):
+        raise DatasetNotFoundError("the dataset is unfinished: another process writes it", path=store.url)
+    message = "the dataset is unfinished: whoever wrote it was stopped, or writes it on another machine"
+    raise DatasetNotFoundError(message, path=store.url, hint="nczarr clean removes it")
+
+
+def put_in_place(store: Store, mark: Mark) -> None:
+    """Replace a dataset by the complete new one beside it; may be repeated after an interruption."""
+    staged = StagedStore(store, mark.writer)
+    keys = set(staged.list())
+    # They are removed only after the mark: as long as it is there, the list is complete.
+    if Mark.read(store) != mark:
+        raise StoreError("another process has put the new dataset in place meanwhile", path=store.url)
+    staged.put_in_place(keys, list(ROOTS))
+    store.delete(UNFINISHED)
+    staged.discard()
+
+
+def remove_unfinished(store: Store) -> None:
+    """Remove all that is in a store; the mark last, so that what is left of it is known for what it is."""
+    for key in ROOTS:
+        store.delete(key)
+    store.delete_many([key for key in store.list() if key != UNFINISHED])
+    store.delete(UNFINISHED)
 
 
 class Destination:
@@ -79,7 +157,9 @@ class Destination:
         self._final: Path | None = None
         self._temporary: Path | None = None
         self._created = False
-        self._occupied = False
+        self._prepared = False
+        self._seen: Mark | None = None  # the mark that was there before
+        self._mark = Mark(new_writer())
         self._url = ""
         store = None
         if isinstance(target, str | os.PathLike):
@@ -89,18 +169,20 @@ class Destination:
             if isinstance(store, LocalStore):
                 store = self._local(store, overwrite)
             else:
-                self._check(store, overwrite)
+                store = self._checked(store, overwrite)
         self.store: Store = store
 
     # -- checks
 
     def _refuse(self, store: Store, overwrite: bool) -> None:
-        unfinished = store.exists(UNFINISHED)
-        if not unfinished and not is_zarr(store):
+        mark = Mark.read(store)
+        if mark is None and not is_zarr(store):
             self._refuse_always(store.url)
+        if mark and is_writing(mark.writer) and not _is_own(mark.writer):
+            raise DatasetExistsError("another process is writing this dataset", path=store.url)
         if not overwrite:
             raise DatasetExistsError(
-                "an unfinished dataset is there" if unfinished else "the dataset exists already",
+                "an unfinished dataset is there" if mark else "the dataset exists already",
                 path=store.url,
                 hint="--overwrite, in Python overwrite=True, replaces it",
             )
@@ -153,33 +235,75 @@ class Destination:
 
     # -- other stores
 
-    def _check(self, store: Store, overwrite: bool) -> None:
+    def _checked(self, store: Store, overwrite: bool) -> Store:
+        """Return where to write: the store, or a place beside what it holds."""
         if store.listable:
             keys, prefixes = store.list_dir()
             if not keys and not prefixes:
-                return
-        elif not is_zarr(store) and not store.exists(UNFINISHED):
-            return
+                return store
+        elif not is_zarr(store) and Mark.read(store) is None:
+            return store
         self._refuse(store, overwrite)
-        self._occupied = True
+        self._seen = Mark.read(store)
+        beside = is_zarr(store) or (self._seen is not None and self._seen.staged)
+        if beside and store.takes_any_key and store.listable:
+            return StagedStore(store, self._mark.writer)
+        return store
 
     def prepare(self) -> None:
         """Clear the place, once nothing can be refused any more; before that nothing was touched."""
-        if self._occupied:
-            for key in _ROOTS:
-                self.store.delete(key)
-            if self.store.listable:
-                self.store.delete_prefix("")
-            self._occupied = False
-        if not self.replaces and not isinstance(self.store, ZipStore):
-            self.store.set(UNFINISHED, _NOTE)
+        store = self.store
+        if isinstance(store, StagedStore):
+            for writer in staged_writers(store.store):
+                given = self._seen is not None and self._seen.staged and self._seen.writer == writer
+                if is_writing(writer) is False and not given:
+                    StagedStore(store.store, writer).discard()
+        elif not self.replaces and not isinstance(store, ZipStore):
+            if store.takes_any_key:
+                self._put_mark(store, self._mark)
+            self._prepared = True
+            if not isinstance(store, LocalStore):
+                self._clear(store)
+        self._prepared = True
+
+    def _put_mark(self, store: Store, mark: Mark) -> None:
+        """Set the mark; of several processes at once, one may."""
+        if self._seen is None and store.set_if_absent(UNFINISHED, mark.data):
+            return
+        if self._seen is None or Mark.read(store) != self._seen:
+            raise DatasetExistsError("another process has begun to write the same dataset", path=store.url)
+        store.set(UNFINISHED, mark.data)
+
+    def _clear(self, store: Store) -> None:
+        """Remove what an unfinished dataset left, or, where nothing can stand beside it, the old one."""
+        for key in ROOTS:
+            store.delete(key)
+        if store.listable:
+            store.delete_many([key for key in store.list() if key != UNFINISHED])
+
+    def confirm(self) -> None:
+        """Make sure that no other process has taken the place meanwhile.
+
+        Raises
+        ------
+        StoreError
+            If one has; nothing of it is touched.
+        """
+        if not self._is_marked():
+            raise StoreError("another process has begun to write the same dataset", path=self.store.url)
+
+    def _is_marked(self) -> bool:
+        store = self.store
+        if self.replaces or isinstance(store, ZipStore) or not store.takes_any_key:
+            return True
+        return Mark.read(store) == self._mark
 
     # -- the end
 
     @property
     def replaces(self) -> bool:
         """True if the dataset is written beside another one, which it replaces when it is complete."""
-        return self._temporary is not None
+        return self._temporary is not None or isinstance(self.store, StagedStore)
 
     def finish(self) -> Store | None:
         """Put the complete dataset in its place; the store is closed before.
@@ -192,8 +316,18 @@ class Destination:
         if isinstance(self.store, ZipStore):
             self.store.sync()
             return None
+        if isinstance(self.store, StagedStore):
+            mark = Mark(self._mark.writer, staged=True)
+            store = self.store.store
+            self._put_mark(store, mark)
+            put_in_place(store, mark)
+            if self._seen and self._seen.staged:
+                StagedStore(store, self._seen.writer).discard()
+            self.store = store
+            return store
         if self._temporary is None or self._final is None:
-            self.store.delete(UNFINISHED)
+            if self.store.takes_any_key:
+                self.store.delete(UNFINISHED)
             return None
         self.store.close()
         try:
@@ -202,23 +336,44 @@ class Destination:
             raise StoreError(
                 f"cannot put the new dataset in place: {error.strerror}", path=self._url
             ) from error
-        store = LocalStore(self._final, "r+")
+        new = LocalStore(self._final, "r+")
         self._temporary = None
-        store.url = self.store.url
-        self.store = store
-        return store
+        new.url = self.store.url
+        self.store = new
+        return new
 
     def abort(self) -> None:
-        """Remove all that was written; what was there before stays, where it still is."""
-        if isinstance(self.store, ZipStore):
-            self.store.discard()
+        """Remove all that was written; what was there before stays.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be removed; the message says how to do it later.
+        """
+        store = self.store
+        if isinstance(store, ZipStore):
+            store.discard()
             return
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            return
-        if self._created and isinstance(self.store, LocalStore):
-            shutil.rmtree(self.store.root, ignore_errors=True)
-            return
-        if self.store.listable and not self._occupied:
-            self.store.delete_prefix("")
-        self.store.close()
+        try:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+            elif isinstance(store, StagedStore):
+                if Mark.read(store.store) != Mark(self._mark.writer, staged=True):
+                    store.discard()
+            elif self._prepared and self._is_marked():
+                if self._created and isinstance(store, LocalStore):
+                    shutil.rmtree(store.root, ignore_errors=True)
+                elif store.listable:
+                    remove_unfinished(store)
+        except NCZarrError as error:
+            raise StoreError(
+                f"what was written is still there, and could not be removed: {error.message}",
+                path=store.url,
+                hint="nczarr clean removes it",
+            ) from error
+        finally:
+            store.close()
+
+
+def _is_own(writer: str) -> bool:
+    return writer.split("-")[:2] == new_writer().split("-")[:2]

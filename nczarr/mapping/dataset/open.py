@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from nczarr.mapping.dataset.destination import Destination
+from nczarr.errors import DatasetNotFoundError
+from nczarr.mapping.dataset.destination import Destination, refuse_unfinished
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.layouts import layout_named, layout_of
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, Store, open_store
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
 
 
 def open_dataset(
@@ -63,7 +64,7 @@ def open_dataset(
     """
     store = open_store(target, mode, storage_options)
     try:
-        hierarchy = open_hierarchy(store, consolidated=consolidated, mode=mode)
+        hierarchy = _open_hierarchy(store, consolidated, mode)
         layout = layout_of(hierarchy)
         reading = layout.read(hierarchy, _dataset_name(store))
         options = replace(
@@ -153,6 +154,14 @@ def create_dataset(
         )
     except BaseException:
         destination.abort()
+        raise
+
+
+def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", "r+"]) -> Hierarchy:
+    try:
+        return open_hierarchy(store, consolidated=consolidated, mode=mode)
+    except DatasetNotFoundError:
+        refuse_unfinished(store)
         raise
 
 

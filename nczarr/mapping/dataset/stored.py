@@ -198,6 +198,7 @@ class StoredDataset:
             return
         if self._options.consolidated:
             self.hierarchy.consolidate()
+        self._destination.confirm()
         self.hierarchy.publish()
         destination, self._destination = self._destination, None
         store = destination.finish()

@@ -58,15 +58,16 @@ def apply_update(
 
     removed = _removed(plan, hierarchy, data, sources)
     moves = _moves(plan, data, sources)
-    # What holds nothing that moves goes first: it may be in the way.
-    late = [p for p in removed if any(here.startswith(f"{p}/") for here, _ in moves)]
-    for path in removed:
-        if path not in late:
-            hierarchy.delete(path)
-    _move(hierarchy, moves)
-    for path in late:
-        if path in hierarchy.nodes and path not in plan.nodes:
-            hierarchy.delete(path)
+    # What is in the way of something new goes first, the rest when nothing names it any more.
+    blocking = [
+        p
+        for p in removed
+        if not any(here.startswith(f"{p}/") for here, _ in moves)
+        and any(_touch(p, new) for new in plan.nodes)
+    ]
+    if blocking:
+        hierarchy.delete_many(blocking)
+    left = _move(hierarchy, moves) + [p for p in removed if p not in blocking]
     changed = [
         (path, node) for path, node in plan.nodes.items() if not _same(hierarchy.nodes.get(path), node)
     ]
@@ -82,7 +83,10 @@ def apply_update(
         hierarchy.put_many(arrays)
     if rest:
         hierarchy.put_many(sorted(rest, key=lambda item: item[0] == ""))
-    if removed or moves:
+    gone = [path for path in dict.fromkeys(left) if path in hierarchy.nodes and path not in plan.nodes]
+    if gone:
+        hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
+    elif removed or moves:
         hierarchy.sync()
     return plan, resolved
 
@@ -258,9 +262,13 @@ def _moves(plan: Plan, data: Mapping[str, VariableData], sources: Mapping[str, s
     return moves
 
 
-def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> None:
-    """Move arrays, chunks and all; those whose place is still taken go by way of a name of their own."""
+def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> list[str]:
+    """Copy arrays, chunks and all, to their new places; return the old ones, which are still there.
+
+    Arrays whose place is still taken by another that moves go by way of a name of their own.
+    """
     pending = list(moves)
+    left: list[str] = []
     number = 0
     while pending:
         sources = [here for here, _ in pending]
@@ -268,12 +276,16 @@ def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> None:
         if not free:
             number += 1
             aside = f"_nc-moving-{number}"
-            _move_one(hierarchy, pending[0][0], aside)
-            pending[0] = (aside, pending[0][1])
+            here, there = pending[0]
+            _copy_array(hierarchy, here, aside)
+            hierarchy.delete(here)
+            pending[0] = (aside, there)
             continue
         for here, there in free:
-            _move_one(hierarchy, here, there)
+            _copy_array(hierarchy, here, there)
+            left.append(here)
         pending = [move for move in pending if move not in free]
+    return left
 
 
 def _touch(a: str, b: str) -> bool:
@@ -281,15 +293,16 @@ def _touch(a: str, b: str) -> bool:
     return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
 
 
-def _move_one(hierarchy: Hierarchy, here: str, there: str) -> None:
+def _copy_array(hierarchy: Hierarchy, here: str, there: str) -> None:
+    """Copy an array: its chunks first, so that nobody finds it without them."""
     metadata = hierarchy.nodes[here]
+    assert isinstance(metadata, ArrayMetadata)
     if there in hierarchy.nodes:
         hierarchy.delete(there)
-    old = hierarchy.array(here).prefix
-    new = hierarchy.put_array(there, metadata).prefix  # type: ignore[arg-type]
-    documents = set(hierarchy.nodes.documents(here)) | set(hierarchy.nodes.documents(there))
-    _copy(hierarchy.store, old, new, documents)
-    hierarchy.delete(here)
+    old, new = hierarchy.chunk_prefix(here), hierarchy.chunk_prefix(there)
+    hierarchy.store.delete_prefix(new.rstrip("/"))  # what an interrupted change may have left
+    _copy(hierarchy.store, old, new, set(hierarchy.nodes.documents(here)))
+    hierarchy.put_array(there, metadata)
 
 
 def _copy(store: Store, old: str, new: str, documents: set[str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, StoreError
-from nczarr.stores.base import Buffer, Request, Store, Values, as_view, check_key, check_prefix
+from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
 
 # Values that `set_many` holds at once.
 _BATCH_ITEMS = 256
@@ -20,6 +21,13 @@ def run(function: Callable[..., Awaitable[Any]], *arguments: Any, loop: Any = No
     from fsspec.asyn import get_loop, sync
 
     return sync(loop or get_loop(), function, *arguments)
+
+
+def of_this_process(fs: Any) -> Any:
+    """Return an fsspec file system that works in this process: the one given, or after a fork a new one."""
+    if getattr(fs, "async_impl", False) and getattr(fs, "_pid", os.getpid()) != os.getpid():
+        return type(fs)(*fs.storage_args, **fs.storage_options)
+    return fs
 
 
 class ConcurrentStore(Store):
@@ -47,6 +55,20 @@ class ConcurrentStore(Store):
     @abstractmethod
     async def _remove(self, key: str) -> None:
         """Remove one value."""
+
+    async def _put_new(self, key: str, data: memoryview) -> bool:
+        """Put one value if there is none, with the client's conditional write if it has one."""
+        if await self._safe_size(key) is not None:
+            return False
+        await self._put(key, data)
+        return True
+
+    async def _copy(self, source: str, target: str) -> None:
+        """Copy one value."""
+        value = await self._fetch(source, 0, None)
+        if value is None:
+            raise FileNotFoundError(source)
+        await self._put(target, memoryview(value))
 
     def _is_missing(self, error: BaseException) -> bool:
         """Whether an error of the client says that the key has no value."""
@@ -118,6 +140,22 @@ class ConcurrentStore(Store):
             if not self._is_missing(error):
                 self._fail("delete", key, error)
 
+    async def _safe_put_new(self, key: str, data: Buffer) -> bool:
+        try:
+            return await self._put_new(key, as_view(data))
+        except NCZarrError:
+            raise
+        except Exception as error:
+            self._fail("write", key, error)
+
+    async def _safe_copy(self, source: str, target: str) -> None:
+        try:
+            await self._copy(source, target)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            self._fail("copy", source, error)
+
     # --- batches
 
     async def _all(
@@ -176,6 +214,10 @@ class ConcurrentStore(Store):
         self.check_writable(key)
         self._run(self._safe_put, check_key(key), data)
 
+    def set_if_absent(self, key: str, data: Buffer) -> bool:
+        self.check_writable(key)
+        return bool(self._run(self._safe_put_new, check_key(key), data))
+
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
         batch: list[tuple[str, Buffer]] = []
         size = 0
@@ -188,14 +230,19 @@ class ConcurrentStore(Store):
                 batch, size = [], 0
         self._batch(self._safe_put, batch)
 
+    def copy_many(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self.check_writable()
+        for batch in batched(pairs, _BATCH_ITEMS):
+            self._batch(self._safe_copy, [(check_key(source), check_key(target)) for source, target in batch])
+
     def delete(self, key: str) -> None:
         self.check_writable(key)
         self._run(self._safe_remove, check_key(key))
 
-    def delete_prefix(self, prefix: str) -> None:
-        self.check_writable(prefix)
-        keys = list(self.list(check_prefix(prefix)))
-        self._batch(self._safe_remove, [(key,) for key in keys])
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self.check_writable()
+        for batch in batched(keys, _BATCH_ITEMS):
+            self._batch(self._safe_remove, [(check_key(key),) for key in batch])
 
 
 def _is_forbidden(error: BaseException, reason: str) -> bool:

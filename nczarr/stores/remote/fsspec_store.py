@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nczarr.errors import NCZarrError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores.base import Names, Request, Values, check_key, check_prefix, clip
-from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 
 class FsspecStore(ConcurrentStore):
@@ -40,7 +40,7 @@ class FsspecStore(ConcurrentStore):
         from fsspec.asyn import AsyncFileSystem
         from fsspec.implementations.reference import ReferenceFileSystem
 
-        self.fs = fs
+        self._fs = fs
         self._root = root.rstrip("/") + "/" if root.strip("/") else root
         self.url = url or str(fs.unstrip_protocol(root))
         self.writable = writable
@@ -55,6 +55,12 @@ class FsspecStore(ConcurrentStore):
             raise StoreError(
                 "the file system belongs to a running event loop", path=self.url, hint="asynchronous=False"
             )
+
+    @property
+    def fs(self) -> Any:
+        """The file system: after a fork a new one, for the event loop and the connections stayed behind."""
+        self._fs = of_this_process(self._fs)
+        return self._fs
 
     def _path(self, key: str) -> str:
         return self._root + key
@@ -94,20 +100,51 @@ class FsspecStore(ConcurrentStore):
         else:
             self._put_now(key, value)
 
+    async def _put_new(self, key: str, data: memoryview) -> bool:
+        path = self._path(key)
+        if await self._safe_size(key) is not None:
+            return False
+        try:
+            if self._async:
+                await self.fs._pipe_file(path, bytes(data), mode="create")
+            else:
+                self._put_now(key, bytes(data), mode="create")
+        except FileExistsError:
+            return False
+        except (TypeError, ValueError, NotImplementedError):  # a file system that knows no such mode
+            return await super()._put_new(key, data)
+        except OSError as error:
+            if "PreconditionFailed" in f"{error} {error.__cause__}" or "412" in str(error):
+                return False
+            raise
+        return True
+
+    async def _copy(self, source: str, target: str) -> None:
+        try:
+            if self._async:
+                await self.fs._cp_file(self._path(source), self._path(target))
+            else:
+                self.fs.cp_file(self._path(source), self._path(target))
+        except (
+            NotImplementedError,
+            FileNotFoundError,
+        ):  # also where there is no directory for the target yet
+            await super()._copy(source, target)
+
     async def _remove(self, key: str) -> None:
         if self._async:
             await self.fs._rm_file(self._path(key))
         else:
             self.fs.rm_file(self._path(key))
 
-    def _put_now(self, key: str, value: bytes) -> None:
+    def _put_now(self, key: str, value: bytes, **options: Any) -> None:
         path = self._path(key)
         try:
-            self.fs.pipe_file(path, value)
+            self.fs.pipe_file(path, value, **options)
         except FileNotFoundError:
             # File systems with real directories.
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self.fs.pipe_file(path, value)
+            self.fs.pipe_file(path, value, **options)
 
     # --- other file systems
 
@@ -222,3 +259,24 @@ class FsspecStore(ConcurrentStore):
             if not self._is_missing(error):
                 self._fail("list", prefix, error)
             return []
+
+
+def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, root = url_to_fs(url, **options)
+    except ImportError as error:
+        raise NCZarrError(f"cannot open: {error}", path=url, hint=_extra(url)) from error
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(f"cannot open: {error}", path=url) from error
+    except Exception as error:
+        raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error
+    return fs, root
+
+
+def _extra(url: str) -> str | None:
+    if "s3://" in url:
+        return "pip install nczarr[s3]"
+    return "pip install nczarr[http]" if "http" in url else None

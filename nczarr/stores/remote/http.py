@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Names, check_prefix, clip
-from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 _TRIES = 4
 _NO_INDEX = frozenset({401, 403, 405, 501})
@@ -37,12 +37,18 @@ class HTTPStore(ConcurrentStore):
     lists_by_folder = True
 
     def __init__(self, url: str, fs: Any) -> None:
-        self.fs = fs
+        self._fs = fs
         self.url = url
         parts = urlsplit(url)
         self._base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/"
         self._query = f"?{parts.query}" if parts.query else ""
         self._listable: bool | None = None
+
+    @property
+    def fs(self) -> Any:
+        """The file system: after a fork a new one, for the event loop and the connections stayed behind."""
+        self._fs = of_this_process(self._fs)
+        return self._fs
 
     @property
     def listable(self) -> bool:  # type: ignore[override]

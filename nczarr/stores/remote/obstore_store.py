@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from nczarr.stores.base import Names, check_prefix
+from nczarr.errors import StoreError
+from nczarr.stores.base import Names, Values, check_prefix
 from nczarr.stores.remote.concurrent import ConcurrentStore
 
 
@@ -21,6 +25,8 @@ class ObstoreStore(ConcurrentStore):
     url : str, optional
         For messages.
     writable : bool
+    again : callable, optional
+        Opens the store anew in another process: after a fork, where obstore does not work, with another client.
 
     Examples
     --------
@@ -32,37 +38,99 @@ class ObstoreStore(ConcurrentStore):
     """
 
     def __init__(
-        self, store: Any, prefix: str = "", *, url: str | None = None, writable: bool = False
+        self,
+        store: Any,
+        prefix: str = "",
+        *,
+        url: str | None = None,
+        writable: bool = False,
+        again: Callable[[], ConcurrentStore] | None = None,
     ) -> None:
         self._client = store
+        self._again = again
+        self._instead: ConcurrentStore | None = None
         self._prefix = check_prefix(prefix) + "/" if prefix else ""
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
+    # obstore's asynchronous calls wake the event loop from threads of their own, also while Python ends, which then
+    # aborts. Its blocking calls do not; the threads that wait for them are joined before Python ends. So the
+    # coroutines here never wait, and run in those threads.
+
+    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        return self._batch(function, [arguments])[0]
+
+    def _batch(self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]) -> Values:
+        if not is_usable():
+            other = self._other()
+            return other._batch(getattr(other, function.__name__), requests)
+        try:
+            futures = [_process.pool().submit(_drive, function, *request) for request in requests]
+        except RuntimeError:  # Python ends, and takes no new work for threads
+            return [_drive(function, *request) for request in requests]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+
+    def _other(self) -> ConcurrentStore:
+        if self._instead is None:
+            if self._again is None:
+                raise StoreError(
+                    "obstore does not work in a process that was forked from one that has used it",
+                    path=self.url,
+                    hint="start processes with the method 'spawn' or 'forkserver'",
+                )
+            self._instead = self._again()
+        return self._instead
+
+    def __reduce__(self) -> Any:
+        # Credentials that boto finds cannot travel; the other process finds its own.
+        return (_reopen, (self._again,)) if self._again else super().__reduce__()
+
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         path = self._prefix + key
         if start >= 0 and length is not None:
-            return (await self._client.get_range_async(path, start=start, length=length)).to_bytes()
+            return bytes(self._client.get_range(path, start=start, length=length))
         if start < 0:
             options: Any = {"range": {"suffix": -start}}
         else:
             options = {"range": {"offset": start}} if start else None
-        answer = await self._client.get_async(path, options=options)
-        return (await answer.bytes_async()).to_bytes()
+        return bytes(self._client.get(path, options=options).bytes())
 
     async def _size(self, key: str) -> int | None:
-        return int((await self._client.head_async(self._prefix + key))["size"])
+        return int(self._client.head(self._prefix + key)["size"])
 
     async def _put(self, key: str, data: memoryview) -> None:
         # obstore takes the buffer as it is; a store in memory would keep it, and see the caller change it.
-        await self._client.put_async(self._prefix + key, bytes(data) if self._keeps_buffers else data)
+        self._client.put(self._prefix + key, bytes(data) if self._keeps_buffers else data)
+
+    async def _put_new(self, key: str, data: memoryview) -> bool:
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+        try:
+            self._client.put(self._prefix + key, bytes(data), mode="create")
+        except AlreadyExistsError:
+            return False
+        except (NotImplementedError, NotSupportedError):
+            return await super()._put_new(key, data)
+        return True
+
+    async def _copy(self, source: str, target: str) -> None:
+        self._client.copy(self._prefix + source, self._prefix + target)
 
     async def _remove(self, key: str) -> None:
-        await self._client.delete_async(self._prefix + key)
+        self._client.delete(self._prefix + key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
+        if not is_usable():
+            yield from self._other().list(prefix)
+            return
         below = self._prefix + (f"{prefix}/" if prefix else "")
         skip = len(self._prefix)
         sizes: dict[str, int] = {}
@@ -86,6 +154,8 @@ class ObstoreStore(ConcurrentStore):
         prefix = check_prefix(prefix)
         below = self._prefix + (f"{prefix}/" if prefix else "")
         skip = len(below)
+        if not is_usable():
+            return self._other().list_dir(prefix)
         try:
             found = self._client.list_with_delimiter(below or None)
         except Exception as error:
@@ -100,6 +170,48 @@ class ObstoreStore(ConcurrentStore):
         }
         names = sorted(name for name, size in sizes.items() if name and (size or name not in prefixes))
         return names, sorted(prefixes)
+
+
+class _Process:
+    """The threads in which obstore works, and whether it can in this process: its runtime does not survive a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._user: int | None = None  # the process in which it was first used
+        self._pool: ThreadPoolExecutor | None = None
+
+    def broken(self) -> bool:
+        return self._user not in (None, os.getpid())
+
+    def pool(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            with self._lock:
+                if self._pool is None:
+                    self._user = os.getpid()
+                    self._pool = ThreadPoolExecutor(ConcurrentStore.concurrency, "nczarr-obstore")
+        return self._pool
+
+
+_process = _Process()
+
+
+def is_usable() -> bool:
+    """Return whether obstore works in this process."""
+    return not _process.broken()
+
+
+def _reopen(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
+    return again()
+
+
+def _drive(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Run a coroutine that never waits."""
+    coroutine: Any = function(*arguments)
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("the coroutine waits")
 
 
 def _slashes(key: str) -> Iterator[int]:

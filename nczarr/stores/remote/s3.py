@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from nczarr.errors import NCZarrError, StoreError, placed
-from nczarr.stores.base import Store
+from nczarr.stores.remote.concurrent import ConcurrentStore
 
 # What s3fs and boto call an option, and what obstore does.
 _NAMES = {
@@ -94,8 +95,8 @@ def boto_settings(settings: dict[str, Any], profile: str | None) -> dict[str, An
     return {name: value for name, value in found.items() if value} | settings
 
 
-def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None = None) -> Store | None:
-    """Return an obstore-backed store for an ``s3://`` URL, None if s3fs has to do it.
+def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None = None) -> ConcurrentStore:
+    """Open an ``s3://`` URL, with obstore if it can be used.
 
     Options have s3fs's names (``key``, ``secret``, ``token``, ``anon``, ``endpoint_url``, ``client_kwargs``,
     ``profile``) or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are. ``backend="s3fs"``
@@ -109,38 +110,68 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
     NCZarrError
         Neither obstore nor s3fs is installed.
     """
-    bucket, _, prefix = url.split("://", 1)[1].partition("/")
-    if not bucket:
+    if not url.split("://", 1)[1].partition("/")[0]:
         raise StoreError("there is no bucket in the URL", path=url)
     options = dict(storage_options or {})
     backend = options.pop("backend", None)
-    client_options = dict(options.pop("client_options", None) or {})
-    retry_config = options.pop("retry_config", None)
     if backend not in (None, "s3fs", "obstore"):
         raise StoreError(f"backend must be 's3fs' or 'obstore', not {backend!r}", path=url)
     have_s3fs = _importable("s3fs")
     if not _importable("obstore"):
         if backend == "obstore" or not have_s3fs:
             raise NCZarrError("no S3 client is installed", path=url, hint="pip install nczarr[s3]")
+        return _open_s3fs(url, options, writable)
+    if backend != "s3fs":
+        store = _open_obstore(url, options, writable, only=backend == "obstore" or not have_s3fs)
+        if store is not None:
+            return store
+    return _open_s3fs(url, options, writable)
+
+
+def _open_s3fs(url: str, options: dict[str, Any], writable: bool) -> ConcurrentStore:
+    from nczarr.stores.remote.fsspec_store import FsspecStore, file_system
+
+    options = {
+        name: value for name, value in options.items() if name not in ("client_options", "retry_config")
+    }
+    # botocore's ten connections would hold up the batches, and its five attempts are few on a busy server.
+    options["config_kwargs"] = {
+        "max_pool_connections": 64,
+        "retries": {"mode": "standard", "max_attempts": 16},
+        **(options.get("config_kwargs") or {}),
+    }
+    if "region_name" in options:
+        region = options.pop("region_name")
+        options["client_kwargs"] = {"region_name": region, **(options.get("client_kwargs") or {})}
+    return FsspecStore(*file_system(url, options), url=url, writable=writable)
+
+
+def _open_obstore(url: str, options: dict[str, Any], writable: bool, *, only: bool) -> ConcurrentStore | None:
+    """Open with obstore; None if s3fs has to do it, which cannot be if `only` obstore will do."""
+    from obstore.store import S3Store
+
+    from nczarr.stores.remote.obstore_store import ObstoreStore, is_usable
+
+    if not only and not is_usable():
         return None
+    bucket, _, prefix = url.split("://", 1)[1].partition("/")
+    again = partial(open_s3, url, writable=writable, storage_options=dict(options))
+    options = dict(options)
+    client_options = dict(options.pop("client_options", None) or {})
+    retry_config = options.pop("retry_config", None) or RETRIES
     profile = options.pop("profile", None)
     settings = s3_settings(options)
-    if backend == "s3fs" or (settings is None and have_s3fs and backend is None):
-        return None
     if settings is None:
+        if not only:
+            return None
         settings = {_NAMES.get(name, name): value for name, value in options.items()}
     given = settings.get("skip_signature") or settings.get("access_key_id")
     if not given and (profile or not any(map(os.environ.get, _ENVIRONMENT))):
         with placed(url):
             found = boto_settings(settings, profile)
-        if found is None and have_s3fs and backend is None:
+        if found is None and not only:
             return None
         settings = found or settings
-
-    from obstore.store import S3Store
-
-    from nczarr.stores.remote.obstore_store import ObstoreStore
-
     provider = settings.pop("credential_provider", None)
     endpoint = (
         settings.get("endpoint")
@@ -156,12 +187,12 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
             bucket,
             config=settings,  # type: ignore[arg-type]
             client_options=client_options,  # type: ignore[arg-type]
-            retry_config=retry_config or RETRIES,  # type: ignore[arg-type]
+            retry_config=retry_config,  # type: ignore[arg-type]
             credential_provider=provider,
         )
     except Exception as error:
         raise StoreError(f"cannot open: {error}", path=url) from error
-    return ObstoreStore(client, prefix.rstrip("/"), url=url, writable=writable)
+    return ObstoreStore(client, prefix.rstrip("/"), url=url, writable=writable, again=again)
 
 
 def _importable(name: str) -> bool:

@@ -48,6 +48,7 @@ class ZarrStore(ConcurrentStore):
             store.supports_writes and not getattr(store, "read_only", False)
         ) and writable is not False
         self.listable = bool(store.supports_listing)
+        self.takes_any_key = not type(store).__module__.startswith("icechunk")
         self._prototype = default_buffer_prototype()
 
     def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

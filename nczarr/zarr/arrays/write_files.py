@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import product
 from math import prod
 from typing import Any
@@ -159,7 +160,8 @@ def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[An
             os.close(file)
         os.rename(temporary, key, src_dir_fd=descriptor, dst_dir_fd=descriptor)
     except BaseException:
-        os.unlink(temporary, dir_fd=descriptor)
+        with suppress(FileNotFoundError):  # an interrupt may come after the renaming
+            os.unlink(temporary, dir_fd=descriptor)
         raise
 
 

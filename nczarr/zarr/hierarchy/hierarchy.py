@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
+_DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
 
 
 class Nodes(Mapping[str, Metadata]):
@@ -93,6 +94,8 @@ class Hierarchy:
         self._writable = writable
         self._hidden = hidden
         self._stale = False
+        # Documents of a hidden hierarchy: written when it is published, so that no part of it opens as complete.
+        self._waiting: dict[str, bytes] = {}
         self._arrays: dict[str, Array] = {}
         self._children: dict[str, list[str]] | None = None
         self._lock = threading.RLock()
@@ -277,7 +280,10 @@ class Hierarchy:
                 if path or not self._hidden
                 for key, document in node.documents.items()
             ]
-            self.store.set_many(writes)
+            if self._hidden:
+                self._waiting.update(writes)
+            else:
+                self.store.set_many(writes)
             for path in raw:
                 self._remove_other_documents(path, raw[path])
             self._nodes._raw.update(raw)
@@ -312,7 +318,11 @@ class Hierarchy:
         if old is not None:
             for key in old.documents:
                 if key not in node.documents:
-                    self.store.delete(key)
+                    self._delete_document(key)
+
+    def _delete_document(self, key: str) -> None:
+        if self._waiting.pop(key, None) is None:
+            self.store.delete(key)
 
     def _save(self, path: str, metadata: ArrayMetadata) -> None:
         """Write the metadata of an array that changed itself (a new shape)."""
@@ -325,7 +335,14 @@ class Hierarchy:
                     self._arrays[path] = array
 
     def delete(self, path: str) -> None:
-        """Delete a node with all that is below it: its document first, then the chunks.
+        """Delete a node with all that is below it; see :meth:`delete_many`."""
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete nodes with all that is below them.
+
+        The consolidated metadata and the nodes' documents go first, then the chunks: no reader finds a node
+        without its values.
 
         Raises
         ------
@@ -334,22 +351,33 @@ class Hierarchy:
         ZarrNameError
             For the root, which cannot be deleted.
         """
+        paths = list(paths)
         with self._lock:
             self._check_writable()
-            if not path:
-                raise ZarrNameError("the root cannot be deleted", path=self.store.url)
-            if path not in self._nodes:
-                raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
-            for key in self._layout.document_keys(path):
-                self.store.delete(key)
-            for prefix in self._layout.node_prefixes(path):
-                self.store.delete_prefix(prefix)
-            for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
-                del self._nodes._raw[node]
-                self._nodes._parsed.pop(node, None)
-                self._arrays.pop(node, None)
+            for path in paths:
+                if not path:
+                    raise ZarrNameError("the root cannot be deleted", path=self.store.url)
+                if path not in self._nodes:
+                    raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
+            for path in paths:
+                for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
+                    for key in self._layout.document_keys(node):
+                        self._waiting.pop(key, None)
+                    del self._nodes._raw[node]
+                    self._nodes._parsed.pop(node, None)
+                    self._arrays.pop(node, None)
             self._children = None
             self._stale = True
+            self.sync()
+            for path in paths:
+                for key in self._layout.document_keys(path):
+                    self.store.delete(key)
+                for prefix in self._layout.node_prefixes(path):
+                    self.store.delete_prefix(prefix)
+
+    def chunk_prefix(self, path: str) -> str:
+        """Return where the chunks of an array at `path` are, or would be."""
+        return self._layout.chunk_prefix(path)
 
     def consolidate(self) -> None:
         """Write consolidated metadata (v3: inline in the root's document; v2: ``.zmetadata``).
@@ -373,7 +401,9 @@ class Hierarchy:
         with self._lock:
             self._check_writable()
             if self._hidden:
+                self.store.set_many(self._waiting.items())
                 self._write_root()
+                self._waiting.clear()
                 self._hidden = False
 
     def _write_root(self) -> None:
@@ -382,7 +412,9 @@ class Hierarchy:
         if self.consolidated:
             documents.update(self._layout.consolidate((path, nodes.documents(path)) for path in nodes))
         writes = [(key, self._layout.encode(key, document)) for key, document in documents.items()]
-        self.store.set_many(writes)
+        # What makes readers see the hierarchy comes last: a version 2 root has attributes in a document of their own.
+        self.store.set_many([item for item in writes if item[0] not in _DECIDING])
+        self.store.set_many([item for item in writes if item[0] in _DECIDING])
         self._stale = False
 
     def check_consolidated(self) -> list[str]:

@@ -1,0 +1,96 @@
+"""Finish or remove what interrupted writers left of a dataset."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from nczarr.atomic import is_writing, remove_leftovers, remove_partial_values, restore
+from nczarr.mapping.dataset.destination import UNFINISHED, Mark, is_zarr, put_in_place, remove_unfinished
+from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores.staging import StagedStore, staged_writers
+from nczarr.targets import parse_target
+
+
+def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: bool = False) -> list[str]:
+    """Finish or remove what interrupted writers left of a dataset, and beside it.
+
+    A complete dataset is never touched. A replacement that was complete is put in its place; what was not complete
+    is removed. What a process writes that still runs stays; so does what was written on another machine, of whose
+    processes nothing is known here, unless `force` is given.
+
+    Parameters
+    ----------
+    target
+        As for :func:`nczarr.stores.open_store`.
+    storage_options : dict, optional
+        For the file system of a URL.
+    force : bool, default False
+        Take the writers on other machines for dead.
+
+    Returns
+    -------
+    list of str
+        A sentence for each thing that was found.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> clean(os.path.join(tempfile.gettempdir(), "no-such.zarr"))
+    []
+    """
+    said: list[str] = []
+    if isinstance(target, str | os.PathLike) and (parsed := parse_target(target)).protocol == "file":
+        path = Path(os.path.realpath(parsed.location))
+        if restore(path):
+            said.append(f"{parsed.location}: put back; the process that was replacing it was stopped")
+        said += [f"{removed}: removed" for removed in remove_leftovers(path)]
+        if not path.is_dir():
+            return said
+        said += [f"{removed}: removed" for removed in remove_partial_values(path)]
+    store = open_store(target, "r+", storage_options)
+    try:
+        found = _clean_store(store, force)
+    finally:
+        if store is not target:
+            store.close()
+    if found and isinstance(store, LocalStore) and not any(store.root.iterdir()):
+        store.root.rmdir()
+    return said + found
+
+
+def _clean_store(store: Store, force: bool) -> list[str]:
+    said = []
+    mark = Mark.read(store)
+    busy = _busy(mark.writer, force) if mark else None
+    if mark and busy:
+        said.append(f"{store.url}: unfinished; {busy}")
+    elif mark and mark.staged:
+        put_in_place(store, mark)
+        said.append(f"{store.url}: the new dataset, which was complete, is in place now")
+    elif mark and is_zarr(store):
+        store.delete(UNFINISHED)
+        said.append(f"{store.url}: complete; the mark of an unfinished dataset is removed")
+    elif mark:
+        remove_unfinished(store)
+        said.append(f"{store.url}: an unfinished dataset is removed")
+    for writer in staged_writers(store) if store.listable else []:
+        staged = StagedStore(store, writer)
+        busy = _busy(writer, force)
+        if busy:
+            said.append(f"{store.url}: an unfinished new dataset stands beside it; {busy}")
+        else:
+            staged.discard()
+            said.append(f"{store.url}: an unfinished new dataset beside it is removed")
+    return said
+
+
+def _busy(writer: str, force: bool) -> str | None:
+    """Say why the work of a writer has to stay; None if it has not."""
+    writing = is_writing(writer)
+    if writing:
+        return f"process {int(writer.split('-')[1], 16)} is writing it"
+    if writing is None and not force:
+        return "another machine may be writing it; if none is, use --force"
+    return None

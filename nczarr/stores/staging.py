@@ -1,0 +1,108 @@
+"""Write new content beside the content of a store, and put it in its place when it is complete.
+
+Object stores cannot rename. The new values are kept under ``.nczarr-new-WRITER/KEY~``: names that no reader of Zarr
+asks for. Once all are there, one write (the *mark*) says so; what follows can be interrupted and done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+
+from nczarr.stores.base import Buffer, Request, Store, Values, check_key, check_prefix
+
+STAGING = ".nczarr-new-"
+_END = "~"
+
+
+class StagedStore(Store):
+    """The new content of another store, under its final keys.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> StagedStore(store, "1f").set("v/c/0", b"new")
+    >>> list(store.list())
+    ['.nczarr-new-1f/v/c/0~']
+    """
+
+    def __init__(self, store: Store, writer: str) -> None:
+        self.store = store
+        self.writer = writer
+        self.url = store.url
+        self.writable = store.writable
+        self.listable = store.listable
+        self._folder = STAGING + writer
+
+    def _key(self, key: str) -> str:
+        return f"{self._folder}/{check_key(key)}{_END}"
+
+    def get(self, key: str) -> bytes | None:
+        return self.store.get(self._key(key))
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        return self.store.get_many([self._key(key) for key in keys])
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        return self.store.get_range(self._key(key), start, length)
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        return self.store.get_ranges([(self._key(key), start, length) for key, start, length in requests])
+
+    def size(self, key: str) -> int | None:
+        return self.store.size(self._key(key))
+
+    def exists(self, key: str) -> bool:
+        return self.store.exists(self._key(key))
+
+    def set(self, key: str, data: Buffer) -> None:
+        self.store.set(self._key(key), data)
+
+    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
+        self.store.set_many((self._key(key), data) for key, data in items)
+
+    def delete(self, key: str) -> None:
+        self.store.delete(self._key(key))
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        skip = len(self._folder) + 1
+        below = f"{self._folder}/{prefix}" if prefix else self._folder
+        for key in self.store.list(below):
+            if key.endswith(_END):
+                yield key[skip : -len(_END)]
+
+    def close(self) -> None:
+        self.store.close()
+
+    def discard(self) -> None:
+        """Remove all that was written."""
+        self.store.delete_prefix(self._folder)
+
+    def put_in_place(self, new: Set[str], deciding: Sequence[str]) -> None:
+        """Give the new values their final keys, and remove all others; may be repeated after an interruption.
+
+        Parameters
+        ----------
+        new : set of str
+            All keys of the new content.
+        deciding : sequence of str
+            The keys that make readers see the content: the old ones are removed before anything else, the new ones
+            written after everything else, the first one last.
+        """
+        for key in deciding:
+            self.store.delete(key)
+        self.store.copy_many((self._key(key), key) for key in sorted(new - set(deciding)))
+        kept = {*new, *deciding}
+        self.store.delete_many(
+            [key for key in self.store.list() if key not in kept and not key.startswith(".nczarr-")]
+        )
+        for key in reversed(deciding):
+            if key in new:
+                self.store.copy_many([(self._key(key), key)])
+
+
+def staged_writers(store: Store) -> list[str]:
+    """Return who has, or had, content beside that of a store."""
+    _, prefixes = store.list_dir()
+    return [name.removeprefix(STAGING) for name in prefixes if name.startswith(STAGING)]

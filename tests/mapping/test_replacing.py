@@ -1,0 +1,254 @@
+"""Replacing and writing datasets in stores that cannot rename, by processes that die."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dying_store import Died, DyingStore
+
+import nczarr
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, StoreError
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.dataset.destination import UNFINISHED
+from nczarr.model import INT, Attribute, Dataset, Dimension, Group, Storage, Variable
+from nczarr.stores import MemoryStore, Store
+
+LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
+#: A writer on a machine of which nothing is known here.
+ELSEWHERE = (f"00000000-1-0-{n:x}" for n in itertools.count())
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nczarr.mapping.dataset.destination.new_writer", lambda: next(ELSEWHERE))
+
+
+def dataset(title: str, names: str) -> Dataset:
+    def variables(names: str) -> tuple[Variable, ...]:
+        return tuple(Variable(n, INT, ("/x",), storage=Storage(chunk_shape=(2,))) for n in names)
+
+    attributes = (Attribute.of("title", title),)
+    inner = (Group("g", variables=variables("w")),)
+    return Dataset(
+        "d",
+        attributes=attributes,
+        dimensions=(Dimension("x", 4),),
+        variables=variables(names),
+        groups=inner,
+    )
+
+
+OLD, NEW = dataset("old", "ab"), dataset("new", "bc")
+VALUES = {"old": 1, "new": 2}
+
+
+def write(store: Store, model: Dataset, layout: str, **options: bool) -> None:
+    title = model.attribute["title"].text
+    chosen = WriteOptions(layout=layout)  # type: ignore[arg-type]
+    with create_dataset(store, model, chosen, **options) as sink:
+        for fqn in model.all_variables:
+            sink.write(fqn, (slice(0, 4),), np.full(4, VALUES[title], "i4"))
+
+
+def content(store: Store) -> str:
+    """Which dataset is there, all of it; every value is looked at."""
+    with open_dataset(store) as stored:
+        title = stored.dataset.attribute["title"].text
+        model = {"old": OLD, "new": NEW}[title]
+        assert set(stored.dataset.all_variables) == set(model.all_variables)
+        for fqn in model.all_variables:
+            assert stored.data(fqn).read((slice(0, 4),)).tolist() == [VALUES[title]] * 4
+    return title
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_process_that_dies_while_it_replaces_loses_nothing(layout: str, elsewhere: None) -> None:
+    clear = MemoryStore()
+    write(clear, NEW, layout)
+    seen = set()
+    for steps in itertools.count():
+        store = MemoryStore()
+        write(store, OLD, layout)
+        try:
+            write(DyingStore(store, steps), NEW, layout, overwrite=True)
+            break
+        except Died:
+            pass
+        try:
+            found = content(store)
+        except DatasetNotFoundError as error:
+            assert "nczarr clean" in str(error)
+            found = "between"
+        seen.add(found)
+        again = MemoryStore()
+        for key in store.list():
+            again.set(key, store.get(key))
+        # One way out is the clean-up, another to write once more.
+        clean(store, force=True)
+        assert content(store) == ("old" if found == "old" and UNFINISHED not in again.list() else "new")
+        assert not [key for key in store.list() if key.startswith(".nczarr-")]
+        write(again, NEW, layout, overwrite=True)
+        assert content(again) == "new"
+    assert sorted(store.list()) == sorted(clear.list())
+    assert seen == {"old", "between", "new"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_process_that_dies_while_it_creates(layout: str, elsewhere: None) -> None:
+    for steps in itertools.count():
+        store = MemoryStore()
+        try:
+            write(DyingStore(store, steps), NEW, layout)
+            break
+        except Died:
+            pass
+        if not list(store.list()):
+            continue
+        try:
+            assert content(store) == "new"
+        except DatasetNotFoundError as error:
+            assert "unfinished" in str(error)
+            with pytest.raises(DatasetExistsError, match="unfinished"):
+                write(store, NEW, layout)
+        again = MemoryStore()
+        for key in store.list():
+            again.set(key, store.get(key))
+        clean(store, force=True)
+        assert not list(store.list()) or content(store) == "new"
+        assert UNFINISHED not in store.list()
+        write(again, NEW, layout, overwrite=True)
+        assert content(again) == "new"
+    assert steps > 5
+
+
+def test_what_fails_is_removed_and_the_old_dataset_stays() -> None:
+    store = MemoryStore()
+    write(store, OLD, "nczarr-v3")
+    before = sorted(store.list())
+
+    def fail() -> None:
+        with create_dataset(store, NEW, overwrite=True) as sink:
+            sink.write("/b", (slice(0, 4),), np.zeros(4, "i4"))
+            assert content(store) == "old"
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert sorted(store.list()) == before
+    assert content(store) == "old"
+
+
+def test_no_part_of_an_unfinished_dataset_opens(tmp_path: Path) -> None:
+    sink = create_dataset(tmp_path / "a.zarr", OLD)
+    sink.write("/a", (slice(0, 2),), np.zeros(2, "i4"))
+    with pytest.raises(DatasetNotFoundError, match=r"unfinished: another process writes it"):
+        open_dataset(tmp_path / "a.zarr")
+    for part in ("a", "g"):
+        with pytest.raises(DatasetNotFoundError):
+            open_dataset(tmp_path / "a.zarr" / part)
+    sink.commit()
+    assert open_dataset(tmp_path / "a.zarr").dataset.all_variables
+
+
+def test_of_two_writers_one_is_refused(elsewhere: None) -> None:
+    store = MemoryStore()
+    first = create_dataset(store, OLD)
+    second = create_dataset(store, NEW, overwrite=True)
+    with pytest.raises(StoreError, match="another process"):
+        first.commit()
+    first.abort()
+    second.commit()
+    assert open_dataset(store).dataset.attribute["title"].text == "new"
+
+
+def test_two_that_replace_at_once_leave_one_whole_dataset(elsewhere: None) -> None:
+    store = MemoryStore()
+    write(store, OLD, "nczarr-v3")
+    sinks = [create_dataset(store, NEW, overwrite=True) for _ in range(2)]
+    for sink in sinks:
+        for fqn in NEW.all_variables:
+            sink.write(fqn, (slice(0, 4),), np.full(4, 2, "i4"))
+    for sink in sinks:
+        sink.commit()
+        assert content(store) == "new"
+    assert not [key for key in store.list() if key.startswith(".nczarr-")]
+
+
+def test_a_living_writer_is_left_alone(tmp_path: Path) -> None:
+    store = MemoryStore()
+    write(store, OLD, "nczarr-v3")
+    sink = create_dataset(store, NEW, overwrite=True)
+    sink.write("/b", (slice(0, 4),), np.zeros(4, "i4"))
+    said = clean(store, force=True)
+    assert len(said) == 1
+    assert "is writing it" in said[0]
+    sink.abort()
+    assert clean(store) == []
+    local = tmp_path / "a.zarr"
+    sink = create_dataset(local, OLD)
+    assert "is writing it" in clean(local)[0]
+    sink.abort()
+    assert not local.exists()
+
+
+def test_clean_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from nczarr.cli import main
+
+    target = tmp_path / "a.zarr"
+    nczarr.copy(OLD, target)
+    (target / UNFINISHED).write_text("an older version wrote this")
+    assert main(["clean", str(target)]) == 0
+    assert "--force" in capsys.readouterr().out
+    assert main(["clean", "--force", str(target), str(tmp_path / "nothing.zarr")]) == 0
+    assert "complete; the mark" in capsys.readouterr().out
+    assert main(["clean", str(target)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "nczarr-v2"])
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("names", ["zb", "ba", "b"])
+def test_a_process_that_dies_while_it_renames_shows_no_fill(
+    layout: str, consolidated: bool, names: str
+) -> None:
+    """One variable gets another name, two exchange theirs, one goes."""
+    for steps in itertools.count():
+        store = MemoryStore()
+        options = WriteOptions(layout=layout, consolidated=consolidated)  # type: ignore[arg-type]
+        with create_dataset(store, OLD, options) as sink:
+            for number, fqn in enumerate(OLD.all_variables):
+                sink.write(fqn, (slice(0, 4),), np.full(4, number + 1, "i4"))
+        done = False
+        try:
+            stored = open_dataset(DyingStore(store, steps), "r+")
+            kept = {v.name: v for v in stored.dataset.variables}
+            olds = ["a", "b"] if len(names) == 2 else ["b"]
+            renamed = [replace(kept[old], name=new) for old, new in zip(olds, names, strict=True)]
+            stored.update(replace(stored.dataset, variables=tuple(renamed)))
+            stored.close()
+            done = True
+        except Died:
+            pass
+        try:
+            found = open_dataset(store)
+        except MetadataError as error:
+            # Where two exchange their names no single write switches; one is missing meanwhile, and that is said.
+            assert names == "ba", steps
+            assert "there is no array" in str(error)
+            continue
+        with found:
+            for variable in found.dataset.variables:
+                values = found.data(f"/{variable.name}").read((slice(0, 4),)).tolist()
+                assert values in ([1] * 4, [2] * 4), (steps, variable.name)
+            assert {1, 2} >= {
+                found.data(f"/{v.name}").read((slice(0, 1),))[0] for v in found.dataset.variables
+            }
+            if done:
+                assert {v.name for v in found.dataset.variables} == set(names)
+                break
+    assert steps >= 3
