@@ -286,7 +286,7 @@ class _Job:
             _move(dataset, sink, self.progress, self.workers, self.memory)
             sink.commit()
         except BaseException as error:
-            _abort(sink, target, error)
+            _abort(sink, error)
             raise
         finally:
             self.progress.finish()
@@ -351,14 +351,14 @@ def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]
     return tuple(found)
 
 
-def _abort(sink: DatasetSink, target: Any, error: BaseException) -> None:
+def _abort(sink: DatasetSink, error: BaseException) -> None:
     """Remove what was written; note in the error if that could not be done."""
     try:
         sink.abort()
     except NCZarrError as problem:
         error.add_note(str(problem))
     except BaseException:
-        error.add_note(f"{target}: what was written may still be there (nczarr clean removes it)")
+        error.add_note("what was written may still be there; nczarr clean TARGET removes it")
         raise
 
 
