@@ -59,6 +59,8 @@ def check(
     with stored:
         for difference in stored.hierarchy.check_consolidated():
             yield Finding("consolidated metadata", f"stale: {difference}")
+        for path, sentence in stored.hierarchy.deviations():
+            yield Finding("/" + path, sentence)
         for fqn, variable in stored.dataset.all_variables.items():
             yield from _shape(stored.dataset, fqn, variable)
             if data:
