@@ -42,15 +42,11 @@ SUB_FLOORS = {
 UNKNOWN = {"stores": {"model"}, "zarr": {"model"}, "cdl": {"stores", "zarr"}, "netcdf": {"stores", "zarr"}}
 
 #: Circles that are being opened. Take a line out as soon as its circle is gone; nothing may be added.
-KNOWN_CIRCLES = [
-    "mapping.nczarr3 mapping.plain",
-]
+KNOWN_CIRCLES: list[str] = []
 #: Arrows up between sub-packages, in those circles.
-KNOWN_ARROWS_UP = {("mapping.plain", "mapping.nczarr3")}
+KNOWN_ARROWS_UP: set[tuple[str, str]] = set()
 #: Modules whose first line still begins with "What". Take a line out when it says what the module does.
-KNOWN_WHATS = {
-    "mapping.layout",
-}
+KNOWN_WHATS: set[str] = set()
 
 MODULES = sorted(import_graph.modules())
 PACKAGES = import_graph.packages()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr.cli.inspection import describe_dataset, draw_tree
-from nczarr.convert import open_source
+from nczarr.convert import diff, open_source
 from nczarr.errors import NCZarrError
 
 
@@ -39,13 +39,17 @@ def run_tree(options: argparse.Namespace) -> None:
             print(line)
 
 
-def run_check(options: argparse.Namespace) -> int:
-    """``nczarr check``."""
-    from nczarr.convert.check import check
-
+def run_diff(options: argparse.Namespace) -> int:
+    """``nczarr diff``."""
     found = 0
-    for finding in check(options.source, data=options.data, storage_options=storage_options(options)):
-        print(finding)
+    for difference in diff(
+        options.left,
+        options.right,
+        data=not options.header,
+        storage=options.storage,
+        ignore_attributes=options.ignore,
+    ):
+        print(difference)
         found = 1
     return found
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nczarr import mapping, netcdf
 from nczarr.convert.transfer import block_shape
 from nczarr.errors import NCZarrError
 from nczarr.formats import kind_of_source
-from nczarr.model import Dataset, Variable, regions
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong: where, and what."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+from nczarr.mapping import Finding
+from nczarr.model import Variable, regions
 
 
 def check(
@@ -48,23 +37,19 @@ def check(
     if kind_of_source(source) == "netcdf":
         yield from _netcdf(source, data)
         return
-    options = dict(storage_options) if storage_options else None
     try:
-        stored = mapping.open_dataset(source, consolidated=False, storage_options=options)
+        stored, found = mapping.check_metadata(source, storage_options=storage_options)
     except FileNotFoundError:
         raise
     except NCZarrError as error:
-        yield Finding("metadata", str(error))
+        yield Finding("metadata", error.fqn or "/", str(error), "error")
         return
     with stored:
-        for difference in stored.hierarchy.check_consolidated():
-            yield Finding("consolidated metadata", f"stale: {difference}")
-        for path, sentence in stored.hierarchy.deviations():
-            yield Finding("/" + path, sentence)
-        for fqn, variable in stored.dataset.all_variables.items():
-            yield from _shape(stored.dataset, fqn, variable)
-            if data:
-                yield from _values(fqn, variable)
+        yield from found
+        for loss in stored.losses:
+            yield Finding("left-out", "/", loss, "warning")
+        for fqn, variable in stored.dataset.all_variables.items() if data else ():
+            yield from _values(fqn, variable)
 
 
 def _netcdf(source: Any, data: bool) -> Iterator[Finding]:
@@ -74,17 +59,11 @@ def _netcdf(source: Any, data: bool) -> Iterator[Finding]:
     except FileNotFoundError:
         raise
     except NCZarrError as error:
-        yield Finding("metadata", str(error))
+        yield Finding("metadata", error.fqn or "/", str(error), "error")
         return
     with file:
         for fqn, variable in file.dataset.all_variables.items() if data else ():
             yield from _values(fqn, variable)
-
-
-def _shape(dataset: Dataset, fqn: str, variable: Variable) -> Iterator[Finding]:
-    expected = dataset.shape(variable)
-    if variable.data is not None and variable.data.shape != expected:
-        yield Finding(fqn, f"the dimensions say {expected}, the array has {variable.data.shape}")
 
 
 def _values(fqn: str, variable: Variable) -> Iterator[Finding]:
@@ -97,4 +76,4 @@ def _values(fqn: str, variable: Variable) -> Iterator[Finding]:
         try:
             source.read(region)
         except NCZarrError as error:
-            yield Finding(fqn, str(error))
+            yield Finding("chunk", fqn, str(error), "error")

@@ -1,8 +1,21 @@
-"""netCDF on Zarr: NCZarr on Zarr v3, plain Zarr, and how datasets in stores are opened, created and changed."""
+"""netCDF on Zarr: NCZarr on Zarr v3 and v2, plain Zarr; datasets in stores are opened, created, changed, mended."""
 
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
+from nczarr.mapping.dataset.repair import check_metadata, repair
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.values import VariableData
+from nczarr.mapping.findings import Finding, RecoveryWarning
 from nczarr.mapping.options import ArrayShape, WriteOptions
 
-__all__ = ["ArrayShape", "StoredDataset", "VariableData", "WriteOptions", "create_dataset", "open_dataset"]
+__all__ = [
+    "ArrayShape",
+    "Finding",
+    "RecoveryWarning",
+    "StoredDataset",
+    "VariableData",
+    "WriteOptions",
+    "check_metadata",
+    "create_dataset",
+    "open_dataset",
+    "repair",
+]

@@ -39,10 +39,10 @@ class WriteOptions:
     char : {'bytes', 'uint8'}
         How char variables are stored: ``bytes`` is ``null_terminated_bytes`` of length 1, which xarray reads
         as it reads the netCDF file; ``uint8`` is readable by every Zarr reader, as numbers.
-    compound : {'struct', 'bytes'}
-        How compounds of fixed size are stored: ``struct`` is the registered data type, which zarr-python has
-        from 3.2 on; an older one refuses the whole group. ``bytes`` is ``uint8`` with one more dimension, which
-        every Zarr reader opens, as bytes.
+    compound : {'bytes', 'struct'}
+        How compounds of fixed size are stored: ``bytes`` is ``uint8`` with one more dimension, which every Zarr
+        reader opens, as bytes. ``struct`` is the registered data type, which zarr-python has from 3.2 on (Python
+        3.12); an older one refuses the whole group.
     codecs : {'portable', 'numcodecs'}
         netCDF filters as codecs that all readers have, or as ``numcodecs.*``, which keep netCDF's own byte
         stream and which only zarr-python reads.
@@ -61,6 +61,9 @@ class WriteOptions:
     extensions : bool
         Write the list ``extensions`` of the draft ZEP 10 beside the attributes. Today's zarr-python, xarray,
         tensorstore and zarrs refuse to open such a node.
+    zarr_conventions : bool
+        Declare the convention in the root's attribute ``zarr_conventions``. xarray shows it, and cannot write it
+        to a netCDF file.
     nzug : bool
         Declare and follow the proposal NZUG-1.0: a root attribute ``conventions``, and an annotation on every
         text attribute.
@@ -82,7 +85,7 @@ class WriteOptions:
 
     layout: LayoutName = "nczarr-v3"
     char: Literal["bytes", "uint8"] = "bytes"
-    compound: Literal["struct", "bytes"] = "struct"
+    compound: Literal["struct", "bytes"] = "bytes"
     codecs: Literal["portable", "numcodecs"] = "portable"
     compress: bool = True
     compression: str = "source"
@@ -90,6 +93,7 @@ class WriteOptions:
     arrays: Mapping[str, ArrayShape] = field(default_factory=dict, hash=False)
     consolidated: bool = True
     extensions: bool = False
+    zarr_conventions: bool = False
     nzug: bool = False
     lossy: bool = False
     case_insensitive: bool | None = None

@@ -260,7 +260,7 @@ def test_writing_plainly_keeps_values_and_says_the_rest(dataset: Dataset) -> Non
     with open_dataset(store) as stored:
         assert stored.layout == "zarr-v3"
         assert stored.dataset.all_variables.keys() == dataset.all_variables.keys()
-        differ = list(compare(dataset, stored.dataset, storage=True))
+        differ = list(compare(dataset, stored.dataset))
         for fqn, variable in dataset.all_variables.items():
             if not variable.type.is_user_defined and 0 not in dataset.shape(variable):
                 got = stored.data(fqn).read_orthogonal(...)

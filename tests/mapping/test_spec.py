@@ -15,9 +15,9 @@ import strategies
 from hypothesis import HealthCheck, given, settings
 
 from nczarr.mapping import WriteOptions, open_dataset
-from nczarr.mapping.nczarr3.attributes import decode_attributes, encode_attributes
-from nczarr.mapping.nczarr3.types import types_from_json, types_to_json
 from nczarr.mapping.node_names import escape_name
+from nczarr.mapping.values.attributes import decode_attributes, encode_attributes
+from nczarr.mapping.values.types import types_from_json, types_to_json
 from nczarr.model import (
     DOUBLE,
     FLOAT,

@@ -402,7 +402,7 @@ def _quantized(dataset: Dataset, text: str) -> Dataset:
         chosen = any(matches(fqn, p) for p in patterns) if patterns else fqn not in dataset.all_dimensions
         if fqn not in floats or not chosen or old.data is None:
             return old
-        from nczarr.mapping.nczarr3.write import fill_value_of
+        from nczarr.mapping.values.fills import fill_value_of
 
         note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
         data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))

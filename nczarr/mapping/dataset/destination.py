@@ -144,8 +144,6 @@ class Destination:
         As for :func:`nczarr.stores.open_store`.
     overwrite : bool
     storage_options : dict, optional
-    resume : bool
-        Go on with an unfinished dataset: what it holds stays.
 
     Raises
     ------
@@ -154,15 +152,8 @@ class Destination:
     """
 
     def __init__(
-        self,
-        target: Any,
-        *,
-        overwrite: bool = False,
-        storage_options: dict[str, Any] | None = None,
-        resume: bool = False,
+        self, target: Any, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None
     ) -> None:
-        self._resume = resume
-        self._going = False
         self._final: Path | None = None
         self._temporary: Path | None = None
         self._created = False
@@ -193,20 +184,8 @@ class Destination:
             raise DatasetExistsError(
                 "an unfinished dataset is there" if mark else "the dataset exists already",
                 path=store.url,
-                hint="--resume goes on with it, --overwrite starts anew"
-                if mark
-                else "--overwrite, in Python overwrite=True, replaces it",
+                hint="--overwrite, in Python overwrite=True, replaces it",
             )
-
-    def _goes_on(self, store: Store) -> bool:
-        """True if a store holds an unfinished dataset that this one goes on with."""
-        mark = Mark.read(store) if self._resume else None
-        if mark is None or mark.staged:
-            return False
-        if is_writing(mark.writer) and not _is_own(mark.writer):
-            raise DatasetExistsError("another process is writing this dataset", path=store.url)
-        self._seen, self._going = mark, True
-        return True
 
     def _refuse_always(self, url: str) -> NoReturn:
         raise DatasetExistsError(
@@ -230,9 +209,6 @@ class Destination:
         except OSError as error:
             raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
         if empty:
-            return store
-        if self._goes_on(store):
-            self._created = True
             return store
         self._refuse(store, overwrite)
         self._final = root
@@ -267,8 +243,6 @@ class Destination:
                 return store
         elif not is_zarr(store) and Mark.read(store) is None:
             return store
-        if self._goes_on(store):
-            return store
         self._refuse(store, overwrite)
         self._seen = Mark.read(store)
         beside = is_zarr(store) or (self._seen is not None and self._seen.staged)
@@ -288,7 +262,7 @@ class Destination:
             if store.takes_any_key:
                 self._put_mark(store, self._mark)
             self._prepared = True
-            if not isinstance(store, LocalStore) and not self._going:
+            if not isinstance(store, LocalStore):
                 self._clear(store)
         self._prepared = True
 
@@ -302,10 +276,13 @@ class Destination:
 
     def _clear(self, store: Store) -> None:
         """Remove what an unfinished dataset left, or, where nothing can stand beside it, the old one."""
+        # Icechunk takes the deletion of what is not there for one of all that comes later.
+        there = [key for key in store.list() if key != UNFINISHED] if store.listable else list(ROOTS)
         for key in ROOTS:
-            store.delete(key)
+            if key in there:
+                store.delete(key)
         if store.listable:
-            store.delete_many([key for key in store.list() if key != UNFINISHED])
+            store.delete_many([key for key in there if key not in ROOTS])
 
     def confirm(self) -> None:
         """Make sure that no other process has taken the place meanwhile.

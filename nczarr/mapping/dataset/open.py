@@ -1,4 +1,4 @@
-"""Opening and creating datasets in stores."""
+"""Open datasets in stores, and create them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any, Literal
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping.dataset.destination import Destination, refuse_unfinished
+from nczarr.mapping.dataset.fresh import stale_nodes
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.layouts import layout_named, layout_of
+from nczarr.mapping.dialects import dialect_named, dialect_of
+from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores.remote.zarr_store import ZarrStore
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
 
 
@@ -64,21 +67,28 @@ def open_dataset(
     """
     store = open_store(target, mode, storage_options)
     try:
+        if consolidated is None and not _keeps_copies(store):
+            consolidated = False
         hierarchy = _open_hierarchy(store, consolidated, mode)
-        layout = layout_of(hierarchy)
-        reading = layout.read(hierarchy, _dataset_name(store))
+        found: tuple[Finding, ...] = ()
+        if consolidated is None:
+            hierarchy, found = _own_documents(store, hierarchy, mode)
+        dialect = dialect_of(hierarchy)
+        reading = dialect.read(hierarchy, _dataset_name(store))
+        reading = replace(reading, findings=(*found, *reading.findings))
+        warn_of(reading.findings, store.url)
         options = replace(
             options or WriteOptions(),
-            layout=_layout_name(layout.name),
+            layout=_layout_name(dialect.name),
             consolidated=hierarchy.consolidated,
         )
         return StoredDataset(
             hierarchy,
-            layout,
+            dialect,
             reading,
             reading.dataset,
             options=options,
-            names=_node_names(store, options, layout.zarr_layout),
+            names=_node_names(store, options, dialect.zarr_layout),
         )
     except BaseException:
         if store is not target:
@@ -93,7 +103,6 @@ def create_dataset(
     *,
     overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
-    resume: bool = False,
 ) -> StoredDataset:
     """Create a dataset: all metadata now, the values after, through :meth:`StoredDataset.write`.
 
@@ -110,8 +119,6 @@ def create_dataset(
         Replace a Zarr dataset that exists. Anything else that exists is never replaced.
     storage_options : dict, optional
         For the file system of a URL.
-    resume : bool
-        Go on with an unfinished dataset of the same model and options: the chunks that it has stay.
 
     Returns
     -------
@@ -140,20 +147,22 @@ def create_dataset(
     array([1, 2], dtype=int32)
     """
     options = options or WriteOptions()
-    layout = layout_named(options.layout)
+    dialect = dialect_named(options.layout)
     dataset = resolve(dataset)
-    destination = Destination(target, overwrite=overwrite, storage_options=storage_options, resume=resume)
+    destination = Destination(target, overwrite=overwrite, storage_options=storage_options)
     store = destination.store
+    if not _keeps_copies(store):
+        options = replace(options, consolidated=False)
     try:
-        names = _node_names(store, options, layout.zarr_layout)
+        names = _node_names(store, options, dialect.zarr_layout)
         # All that can be refused is refused before anything is touched.
-        plan = layout.plan(dataset, options, names)
+        plan = dialect.plan(dataset, options, names)
         destination.prepare()
-        hierarchy = create_hierarchy(store, layout=layout.zarr_layout, hidden=True)  # type: ignore[arg-type]
+        hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
         held = plan.dataset or dataset
         return StoredDataset(
-            hierarchy, layout, plan, held, options=options, names=names, destination=destination
+            hierarchy, dialect, plan, held, options=options, names=names, destination=destination
         )
     except BaseException:
         destination.abort()
@@ -166,6 +175,26 @@ def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", 
     except DatasetNotFoundError:
         refuse_unfinished(store)
         raise
+
+
+def _keeps_copies(store: Store) -> bool:
+    """False for stores that say that consolidated metadata are of no use there (Icechunk has its own)."""
+    return not isinstance(store, ZarrStore) or bool(
+        getattr(store.store, "supports_consolidated_metadata", True)
+    )
+
+
+def _own_documents(
+    store: Store, hierarchy: Hierarchy, mode: Literal["r", "r+"]
+) -> tuple[Hierarchy, tuple[Finding, ...]]:
+    """The hierarchy as its own documents have it, where these are known to be newer than the consolidated copy."""
+    stale = stale_nodes(store, hierarchy)
+    if not stale:
+        return hierarchy, ()
+    own = open_hierarchy(store, consolidated=False, mode=mode)
+    more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
+    what = f"the consolidated metadata are older than the document of {stale[0]!r}{more}"
+    return own, (Finding("consolidated-stale", "/", what, "note", "consolidate"),)
 
 
 def _layout_name(name: str) -> LayoutName:

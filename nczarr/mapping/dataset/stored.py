@@ -1,4 +1,4 @@
-"""A dataset in a store: its model, its values, and how both are changed."""
+"""Hold a dataset in a store: its model and its values, and change both."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 
 from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.rewrite import rewrite_documents
+from nczarr.mapping.dataset.update import apply_update
 from nczarr.mapping.dataset.values import VariableData
-from nczarr.mapping.layout import Binding, Layout, Plan, Reading
+from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
+from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset, Group, Region, join_fqn
-from nczarr.stores import MemoryStore, Store
-from nczarr.stores.zip import ZipStore
+from nczarr.stores import Store
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class StoredDataset:
     hierarchy : Hierarchy
     losses : tuple of str
         What the layout dropped on writing, or what it could not take over on reading.
+    reading : Reading
+        What was found when the dataset was opened.
     """
 
     #: Values may be written from several threads.
@@ -50,7 +54,7 @@ class StoredDataset:
     def __init__(
         self,
         hierarchy: Hierarchy,
-        layout: Layout,
+        dialect: Dialect,
         found: Reading | Plan,
         dataset: Dataset,
         *,
@@ -60,7 +64,10 @@ class StoredDataset:
     ) -> None:
         self.hierarchy = hierarchy
         self.losses = found.losses
-        self._layout = layout
+        self.reading = (
+            found if isinstance(found, Reading) else Reading(dataset, found.variables, found.groups)
+        )
+        self._dialect = dialect
         self._options = options
         self._names = names
         self._destination = destination
@@ -96,7 +103,12 @@ class StoredDataset:
     @property
     def layout(self) -> str:
         """The name of the layout."""
-        return self._layout.name
+        return self._dialect.name
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was not as it should be when the dataset was opened."""
+        return self.reading.findings
 
     @property
     def store(self) -> Store:
@@ -163,13 +175,11 @@ class StoredDataset:
         ReadOnlyError, ModelError, UnsupportedError
             Before anything is changed.
         """
-        from nczarr.mapping.dataset.update import apply_update
-
         if not self.writable:
             raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
         plan, bound = apply_update(
             self.hierarchy,
-            self._layout,
+            self._dialect,
             self.dataset,
             dataset,
             self._data,
@@ -180,6 +190,20 @@ class StoredDataset:
         self.losses = plan.losses
         self.groups = plan.groups
         self.dataset = self._bind(bound, plan.variables)
+
+    def rewrite(self, untouched: frozenset[str] = frozenset()) -> None:
+        """Write all documents anew, from what was understood of them.
+
+        Parameters
+        ----------
+        untouched : frozenset of str
+            FQNs of variables whose documents stay as they are.
+        """
+        plan = rewrite_documents(
+            self.hierarchy, self._dialect, self.reading, self._data, self._options, self._names, untouched
+        )
+        self.groups = plan.groups
+        self.dataset = self._bind(self.dataset, plan.variables)
 
     # -- the end
 
@@ -221,21 +245,6 @@ class StoredDataset:
             if self._destination is not None:
                 self._destination.abort()
                 self._destination = None
-            self._close()
-
-    @property
-    def resumable(self) -> bool:
-        """True if what is written of a new dataset stays where it is until it is complete."""
-        return (
-            self._destination is not None
-            and not self._destination.replaces
-            and not isinstance(self.store, ZipStore | MemoryStore)
-        )
-
-    def suspend(self) -> None:
-        """Close a new dataset as it is: unfinished, hidden from readers, to be gone on with."""
-        if not self._closed:
-            self._destination = None
             self._close()
 
     def close(self) -> None:

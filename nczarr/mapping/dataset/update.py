@@ -1,4 +1,4 @@
-"""Changing a stored dataset: the difference between what is there and what a model says.
+"""Change a stored dataset: write the difference between what is there and what a model says.
 
 The new model is planned as if it were new; then nodes move, go, come and change, in an order in which a reader
 that comes in between sees no size that the arrays do not have.
@@ -13,8 +13,8 @@ from typing import Any
 
 from nczarr.errors import ReadOnlyError
 from nczarr.mapping.dataset.values import VariableData
-from nczarr.mapping.layout import Binding, Known, Layout, Plan
-from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY
+from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
+from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import encoding_for_reading
@@ -30,7 +30,7 @@ _BATCH = 64
 
 def apply_update(
     hierarchy: Hierarchy,
-    layout: Layout,
+    dialect: Dialect,
     old: Dataset,
     new: Dataset,
     data: Mapping[str, VariableData],
@@ -48,13 +48,15 @@ def apply_update(
     if not hierarchy.writable:
         raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
     sources = _sources(new, data)
+    for source in sources.values():
+        data[source].extend()
     resolved = resolve(_without_data(new))
     known = _known(hierarchy, old, new, resolved, data, groups, sources)
-    plan = layout.plan(resolved, options, names, known)
+    plan = dialect.plan(resolved, options, names, known)
     resolved = plan.dataset or resolved
     plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
 
-    plan = _keep_foreign(plan, hierarchy, groups, data, sources)
+    plan = keep_foreign(plan, hierarchy, groups, data, sources)
 
     removed = _removed(plan, hierarchy, data, sources)
     moves = _moves(plan, data, sources)
@@ -68,13 +70,23 @@ def apply_update(
     if blocking:
         hierarchy.delete_many(blocking)
     left = _move(hierarchy, moves) + [p for p in removed if p not in blocking]
+    put_changed(hierarchy, plan)
+    gone = [path for path in dict.fromkeys(left) if path in hierarchy.nodes and path not in plan.nodes]
+    if gone:
+        hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
+    elif removed or moves:
+        hierarchy.sync()
+    return plan, resolved
+
+
+def put_changed(hierarchy: Hierarchy, plan: Plan) -> None:
+    """Write the documents that say something new: those of arrays before those that say how large they are."""
     changed = [
         (path, node) for path, node in plan.nodes.items() if not _same(hierarchy.nodes.get(path), node)
     ]
     arrays = [(path, node) for path, node in changed if isinstance(node, ArrayMetadata)]
     for path, node in arrays:
         _reshape(hierarchy, path, node)
-    # New groups first, then arrays; then what says how large they are.
     fresh = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p not in hierarchy.nodes]
     rest = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p in hierarchy.nodes]
     if fresh:
@@ -83,12 +95,6 @@ def apply_update(
         hierarchy.put_many(arrays)
     if rest:
         hierarchy.put_many(sorted(rest, key=lambda item: item[0] == ""))
-    gone = [path for path in dict.fromkeys(left) if path in hierarchy.nodes and path not in plan.nodes]
-    if gone:
-        hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
-    elif removed or moves:
-        hierarchy.sync()
-    return plan, resolved
 
 
 def _without_data(dataset: Dataset) -> Dataset:
@@ -200,14 +206,13 @@ def _keep_storage(
             codecs=existing.codecs,
             fill_value=fill,
             storage_transformers=existing.storage_transformers,
-            extra=existing.extra,
             origin=existing.origin,
         )
         variables[fqn] = Binding(plan.variables[fqn].path, binding.encoding)
     return replace(plan, nodes=nodes, variables=variables)
 
 
-def _keep_foreign(
+def keep_foreign(
     plan: Plan,
     hierarchy: Hierarchy,
     groups: Mapping[str, str],
@@ -222,16 +227,17 @@ def _keep_foreign(
         existing, planned = hierarchy.nodes[old], nodes[path]
         if planned is existing:
             continue
-        if isinstance(planned, GroupMetadata) and existing.extra != planned.extra:
-            planned = replace(planned, extra=existing.extra)
+        foreign = {k: v for k, v in existing.extra.items() if k != EXTENSION_NAME}
+        if foreign:
+            planned = replace(planned, extra={**foreign, **planned.extra})
         declared = existing.attributes.get(CONVENTION_KEY)
         if isinstance(declared, list):
             own = planned.attributes.get(CONVENTION_KEY, [])
-            foreign = [c for c in declared if c not in own and c != CONVENTION]
-            if foreign:
-                planned = replace(
-                    planned, attributes={**planned.attributes, CONVENTION_KEY: [*own, *foreign]}
-                )
+            # Version 3.0 declared itself always; xarray shows that, and cannot write it to a netCDF file.
+            old_form = existing.attributes.get(SUPERBLOCK_KEY, {}).get("version") == "3.0.0"
+            others = [c for c in declared if c not in own and not (old_form and c == CONVENTION)]
+            if others:
+                planned = replace(planned, attributes={**planned.attributes, CONVENTION_KEY: [*own, *others]})
         nodes[path] = planned
     return replace(plan, nodes=nodes)
 
@@ -323,7 +329,9 @@ def _same(existing: Metadata | None, planned: Metadata) -> bool:
         return True
     if existing is None or type(existing) is not type(planned) or existing != planned:
         return False
-    return json.dumps(existing.attributes) == json.dumps(planned.attributes)
+    return json.dumps([existing.attributes, existing.extra]) == json.dumps(
+        [planned.attributes, planned.extra]
+    )
 
 
 def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> None:

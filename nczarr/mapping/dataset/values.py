@@ -1,24 +1,43 @@
-"""The values of one variable of a stored dataset: :class:`VariableData`."""
+"""Read and write the values of one variable of a stored dataset."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, SelectionError
-from nczarr.mapping.layout import Binding
+from nczarr.errors import SelectionError, placed
+from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
-
-if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
-    from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 
 
 class Owner(Protocol):
     """What a variable's data belong to."""
 
     hierarchy: Hierarchy
+
+
+def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
+    """Make an array longer so that all that is new reads as fill.
+
+    A program that made it shorter before may have left values beyond its edge.
+    """
+    old, chunks = array.shape, array.chunk_shape
+    array.grow(shape)
+    for index in array.initialized_chunks():
+        if any(i * c >= n for i, c, n in zip(index, chunks, old, strict=True)):
+            array.store.delete(array.chunk_key(index))
+    fill = np.empty((), array.dtype)
+    fill[()] = array.metadata.fill
+    for axis, (before, after) in enumerate(zip(old, shape, strict=True)):
+        edge = min(-(-before // chunks[axis]) * chunks[axis], after)
+        if before < edge:
+            rest = [slice(0, n) for n in old]
+            rest[axis] = slice(before, edge)
+            array.write(tuple(rest), fill)
+    array.resize(shape)
 
 
 class VariableData:
@@ -99,12 +118,13 @@ class VariableData:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         encoding = self._binding.encoding
         selection = (*region, *(slice(None),) * len(encoding.inner_shape))
-        try:
-            if encoding.is_identity:
+        with placed(fqn=self.fqn):
+            if self.is_short:
+                values = self._read_short(region)
+            elif encoding.is_identity:
                 return self.array.read(selection, out)
-            values = encoding.decode(self.array.read(selection))
-        except NCZarrError as error:
-            raise self._placed(error) from error.__cause__
+            else:
+                values = encoding.decode(self.array.read(selection))
         if out is None:
             return values
         out[...] = values
@@ -129,11 +149,11 @@ class VariableData:
             If the selection does not fit the shape.
         """
         encoding = self._binding.encoding
-        try:
+        with placed(fqn=self.fqn):
+            if self.is_short:
+                return self._read_short(self._complete(selection)[: len(self._shape)])
             raw = self.array.read(self._complete(selection))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
-        except NCZarrError as error:
-            raise self._placed(error) from error.__cause__
 
     def write(self, selection: Any, values: Any) -> None:
         """Write values to a selection, as in :meth:`read_orthogonal`.
@@ -152,14 +172,13 @@ class VariableData:
         encoding = self._binding.encoding
         if not isinstance(values, np.ndarray):
             values = np.asarray(values, self.dtype)
-        try:
+        with placed(fqn=self.fqn):
+            self.extend()
             if not encoding.is_identity:
                 if values.dtype != self.dtype:
                     values = values.astype(self.dtype)
                 values = encoding.encode(values)
             self.array.write(self._complete(selection), values)
-        except NCZarrError as error:
-            raise self._placed(error) from error.__cause__
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Make the array longer in memory only: values can be written there, and its document follows with the
@@ -170,19 +189,10 @@ class VariableData:
         self.array.grow((*shape, *self._binding.encoding.inner_shape))
         self._shape = tuple(shape)
 
-    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Return values of a shape as they are where nothing was written."""
-        encoding, array = self._binding.encoding, self.array
-        raw = np.empty(shape + encoding.inner_shape, array.dtype)
-        raw.fill(array.metadata.fill)
-        return raw if encoding.is_identity else encoding.decode(raw)
-
     def clear_outside(self, axes: tuple[int, ...]) -> None:
         """Remove what a writer that died left behind the shape, along axes that are about to grow."""
-        try:
+        with placed(fqn=self.fqn):
             self.array.clear_outside(axes)
-        except NCZarrError as error:
-            raise self._placed(error) from error.__cause__
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Give the array another shape; values that fall outside are lost, new ones are fill.
@@ -193,6 +203,43 @@ class VariableData:
             raise SelectionError(f"the shape {shape} has not {len(self._shape)} dimensions", fqn=self.fqn)
         self.array.resize((*shape, *self._binding.encoding.inner_shape))
         self._shape = tuple(shape)
+
+    @property
+    def is_short(self) -> bool:
+        """True if another program left the array shorter than an unlimited dimension; the rest reads as fill."""
+        return any(n < size for n, size in zip(self.array.shape, self._shape, strict=False))
+
+    def extend(self) -> None:
+        """Make an array that is shorter than its dimensions as long as they are."""
+        if self.is_short:
+            inner = self._binding.encoding.inner_shape
+            extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
+
+    def _read_short(self, selection: tuple[Any, ...]) -> np.ndarray:
+        """Read what the array has, and fill where it has nothing."""
+        encoding = self._binding.encoding
+        try:
+            chosen = [np.arange(size)[item] for item, size in zip(selection, self._shape, strict=True)]
+        except (IndexError, TypeError, ValueError) as error:
+            raise SelectionError(f"{selection!r} does not fit the shape {self._shape}: {error}") from None
+        inside = [
+            np.flatnonzero(np.atleast_1d(c) < n) for c, n in zip(chosen, self.array.shape, strict=False)
+        ]
+        lengths = [np.size(c) for c in chosen]
+        raw_fill = np.empty(encoding.inner_shape, self.array.dtype)
+        raw_fill[...] = self.array.metadata.fill
+        fill = encoding.decode(raw_fill)[()]
+        out = np.empty(lengths, self.dtype)
+        if out.dtype.hasobject:
+            for index in np.ndindex(*lengths):
+                out[index] = fill
+        else:
+            out[...] = fill
+        if all(map(len, inside)):
+            at = tuple(np.atleast_1d(c)[i] for c, i in zip(chosen, inside, strict=True))
+            values = self.array.read((*at, *(slice(None),) * len(encoding.inner_shape)))
+            out[np.ix_(*inside)] = values if encoding.is_identity else encoding.decode(values)
+        return out.reshape([np.size(c) for c in chosen if np.ndim(c)])
 
     def _complete(self, selection: Any) -> tuple[Any, ...]:
         """The selection with one index for each of the variable's dimensions, and those of the array."""
@@ -221,8 +268,3 @@ class VariableData:
             except (IndexError, TypeError, ValueError) as error:
                 raise SelectionError(f"{item!r} does not fit a dimension of {size}: {error}") from None
         return tuple(clipped)
-
-    def _placed(self, error: NCZarrError) -> NCZarrError:
-        if error.fqn is None:
-            error.fqn = self.fqn
-        return error

@@ -1,4 +1,4 @@
-"""NCZarr on Zarr v2, reading: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.dialects`)."""
+"""NCZarr on Zarr v2, reading: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.versions`)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
-from nczarr.mapping.layout import Binding, Reading
-from nczarr.mapping.nczarr2.dialects import (
+from nczarr.mapping.dialect import Binding, Reading
+from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
+from nczarr.mapping.nczarr2.versions import (
     ANONYMOUS,
     HIDDEN_NAMES,
     HIDDEN_PREFIXES,
     ArrayInfo,
-    Dialect,
     GroupInfo,
+    Version,
     attribute_type,
-    find_dialect,
+    find_version,
 )
-from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
-from nczarr.mapping.nczarr3.attributes import infer_attribute
+from nczarr.mapping.values.attributes import infer_attribute
 from nczarr.mapping.values.encodings import Encoding, PlainEncoding
 from nczarr.mapping.values.filters import filters_of
 from nczarr.mapping.values.json import array_of, float_from_json, int_from_json, show
@@ -51,18 +51,18 @@ _ROUNDED_FILL = 9.96921e36
 
 
 def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
-    """Read the model; see :meth:`nczarr.mapping.layout.Layout.read`."""
-    dialect = find_dialect(hierarchy)
-    if dialect is None:
+    """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
+    version = find_version(hierarchy)
+    if version is None:
         raise MetadataError("the hierarchy has none of NCZarr's keys", path=hierarchy.store.url)
-    reader = _Reader(hierarchy, dialect)
+    reader = _Reader(hierarchy, version)
     return Reading(reader.read(name), reader.variables, reader.groups, tuple(reader.losses))
 
 
 @dataclass
 class _Reader:
     hierarchy: Hierarchy
-    dialect: Dialect
+    version: Version
 
     def __post_init__(self) -> None:
         self.variables: dict[str, Binding] = {}
@@ -95,7 +95,7 @@ class _Reader:
     def declare(self, path: str, fqn: str) -> None:
         """Note the dimensions of a group and of all below it: arrays refer to any of them."""
         try:
-            info = self.dialect.group(self.hierarchy, path) or GroupInfo()
+            info = self.version.group(self.hierarchy, path) or GroupInfo()
         except MetadataError as error:
             error.path = error.path or self.place(path, ".zgroup")
             raise
@@ -158,7 +158,7 @@ class _Reader:
     ) -> tuple[Attribute, ...]:
         place = self.place(path, ".zattrs")
         try:
-            types = self.dialect.attribute_types(self.hierarchy, path)
+            types = self.version.attribute_types(self.hierarchy, path)
         except MetadataError as error:
             error.path, error.fqn = error.path or place, fqn
             raise
@@ -212,7 +212,7 @@ class _Reader:
         try:
             metadata = self.hierarchy.nodes[path]
             assert isinstance(metadata, ArrayMetadata)
-            info = self.dialect.array(self.hierarchy, path)
+            info = self.version.array(self.hierarchy, path)
             return self.bound(path, fqn, name, metadata, info)
         except NCZarrError as error:
             error.path, error.fqn = error.path or self.place(path, ".zarray"), error.fqn or fqn
@@ -254,7 +254,7 @@ class _Reader:
                 "fill_value": np.bytes_(fill.encode("latin-1", "replace")[:1]),
                 "codecs": tuple(NamedConfig("bytes") if c.name == "bytes" else c for c in metadata.codecs),
             }
-        if self.dialect.native_order and spelled.startswith(">") and type_.dtype.itemsize > 1:
+        if self.version.native_order and spelled.startswith(">") and type_.dtype.itemsize > 1:
             changes["codecs"] = tuple(
                 NamedConfig("bytes", {"endian": "little"}) if c.name == "bytes" else c
                 for c in metadata.codecs

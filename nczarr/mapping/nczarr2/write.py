@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import LossError
-from nczarr.mapping.layout import Binding, Known, Plan
-from nczarr.mapping.nczarr2.dialects import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
+from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.nczarr2.drop_user_types import without_user_types
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
-from nczarr.mapping.nczarr3.write import chunks_of, fill_value_of
+from nczarr.mapping.nczarr2.versions import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.documents import chunks_of
 from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
+from nczarr.mapping.values.fills import fill_value_of
 from nczarr.mapping.values.form import stored_form
 from nczarr.mapping.values.json import float_to_json
 from nczarr.model import (
@@ -61,7 +62,7 @@ _KNOWN_FILTERS = {
 def plan_nczarr_v2(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`."""
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     held, losses = without_user_types(dataset)
     writer = _Writer(held, replace(options, codecs="numcodecs", compress=False), names, known or Known())
     for fqn, what in losses:

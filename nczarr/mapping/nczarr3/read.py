@@ -1,23 +1,35 @@
-"""NCZarr on Zarr v3, reading: from documents to the model (``docs/spec/nczarr-v3.md``)."""
+"""Read NCZarr on Zarr v3: from documents to the model (``docs/spec/nczarr-v3.md``).
+
+Other programs change stores and know nothing of NCZarr. What can be understood is read, and what was found is
+told (*Recovery* there); the data of an array are an error only where no reading is right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from nczarr.errors import MetadataError, NCZarrError
-from nczarr.mapping.layout import Binding, Reading
-from nczarr.mapping.nczarr3.attributes import ATTR_KEY, RESERVED, decode_attributes
-from nczarr.mapping.nczarr3.keys import ARRAY_KEY, GROUP_KEY, SUPERBLOCK_KEY, nczarr_keys
-from nczarr.mapping.nczarr3.types import find_type, types_from_json
-from nczarr.mapping.node_names import unescape_name
+from nczarr.errors import MetadataError, placed
+from nczarr.mapping.dialect import Binding, Reading
+from nczarr.mapping.findings import Findings
+from nczarr.mapping.nczarr3.groups import ArrayNode, GroupFinder, GroupNode, group_of
+from nczarr.mapping.nczarr3.keys import (
+    ARRAY_KEY,
+    GROUP_KEY,
+    SUPERBLOCK_KEY,
+    array_keys,
+    group_keys,
+    is_known_version,
+)
+from nczarr.mapping.nczarr3.sizes import DimensionFinder, is_reference
 from nczarr.mapping.plain.arrays import PlainArrays
-from nczarr.mapping.values.encodings import encoding_for_reading
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
+from nczarr.mapping.values.encodings import Encoding, encoding_for_reading
 from nczarr.mapping.values.json import show
+from nczarr.mapping.values.types import TypeBinder, declarations
 from nczarr.model import (
+    Attribute,
     Dataset,
-    Dimension,
     DimensionRef,
     Filter,
     Group,
@@ -25,87 +37,85 @@ from nczarr.model import (
     Type,
     UserType,
     Variable,
-    check_name,
     join_fqn,
+    split_fqn,
 )
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 
 def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
-    """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3."""
-    if hierarchy.is_array(""):
+    """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3, or any array has its object."""
+    root = hierarchy.nodes[""]
+    if not isinstance(root, GroupMetadata):
         return False
-    try:
-        keys = nczarr_keys(hierarchy.nodes[""])
-    except MetadataError as error:
-        error.path = error.path or hierarchy.store.place("zarr.json")
-        raise
-    return SUPERBLOCK_KEY in keys or GROUP_KEY in keys
+    keys, wrong = group_keys(root)
+    if SUPERBLOCK_KEY in keys or GROUP_KEY in keys or wrong:
+        return True
+    for path in hierarchy.nodes:
+        if hierarchy.is_array(path):
+            metadata = hierarchy.nodes[path]
+            assert isinstance(metadata, ArrayMetadata)
+            if metadata.extra or metadata.extensions:
+                found = array_keys(metadata)[0]
+                if found:
+                    return True
+    return False
 
 
 def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
-    """Read the model; see :meth:`nczarr.mapping.layout.Layout.read`."""
+    """Read the model; see :meth:`nczarr.mapping.dialect.Dialect.read`."""
     reader = _Reader(hierarchy)
     dataset = reader.read(name)
-    return Reading(dataset, reader.variables, reader.group_paths)
+    return Reading(
+        dataset,
+        reader.variables,
+        reader.group_paths,
+        findings=tuple(reader.findings.items),
+        guessed=frozenset(reader.dimensions.guessed.values()),
+    )
 
 
 @dataclass
-class _Node:
-    """A group of the hierarchy, looked at once."""
+class _Held:
+    """How the values of an array are held: the type, how, and the dimensions it refers to; None: by labels."""
 
-    fqn: str
-    path: str
-    name: str
-    metadata: GroupMetadata
-    keys: dict[str, Any]
-    info: dict[str, Any]
-    arrays: list[str] = field(default_factory=list)
-    groups: list[_Node] = field(default_factory=list)
-    dimensions: list[Dimension] = field(default_factory=list)
+    type: Type
+    encoding: Encoding
+    references: list[Any] | None
 
 
 class _Reader:
     def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
+        self.findings = Findings()
         self.variables: dict[str, Binding] = {}
         self.group_paths: dict[str, str] = {}
-        self.dimensions: dict[str, Dimension] = {}
+        self.binder = TypeBinder()
         self.types: dict[str, UserType] = {}
-        self.group_types: dict[str, tuple[UserType, ...]] = {}
+        self.group_types: dict[str, list[UserType]] = {}
         self.reserved = RESERVED
         self.plain = PlainArrays(hierarchy)
-        self.children: dict[str, list[str]] = {}
-
-    # -- where things are, for messages
+        self.held: dict[str, _Held | None] = {}
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
 
-    def wrong(self, message: str, path: str, fqn: str | None = None) -> MetadataError:
-        return MetadataError(message, path=self.place(path), fqn=fqn)
-
-    # -- groups
-
     def read(self, name: str) -> Dataset:
-        if not self.hierarchy.complete:
-            self.load_declared()
-        for path in self.hierarchy.nodes:
-            if path:
-                self.children.setdefault(path.rpartition("/")[0], []).append(path)
-        root = self.node("", "/", "")
+        root = GroupFinder(self.hierarchy, self.findings).find()
         superblock = self.superblock(root)
-        declared = {n.fqn: n.info.get("types", {}) for n in _walk(root)}
-        try:
-            self.group_types = types_from_json(declared)
-        except NCZarrError as error:
-            error.path = error.path or self.place("")
-            raise
-        self.types = {t.fqn: t for types in self.group_types.values() for t in types}
-        for node in _walk(root):
-            self.plain.begin_group(node.fqn, [t.name for t in self.group_types[node.fqn]], self.dimensions)
-        body = self.group(root)
+        groups = list(root.walk())
+        self.group_paths = {node.fqn: node.path for node in groups}
+        self.declare_types(groups)
+        self.dimensions = DimensionFinder(root, self.findings)
+        for node in groups:
+            for array in node.arrays:
+                self.look_at(array)
+        sizes = self.dimensions.settle()
+        final = {array.path: self.final_references(array) for node in groups for array in node.arrays}
+        for node in groups:
+            self.plain.begin_group(node.fqn, [t.name for t in self.group_types[node.fqn]], sizes)
+        body = self.group(root, final)
         return Dataset(
             name,
             attributes=body.attributes,
@@ -116,230 +126,272 @@ class _Reader:
             format=superblock.get("format"),
         )
 
-    def load_declared(self) -> None:
-        """On a store that cannot list, look for what groups declare: one batch for each level."""
-        level = [""]
-        while level:
-            wanted: list[str] = []
-            for path in level:
-                if self.hierarchy.is_array(path):
-                    continue
-                info = self.hierarchy.nodes[path].attributes.get(GROUP_KEY)
-                for key in ("arrays", "groups"):
-                    names = info.get(key) if isinstance(info, dict) else None
-                    if isinstance(names, list):
-                        names = [n for n in names if isinstance(n, str) and n and "/" not in n]
-                        wanted += [f"{path}/{n}" if path else n for n in names]
-            level = self.hierarchy.load(wanted) if wanted else []
-
-    def superblock(self, root: _Node) -> Mapping[str, Any]:
-        superblock: Mapping[str, Any] = root.keys.get(SUPERBLOCK_KEY, {})
-        version = superblock.get("version", "3")
-        if not isinstance(version, str) or version.partition(".")[0] != "3":
-            raise self.wrong(
+    def superblock(self, root: GroupNode) -> dict[str, Any]:
+        superblock: dict[str, Any] = dict(root.keys.get(SUPERBLOCK_KEY, {}))
+        version = superblock.get("version")
+        if version is None:
+            if root.source != "none":
+                self.findings.add(
+                    "version-missing", "/", f"{SUPERBLOCK_KEY}.version is missing", "note", "write it"
+                )
+        elif not is_known_version(version):
+            raise MetadataError(
                 f"attributes.{SUPERBLOCK_KEY}.version: {show(version)} is not a version 3 that nczarr knows",
-                "",
+                path=self.place(""),
             )
-        origin = superblock.get("format")
-        if origin is not None and not isinstance(origin, str):
-            raise self.wrong(f"attributes.{SUPERBLOCK_KEY}.format: {show(origin)} is not text", "")
+        if not isinstance(superblock.get("format", ""), str):
+            what = f"{SUPERBLOCK_KEY}.format: {show(superblock.pop('format'))} is not text"
+            self.findings.add("record-damaged", "/", what, "warning", "remove it")
         if superblock.get("nzug"):
             self.reserved = RESERVED | {"conventions"}
         return superblock
 
-    def node(self, path: str, fqn: str, name: str) -> _Node:
-        metadata = self.hierarchy.nodes[path]
-        if not isinstance(metadata, GroupMetadata):
-            raise self.wrong("an array in place of a group", path, fqn)
-        try:
-            keys = nczarr_keys(metadata)
-        except MetadataError as error:
-            error.path = self.place(path)
-            raise
-        info = keys.get(GROUP_KEY, {})
-        node = _Node(fqn, path, name, metadata, keys, info)
-        self.group_paths[fqn] = path
-        node.dimensions = list(self.declared_dimensions(node))
-        self.dimensions.update({join_fqn(fqn, d.name): d for d in node.dimensions})
-        arrays, groups = self.child_paths(node)
-        node.arrays = arrays
-        seen: set[str] = set()
-        for child in groups:
-            child_name = self.true_name(child, GROUP_KEY)
-            if child_name in seen:
-                raise self.wrong(f"two groups are named {child_name!r}", child, fqn)
-            seen.add(child_name)
-            node.groups.append(self.node(child, join_fqn(fqn, child_name), child_name))
-        return node
+    # -- types
 
-    def declared_dimensions(self, node: _Node) -> list[Dimension]:
-        declared = node.info.get("dimensions", {})
-        key = f"attributes.{GROUP_KEY}.dimensions"
-        if not isinstance(declared, dict):
-            raise self.wrong(f"{key}: {show(declared)} is not an object", node.path)
-        found = []
-        for name, value in declared.items():
-            size, unlimited = value, False
-            if isinstance(value, dict):
-                size, unlimited = value.get("size"), bool(value.get("unlimited", False))
-            if type(size) is not int or size < 0:
-                raise self.wrong(f"{key}.{name}: {show(value)} is not a size", node.path)
-            if wrong := check_name(name):
-                raise self.wrong(f"{key}: {wrong}", node.path)
-            found.append(Dimension(name, size, unlimited))
+    def declare_types(self, groups: list[GroupNode]) -> None:
+        homes: dict[str, list[str]] = {}
+        for node in groups:
+            homes[node.fqn] = []
+            for name, declaration in self.declared(node.info.get("types", []), node.fqn).items():
+                self.declare(homes, node.fqn, name, declaration)
+        for node in groups:
+            for array in node.arrays:
+                if "types" in array.info:
+                    self.declare_from_array(homes, node, array, {n.fqn: n for n in groups})
+        for group, fqns in homes.items():
+            self.group_types[group] = []
+            for fqn in fqns:
+                try:
+                    bound = self.binder.bind(fqn)
+                except MetadataError as error:
+                    self.damaged_type(fqn, error)
+                    continue
+                self.types[fqn] = bound
+                self.group_types[group].append(bound)
+        for fqn in {**self.binder.declared}:
+            if fqn not in self.types:
+                del self.binder.declared[fqn]
+        for fqn, reference in self.binder.moved.items():
+            self.moved(fqn, f"the type {reference}")
+
+    def declared(self, listed: Any, where: str) -> dict[str, Any]:
+        """The declarations of a group; what has no name of its own is left out."""
+        try:
+            return declarations(listed)
+        except MetadataError as error:
+            what = f"{error.message}; it is left out"
+            self.findings.add("record-damaged", where, what, "warning", "write what was understood")
+        found: dict[str, Any] = {}
+        for item in listed if isinstance(listed, list) else ():
+            try:
+                found = {**declarations([item]), **found}
+            except MetadataError:
+                continue
         return found
 
-    def child_paths(self, node: _Node) -> tuple[list[str], list[str]]:
-        """The children in declared order; then those that nobody declared, in the order of the hierarchy."""
-        prefix = f"{node.path}/" if node.path else ""
-        listed: dict[str, list[str]] = {}
-        for key in ("arrays", "groups"):
-            names = node.info.get(key, [])
-            if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
-                raise self.wrong(
-                    f"attributes.{GROUP_KEY}.{key}: {show(names)} is not a list of names", node.path
-                )
-            if len(set(names)) != len(names):
-                raise self.wrong(f"attributes.{GROUP_KEY}.{key}: {show(names)} names a node twice", node.path)
-            listed[key] = [prefix + n for n in names]
-        for key, is_array in (("arrays", True), ("groups", False)):
-            for path in listed[key]:
-                if path not in self.hierarchy.nodes or self.hierarchy.is_array(path) != is_array:
-                    what = "array" if is_array else "group"
-                    raise self.wrong(
-                        f"attributes.{GROUP_KEY}.{key}: there is no {what} {path[len(prefix) :]!r}", node.path
-                    )
-        taken = {*listed["arrays"], *listed["groups"]}
-        for path in self.children.get(node.path, ()):
-            if path not in taken:
-                listed["arrays" if self.hierarchy.is_array(path) else "groups"].append(path)
-        return listed["arrays"], listed["groups"]
-
-    def true_name(self, path: str, key: str) -> str:
-        node_name = path.rpartition("/")[2]
+    def declare(self, homes: dict[str, list[str]], group: str, name: str, declaration: Any) -> None:
         try:
-            recorded = nczarr_keys(self.hierarchy.nodes[path]).get(key, {}).get("name")
+            homes[group].append(self.binder.declare(group, name, declaration))
         except MetadataError as error:
-            error.path = error.path or self.place(path)
-            raise
-        name = unescape_name(node_name) or node_name if recorded is None else recorded
-        wrong = check_name(name) if isinstance(name, str) else f"{show(name)} is not text"
-        if wrong:
-            raise self.wrong(f"attributes.{key}.name: {wrong}", path)
-        return str(name)
+            self.damaged_type(group, error)
 
-    def group(self, node: _Node) -> Group:
-        variables: dict[str, Variable] = {}
-        for path in node.arrays:
-            name = self.true_name(path, ARRAY_KEY)
-            if name in variables:
-                raise self.wrong(f"two arrays are named {name!r}", path, node.fqn)
-            variables[name] = self.variable(node, path, name)
-        attributes = self.attributes(node.metadata, node.keys, node.path, node.fqn)
-        groups = tuple(self.group(child) for child in node.groups)
+    def declare_from_array(
+        self, homes: dict[str, list[str]], node: GroupNode, array: ArrayNode, groups: dict[str, GroupNode]
+    ) -> None:
+        """Take over types that no group declares any more from an array that needs them."""
+        try:
+            found = declarations(array.info["types"])
+        except MetadataError as error:
+            self.findings.add("key-unreadable", array.fqn, error.message, "error")
+            return
+        for fqn, declaration in found.items():
+            if not is_reference(fqn):
+                self.findings.add("key-unreadable", array.fqn, f"types: {show(fqn)} is not an FQN", "error")
+                continue
+            home, name = split_fqn(fqn)
+            if self.binder.resolve(fqn, node.fqn) is not None and (
+                fqn in self.binder.declared or home not in groups
+            ):
+                continue
+            if home in groups:
+                if groups[home].source != "none":
+                    what = f"the type {name!r} is used by {array.fqn} and not declared"
+                    self.findings.add("type-unlisted", home, what, "note", "declare it")
+                self.declare(homes, home, name, declaration)
+            elif join_fqn(node.fqn, name) not in self.binder.declared:
+                self.declare(homes, node.fqn, name, declaration)
+
+    def damaged_type(self, where: str, error: MetadataError) -> None:
+        self.findings.add("type-damaged", error.fqn or where, f"{error.message}; it is left out", "error")
+
+    def moved(self, where: str, what: str) -> None:
+        self.findings.add(
+            "reference-moved",
+            where,
+            f"{what} is gone, as its group was renamed or deleted; the nearest of that name is taken",
+            "warning",
+            "rewrite the reference",
+        )
+
+    def find_type(self, name: Any, fqn: str) -> Type:
+        found = (
+            self.types.get(name) or self.binder.find(name, group_of(fqn)) if isinstance(name, str) else None
+        )
+        if found is None:
+            raise MetadataError(f"there is no type {show(name)}")
+        if isinstance(found, UserType) and found.fqn != name:
+            self.moved(fqn, f"the type {name}")
+        return found
+
+    # -- arrays: how they are held
+
+    def look_at(self, array: ArrayNode) -> None:
+        """Find the type of an array, and bind its references; what does not fit makes it plain Zarr."""
+        self.held[array.path] = held = self.holding(array)
+        if held is None or held.references is None:
+            return
+        for i, (item, length) in enumerate(zip(held.references, array.metadata.shape, strict=False)):
+            if isinstance(item, str):
+                held.references[i] = self.dimensions.bind(array, item, length)
+            elif item != length:
+                what = f"the anonymous dimension of {item} has {length} elements"
+                self.findings.add("size-stale", array.fqn, what, "note", "update the record")
+                held.references[i] = length
+
+    def holding(self, array: ArrayNode) -> _Held | None:
+        info, metadata = array.info, array.metadata
+        type_ = simple = self.plain.simple_type(metadata.data_type)
+        if "type" in info:
+            try:
+                type_ = self.find_type(info["type"], array.fqn)
+            except MetadataError as error:
+                what = f"{error.message}; values are read by their data type"
+                self.findings.add("type-missing", array.fqn, what, "error")
+        if type_ is None:
+            return None  # netCDF has no type for what another program added
+        try:
+            encoding = encoding_for_reading(type_, metadata.data_type)
+            ndim = metadata.ndim - len(encoding.inner_shape)
+            if ndim < 0 or metadata.shape[ndim:] != encoding.inner_shape:
+                raise MetadataError(
+                    f"the shape {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
+                    f"as values of {type_.name!r} have to"
+                )
+        except MetadataError as error:
+            what = f"{error.message}; values are read by their data type"
+            self.findings.add("type-mismatch", array.fqn, what, "error")
+            if simple is None:
+                return None
+            type_, ndim = simple, metadata.ndim
+            encoding = encoding_for_reading(simple, metadata.data_type)
+        return _Held(type_, encoding, self.references(array, ndim))
+
+    def references(self, array: ArrayNode, ndim: int) -> list[Any] | None:
+        if "dimension_references" not in array.info:
+            if array.info and ndim:
+                what = f"{ARRAY_KEY}.dimension_references is missing; the labels are taken"
+                self.findings.add("references-missing", array.fqn, what, "warning", "write them")
+            return None
+        items = array.info["dimension_references"]
+        if not isinstance(items, list) or not all(map(is_reference, items)):
+            what = f"{ARRAY_KEY}.dimension_references: {show(items)} is not a list of dimensions"
+            self.findings.add("key-unreadable", array.fqn, f"{what}; the labels are taken", "error")
+            return None
+        if len(items) != ndim:
+            what = f"{len(items)} dimension references for {ndim} dimensions; the labels are taken"
+            self.findings.add("rank-mismatch", array.fqn, what, "error")
+            return None
+        return list(items)
+
+    def final_references(self, array: ArrayNode) -> tuple[DimensionRef, ...] | None:
+        held = self.held[array.path]
+        if held is None or held.references is None:
+            return None
+        return tuple(
+            self.dimensions.reference(array, item, length) if isinstance(item, str) else item
+            for item, length in zip(held.references, array.metadata.shape, strict=False)
+        )
+
+    # -- the model
+
+    def group(self, node: GroupNode, final: dict[str, tuple[DimensionRef, ...] | None]) -> Group:
+        variables = tuple(self.variable(node, array, final[array.path]) for array in node.arrays)
+        reserved = self.reserved if node.fqn == "/" else RESERVED
+        attributes = self.attributes(
+            node.metadata.attributes, node.keys, join_fqn(node.fqn, "."), node.fqn, None, reserved
+        )
+        groups = tuple(self.group(child, final) for child in node.groups)
+        dimensions = tuple(self.dimensions.sizes[join_fqn(node.fqn, d.name)] for d in node.dimensions)
         return Group(
             node.name,
             attributes=attributes,
             types=(*self.group_types[node.fqn], *self.plain.types(node.fqn)),
-            dimensions=(*node.dimensions, *self.plain.dimensions(node.fqn)),
-            variables=tuple(variables.values()),
+            dimensions=(*dimensions, *self.plain.dimensions(node.fqn)),
+            variables=variables,
             groups=groups,
         )
 
     def attributes(
         self,
-        metadata: ArrayMetadata | GroupMetadata,
+        plain: dict[str, Any],
         keys: dict[str, Any],
-        path: str,
-        fqn: str,
-        array: Any = None,
-    ) -> Any:
-        reserved = self.reserved if fqn == "/" else RESERVED
-        try:
-            return decode_attributes(
-                metadata.attributes, keys.get(ATTR_KEY), self.types, array=array, reserved=reserved
+        scope: str,
+        where: str,
+        array: Type | None,
+        reserved: frozenset[str] = RESERVED,
+    ) -> tuple[Attribute, ...]:
+        def stale(name: str, why: str) -> None:
+            what = f"attribute {name!r}: {why}" if name else why
+            self.findings.add(
+                "annotation-stale", where, f"{what}; the annotation is ignored", "note", "drop the annotation"
             )
-        except MetadataError as error:
-            error.path, error.fqn = self.place(path), fqn
-            raise
 
-    # -- variables
+        info = keys.get(ATTR_KEY)
+        return decode_attributes(
+            plain,
+            info,
+            self.types,
+            array=array,
+            reserved=reserved,
+            stale=stale,
+            find=None if info is None else lambda name: self.find_type(name, scope),
+        )
 
-    def variable(self, node: _Node, path: str, name: str) -> Variable:
-        fqn = join_fqn(node.fqn, name)
-        metadata = self.hierarchy.nodes[path]
-        assert isinstance(metadata, ArrayMetadata)
-        keys = nczarr_keys(metadata)
-        info = keys.get(ARRAY_KEY)
+    def variable(
+        self, node: GroupNode, array: ArrayNode, references: tuple[DimensionRef, ...] | None
+    ) -> Variable:
+        held, metadata = self.held[array.path], array.metadata
+        if held is None:
+            with placed(self.place(array.path), fqn=array.fqn):
+                variable, self.variables[array.fqn] = self.plain.variable(
+                    node.fqn, array.path, array.name, metadata
+                )
+            return variable
+        ndim = metadata.ndim - len(held.encoding.inner_shape)
+        if references is None:
+            references = self.plain.references(node.fqn, array.name, metadata, metadata.shape[:ndim])
+        attributes = self.attributes(metadata.attributes, array.keys, array.fqn, array.fqn, held.type)
         try:
-            type_ = self.declared_type(metadata, info or {})
-            if type_ is None:
-                # Somebody else added an array that netCDF has no type for.
-                variable, self.variables[fqn] = self.plain.variable(node.fqn, path, name, metadata)
-                return variable
-            encoding = encoding_for_reading(type_, metadata.data_type)
-            ndim = metadata.ndim - len(encoding.inner_shape)
-            if ndim < 0 or metadata.shape[ndim:] != encoding.inner_shape:
-                raise MetadataError(
-                    f"shape: {list(metadata.shape)} does not end with {list(encoding.inner_shape)}, "
-                    f"as values of {type_.name!r} have to"
-                )
-            if info is None or "dimension_references" not in info:
-                references = self.plain.references(node.fqn, name, metadata, metadata.shape[:ndim])
-            else:
-                references = self.references(info["dimension_references"], metadata.shape[:ndim])
-            storage = _storage(info or {}, metadata, ndim)
+            storage = read_storage(array.info, metadata, ndim)
         except MetadataError as error:
-            error.path, error.fqn = error.path or self.place(path), error.fqn or fqn
-            raise
-        attributes = self.attributes(metadata, keys, path, fqn, array=type_)
-        self.variables[fqn] = Binding(path, encoding)
-        return Variable(name, type_, references, attributes=attributes, storage=storage)
-
-    def declared_type(self, metadata: ArrayMetadata, info: dict[str, Any]) -> Type | None:
-        if "type" in info:
-            try:
-                return find_type(info["type"], self.types)
-            except MetadataError as error:
-                error.message = f"attributes.{ARRAY_KEY}.type: {error.message}"
-                raise
-        return self.plain.simple_type(metadata.data_type)
-
-    def references(self, items: Any, shape: tuple[int, ...]) -> tuple[DimensionRef, ...]:
-        key = f"attributes.{ARRAY_KEY}.dimension_references"
-        if not isinstance(items, list) or len(items) != len(shape):
-            raise MetadataError(
-                f"{key}: {show(items)} is not a list of {len(shape)} dimensions",
-                hint="if another tool copied or cut this array, remove its _nczarr_ attributes",
-            )
-        for item, length in zip(items, shape, strict=True):
-            if type(item) is int and item >= 0:
-                size, unlimited = item, False
-            else:
-                dimension = self.dimensions.get(item) if isinstance(item, str) else None
-                if dimension is None:
-                    raise MetadataError(f"{key}: there is no dimension {show(item)}")
-                size, unlimited = dimension.size, dimension.unlimited
-            # An append that was cut short leaves arrays longer than the size that is recorded last.
-            if size != length and not (unlimited and length > size):
-                raise MetadataError(
-                    f"shape: {length} along {show(item)}, which has the size {size}",
-                    hint="if another tool copied or cut this array, remove its _nczarr_ attributes",
-                )
-        return tuple(items)
+            what = f"{error.message}; what is said of storage is ignored"
+            self.findings.add("storage-damaged", array.fqn, what, "warning", "drop it")
+            storage = Storage()
+        self.variables[array.fqn] = Binding(array.path, held.encoding)
+        return Variable(array.name, held.type, references, attributes=attributes, storage=storage)
 
 
-def _walk(node: _Node) -> Any:
-    yield node
-    for child in node.groups:
-        yield from _walk(child)
+def read_storage(info: dict[str, Any], metadata: ArrayMetadata, ndim: int) -> Storage:
+    """Return the storage hints of a variable.
 
-
-def _storage(info: dict[str, Any], metadata: ArrayMetadata, ndim: int) -> Storage:
-    """The storage hints of a variable."""
+    Raises
+    ------
+    MetadataError
+        If one of them is damaged.
+    """
 
     def wrong(key: str, what: str) -> MetadataError:
-        return MetadataError(f"attributes.{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
+        return MetadataError(f"{ARRAY_KEY}.{key}: {show(info[key])} is not {what}")
 
     layout = info.get("storage")
     if layout not in (None, "contiguous", "chunked", "compact"):
@@ -377,5 +429,5 @@ def _filter(value: Any) -> Filter:
         or not isinstance(parameters, list)
         or any(type(p) is not int or not 0 <= p < 2**32 for p in parameters)
     ):
-        raise MetadataError(f"attributes.{ARRAY_KEY}.filters: {show(value)} is not a filter")
+        raise MetadataError(f"{ARRAY_KEY}.filters: {show(value)} is not a filter")
     return Filter(number, tuple(parameters))

@@ -1,106 +1,63 @@
-"""NCZarr on Zarr v3, writing: from the model to documents (``docs/spec/nczarr-v3.md``)."""
+"""Write NCZarr on Zarr v3: from the model to documents (``docs/spec/nczarr-v3.md``)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from nczarr.errors import ModelError
-from nczarr.mapping.layout import Binding, Known, Plan
-from nczarr.mapping.nczarr3.attributes import ATTR_KEY, RESERVED, encode_attributes
-from nczarr.mapping.nczarr3.dimension_names import Labels
+from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.nczarr3.keys import (
     ARRAY_KEY,
     CONVENTION,
     CONVENTION_KEY,
+    COPY_KEY,
     EXTENSION_NAME,
     GROUP_KEY,
     NZUG,
     SUPERBLOCK_KEY,
     VERSION,
+    array_object,
+    extension_entry,
+    has_object,
 )
-from nczarr.mapping.nczarr3.types import type_name, types_to_json
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.documents import Documents, plan_documents
 from nczarr.mapping.plain.types import simple_type
-from nczarr.mapping.values.chunks import default_chunks
-from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
-from nczarr.mapping.values.form import stored_form
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED
+from nczarr.mapping.values.types import type_name, types_to_json
 from nczarr.model import (
     CHAR,
     STRING,
-    Attribute,
-    CompoundType,
     Dataset,
-    EnumType,
+    Dimension,
     Group,
-    PrimitiveType,
     Storage,
+    UserType,
     Variable,
-    default_fill,
     join_fqn,
+    walk_types,
 )
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-
-#: Bytes that a value of variable size is taken for when chunks are chosen.
-_VARIABLE_SIZE = 64
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 
 def plan_nczarr_v3(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`."""
-    writer = _Writer(dataset, options, names, known or Known())
-    writer.group("/", dataset, "", None)
-    return Plan(writer.nodes, writer.variables, writer.groups)
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
+    known = known or Known()
+    # What another form of the keys holds is written anew.
+    arrays = {fqn: entry for fqn, entry in known.arrays.items() if has_object(entry[0]) or fqn in known.fixed}
+    return _Writer(dataset, options, names, replace(known, arrays=arrays)).plan()
 
 
-def fill_value_of(variable: Variable) -> Any:
-    """Return the value of elements that were never written: ``_FillValue``, or netCDF's default.
-
-    Examples
-    --------
-    >>> from nczarr.model import SHORT
-    >>> int(fill_value_of(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", -1, SHORT),))))
-    -1
-    """
-    own = own_fill_value(variable)
-    return default_fill(variable.type) if own is None else own
-
-
-def own_fill_value(variable: Variable) -> Any:
-    """Return the value of ``_FillValue`` as one of the variable's type; None if there is none that fits.
-
-    Examples
-    --------
-    >>> from nczarr.model import SHORT
-    >>> own_fill_value(Variable("v", SHORT, attributes=(Attribute.of("_FillValue", 0.5),)))
-    """
-    fill = variable.attribute.get("_FillValue")
-    if fill is not None and len(fill.values):
-        if fill.type == variable.type:
-            return fill.values[0]
-        if isinstance(fill.type, PrimitiveType) and isinstance(variable.type, PrimitiveType):
-            kinds = fill.type.dtype.kind + variable.type.dtype.kind
-            if all(k in "iuf" for k in kinds):
-                with np.errstate(all="ignore"):
-                    cast = fill.values[:1].astype(variable.type.dtype)
-                    back = cast.astype(fill.type.dtype)
-                if back.tobytes() == fill.values[:1].tobytes():
-                    return cast[0]
-    return None
-
-
-def chunks_of(
-    dataset: Dataset, variable: Variable, encoding: Encoding, shape: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return the chunk shape of a variable's array, without the inner dimensions."""
-    if variable.storage.chunk_shape is not None:
-        return variable.storage.chunk_shape
-    itemsize = _VARIABLE_SIZE if encoding.dtype.hasobject else encoding.dtype.itemsize
-    return default_chunks(shape, [dataset.is_unlimited(ref) for ref in variable.dimensions], itemsize)
+def plan_keys_in_attributes(
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+) -> Plan:
+    """Make documents that carry all keys as attributes, for versions of Zarr that have no place for others."""
+    return _Writer(dataset, options, names, known or Known(), in_attributes=True).plan()
 
 
 @dataclass
@@ -109,129 +66,170 @@ class _Writer:
     options: WriteOptions
     names: NodeNames
     known: Known
+    in_attributes: bool = False
 
-    def __post_init__(self) -> None:
-        self.nodes: dict[str, ArrayMetadata | GroupMetadata] = {}
-        self.variables: dict[str, Binding] = {}
-        self.groups: dict[str, str] = {}
-        self.labels = Labels(self.dataset)
-
-    def group(self, fqn: str, group: Group, path: str, true_name: str | None) -> None:
-        children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
-        known = {
-            child: self.known.nodes[fqn, *child] for child in children if (fqn, *child) in self.known.nodes
+    def plan(self) -> Plan:
+        reserved = RESERVED | {"conventions"} if self.options.nzug else RESERVED
+        documents = plan_documents(self.dataset, self.options, self.names, self.known, reserved)
+        plan = documents.plan
+        records: dict[str, dict[str, Any]] = {}
+        for fqn, group in self.dataset.all_groups.items():
+            path = plan.groups[fqn]
+            records[fqn] = self.group_keys(fqn, group, documents, path)
+            plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], records[fqn])
+        keys = {
+            fqn: self.array_keys(fqn, variable, documents)
+            for fqn, variable in self.dataset.all_variables.items()
+            if plan.variables[fqn].path not in documents.kept
         }
-        nodes = self.names.assign(children, known)
-        self.groups[fqn] = path
-        _check_names(fqn, group)
-        info: dict[str, Any] = {}
-        if true_name is not None:
-            info["name"] = true_name
-        if group.dimensions:
-            info["dimensions"] = {
-                d.name: {"size": d.size, "unlimited": True} if d.unlimited else d.size
-                for d in group.dimensions
-            }
-        if group.types:
-            info["types"] = types_to_json(group.types)
-        for kind, key in (("array", "arrays"), ("group", "groups")):
-            listed = [nodes[child] for child in children if child[0] == kind]
-            if listed:
-                info[key] = listed
-        self.nodes[path] = self._group_metadata(fqn, group, info)
-        prefix = f"{path}/" if path else ""
-        for variable in group.variables:
-            node = nodes["array", variable.name]
-            self._variable(fqn, variable, prefix + node, variable.name if node != variable.name else None)
-        for child in group.groups:
-            node = nodes["group", child.name]
-            self.group(
-                join_fqn(fqn, child.name), child, prefix + node, child.name if node != child.name else None
-            )
+        copies = {} if self.in_attributes else self.copies(records)
+        for fqn, binding in plan.variables.items():
+            node = plan.nodes[binding.path]
+            assert isinstance(node, ArrayMetadata)
+            if fqn not in keys:
+                if fqn in self.known.fixed:
+                    continue
+                plan.nodes[binding.path] = _with_copy(node, copies.get(fqn))
+                continue
+            if fqn in copies:
+                keys[fqn][COPY_KEY] = copies[fqn]
+            plan.nodes[binding.path] = self.array_metadata(node, keys[fqn])
+        return plan
 
-    def _group_metadata(self, fqn: str, group: Group, info: dict[str, Any]) -> GroupMetadata:
+    # -- groups
+
+    def group_keys(self, fqn: str, group: Group, documents: Documents, path: str) -> dict[str, Any]:
         keys: dict[str, Any] = {}
-        reserved = RESERVED
         if fqn == "/":
             keys[SUPERBLOCK_KEY] = {"version": VERSION}
             if self.dataset.format is not None:
                 keys[SUPERBLOCK_KEY]["format"] = self.dataset.format
             if self.options.nzug:
                 keys[SUPERBLOCK_KEY]["nzug"] = True
-                reserved = RESERVED | {"conventions"}
+        info = self.group_info(fqn, group, documents.plan, path)
         if info:
             keys[GROUP_KEY] = info
-        plain = self._attributes(group.attributes, fqn, keys, reserved)
-        if fqn == "/":
-            if self.options.nzug:
-                plain["conventions"] = _nzug_conventions(group)
+        if path in documents.attributes:
+            keys[ATTR_KEY] = documents.attributes[path]
+        return keys
+
+    def group_info(self, fqn: str, group: Group, plan: Plan, path: str) -> dict[str, Any]:
+        info: dict[str, Any] = {}
+        if fqn != "/" and path.rpartition("/")[2] != group.name:
+            info["name"] = group.name
+        if group.dimensions:
+            info["dimensions"] = [_dimension(d) for d in group.dimensions]
+        if group.types:
+            info["types"] = types_to_json(group.types)
+        arrays = [plan.variables[join_fqn(fqn, v.name)].path for v in group.variables]
+        groups = [plan.groups[join_fqn(fqn, g.name)] for g in group.groups]
+        for key, paths in (("arrays", arrays), ("groups", groups)):
+            if paths:
+                info[key] = [p.rpartition("/")[2] for p in paths]
+        return info
+
+    def group_metadata(
+        self, fqn: str, node: ArrayMetadata | GroupMetadata, keys: dict[str, Any]
+    ) -> GroupMetadata:
+        plain = dict(node.attributes)
+        if fqn == "/" and self.options.nzug:
+            plain["conventions"] = _nzug_conventions(self.dataset)
+        if fqn == "/" and self.options.zarr_conventions:
             plain[CONVENTION_KEY] = [dict(CONVENTION)]
-        return GroupMetadata({**plain, **keys}, self._extensions(keys))
+        extensions = (extension_entry(keys),) if self.options.extensions and keys else ()
+        return GroupMetadata({**plain, **keys}, extensions)
 
-    def _attributes(
-        self,
-        attributes: tuple[Attribute, ...],
-        fqn: str,
-        keys: dict[str, Any],
-        reserved: frozenset[str] = RESERVED,
-        array: Any = None,
-    ) -> dict[str, Any]:
-        for attribute in attributes:
-            _check_text(attribute.name, f"{fqn}: attribute")
-        plain, info = encode_attributes(
-            attributes, array=array, reserved=reserved, annotate_text=self.options.nzug
-        )
-        if info:
-            keys[ATTR_KEY] = info
-        return plain
+    def copies(self, records: dict[str, dict[str, Any]]) -> dict[str, str]:
+        """The text of the copies that each array holds: the first of a group that of the group."""
+        variables = self.dataset.all_variables
+        if not variables:
+            return {}
+        held: dict[str, dict[str, Any]] = {}
+        for fqn, group in self.dataset.all_groups.items():
+            if records[fqn]:
+                at = join_fqn(fqn, group.variables[0].name) if group.variables else next(iter(variables))
+                held.setdefault(at, {})[fqn] = _without_growing_sizes(records[fqn])
+        return {
+            at: json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            for at, record in held.items()
+        }
 
-    def _extensions(self, keys: dict[str, Any]) -> tuple[NamedConfig, ...]:
-        if not self.options.extensions or not keys:
-            return ()
-        return (NamedConfig(EXTENSION_NAME, keys, must_understand=False),)
+    # -- arrays
 
-    def _variable(self, group: str, variable: Variable, path: str, true_name: str | None) -> None:
-        fqn = join_fqn(group, variable.name)
-        if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
-            self.nodes[path], self.variables[fqn] = self.known.arrays[fqn]
-            return
-        shape = self.dataset.shape(variable)
-        fill = fill_value_of(variable)
-        encoding = encoding_for_writing(
-            variable.type, fill, char=self.options.char, compound=self.options.compound
-        )
-        chunks = chunks_of(self.dataset, variable, encoding, shape)
-        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
-        keys: dict[str, Any] = {}
-        info = _array_info(variable, encoding, true_name, grid.chunk_shape[: len(shape)])
-        if info:
-            keys[ARRAY_KEY] = info
-        plain = self._attributes(variable.attributes, fqn, keys, array=variable.type)
-        self.nodes[path] = ArrayMetadata(
-            shape=shape + encoding.inner_shape,
-            data_type=encoding.data_type,
-            chunk_grid=grid,
-            fill_value=encoding.encode_fill(fill),
-            codecs=codecs,
-            attributes={**plain, **keys},
-            dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
-            extensions=self._extensions(keys),
-        )
-        self.variables[fqn] = Binding(path, encoding)
+    def array_keys(self, fqn: str, variable: Variable, documents: Documents) -> dict[str, Any]:
+        binding = documents.plan.variables[fqn]
+        info: dict[str, Any] = {}
+        if binding.path.rpartition("/")[2] != variable.name:
+            info["name"] = variable.name
+        if variable.dimensions:
+            info["dimension_references"] = list(variable.dimensions)
+            unlimited = [ref for ref in variable.dimensions if self.dataset.is_unlimited(ref)]
+            if unlimited and not self.in_attributes:
+                info["unlimited"] = list(dict.fromkeys(unlimited))
+        if simple_type(binding.encoding.data_type) != variable.type:
+            info["type"] = type_name(variable.type)
+        if not self.in_attributes:
+            types = _types_of(variable)
+            if types:
+                info["types"] = types_to_json(types, full_names=True)
+        node = documents.plan.nodes[binding.path]
+        assert isinstance(node, ArrayMetadata)
+        info.update(_storage_info(variable.storage, node.chunk_shape[: len(variable.dimensions)]))
+        keys: dict[str, Any] = {ARRAY_KEY: info} if info else {}
+        if binding.path in documents.attributes:
+            keys[ATTR_KEY] = documents.attributes[binding.path]
+        return keys
+
+    def array_metadata(self, node: ArrayMetadata, keys: dict[str, Any]) -> ArrayMetadata:
+        if not keys:
+            return node
+        if self.in_attributes:
+            return node.with_attributes({**node.attributes, **keys})
+        extensions = (extension_entry(keys),) if self.options.extensions else ()
+        return replace(node, extra={EXTENSION_NAME: array_object(keys)}, extensions=extensions)
 
 
-def _array_info(
-    variable: Variable, encoding: Encoding, true_name: str | None, chunks: tuple[int, ...]
-) -> dict[str, Any]:
-    info: dict[str, Any] = {}
-    if true_name is not None:
-        info["name"] = true_name
-    if variable.dimensions:
-        info["dimension_references"] = list(variable.dimensions)
-    if simple_type(encoding.data_type) != variable.type:
-        info["type"] = type_name(variable.type)
-    info.update(_storage_info(variable.storage, chunks))
+def _dimension(dimension: Dimension) -> dict[str, Any]:
+    info: dict[str, Any] = {"name": dimension.name, "size": dimension.size}
+    if dimension.unlimited:
+        info["unlimited"] = True
     return info
+
+
+def _without_growing_sizes(keys: dict[str, Any]) -> dict[str, Any]:
+    """A record without the sizes that change while a dataset grows: its copy is then to be left alone."""
+    info = keys.get(GROUP_KEY, {})
+    if not any("unlimited" in d for d in info.get("dimensions", ())):
+        return keys
+    dimensions = [
+        {k: v for k, v in d.items() if k != "size" or "unlimited" not in d} for d in info["dimensions"]
+    ]
+    return {**keys, GROUP_KEY: {**info, "dimensions": dimensions}}
+
+
+def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
+    """An array that stays as it is, with the right copy of its group's record, or without one."""
+    if not has_object(node):
+        return node
+    configuration = dict(node.extra[EXTENSION_NAME]["configuration"])
+    if configuration.get(COPY_KEY) == text:
+        return node
+    configuration.pop(COPY_KEY, None)
+    if text is not None:
+        configuration[COPY_KEY] = text
+    return replace(
+        node,
+        extra={**node.extra, EXTENSION_NAME: {**node.extra[EXTENSION_NAME], "configuration": configuration}},
+    )
+
+
+def _types_of(variable: Variable) -> Iterable[UserType]:
+    """The user-defined types that an array and its attributes need, each behind those that it needs itself."""
+    found: dict[str, UserType] = {}
+    for type_ in (variable.type, *(a.type for a in variable.attributes)):
+        if isinstance(type_, UserType):
+            found.update({t.fqn: t for t in walk_types(type_) if isinstance(t, UserType)})
+    return found.values()
 
 
 def _storage_info(storage: Storage, chunks: tuple[int, ...]) -> dict[str, Any]:
@@ -265,23 +263,3 @@ def _nzug_conventions(group: Group) -> str:
     if declared is not None and declared.type in (CHAR, STRING):
         words += declared.text.replace("\0", "").encode("utf-8", "replace").decode().split()
     return " ".join(dict.fromkeys(words))
-
-
-def _check_names(fqn: str, group: Group) -> None:
-    for dimension in group.dimensions:
-        _check_text(dimension.name, f"{fqn}: dimension")
-    for type_ in group.types:
-        _check_text(type_.name, f"{fqn}: type")
-        if isinstance(type_, EnumType):
-            inside = [name for name, _ in type_.members]
-        else:
-            inside = [f.name for f in type_.fields] if isinstance(type_, CompoundType) else []
-        for name in inside:
-            _check_text(name, f"{type_.fqn}: member")
-
-
-def _check_text(name: str, where: str) -> None:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ModelError(f"{where}: the name {name!r} is not Unicode text; JSON cannot hold it") from None

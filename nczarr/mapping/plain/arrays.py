@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.layout import Binding
-from nczarr.mapping.nczarr3.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
-from nczarr.mapping.nczarr3.types import find_type
+from nczarr.mapping.dialect import Binding
 from nczarr.mapping.plain.types import declared_name, simple_type, special_encoding
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
 from nczarr.mapping.values.encodings import Encoding, encoding_for_reading
 from nczarr.mapping.values.filters import filters_of
+from nczarr.mapping.values.types import find_type
 from nczarr.model import (
     Attribute,
     Dimension,

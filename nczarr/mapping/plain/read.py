@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError
-from nczarr.mapping.layout import Binding, Reading
+from nczarr.mapping.dialect import Binding, Reading
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
 from nczarr.model import Dataset, Group, Variable, check_name, join_fqn
@@ -12,7 +12,7 @@ from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
-    """Read a hierarchy without NCZarr's keys; see :meth:`nczarr.mapping.layout.Layout.read`.
+    """Read a hierarchy without NCZarr's keys; see :meth:`nczarr.mapping.dialect.Dialect.read`.
 
     Arrays that netCDF has no type for are left out, and named in ``losses``. A single array at the root becomes
     a dataset with one variable, named after the dataset.

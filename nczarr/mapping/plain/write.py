@@ -1,4 +1,4 @@
-"""Plain Zarr v3 with xarray's conventions, writing: the documents of NCZarr without NCZarr's keys.
+"""Write plain Zarr v3 with xarray's conventions.
 
 What the documents then no longer say is listed in the plan's ``losses`` (``docs/spec/plain-zarr.md``).
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nczarr.mapping.layout import Known, Plan
-from nczarr.mapping.nczarr3.attributes import RESERVED, decode_attributes
-from nczarr.mapping.nczarr3.write import plan_nczarr_v3
+from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.documents import plan_documents
+from nczarr.mapping.values.attributes import decode_attributes
 from nczarr.model import (
     Attribute,
     Dataset,
@@ -31,13 +31,9 @@ from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 def plan_plain_v3(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`."""
-    plan = plan_nczarr_v3(dataset, replace(options, nzug=False, extensions=False), names, known)
-    nodes: dict[str, ArrayMetadata | GroupMetadata] = {
-        path: replace(node, attributes={k: v for k, v in node.attributes.items() if k not in RESERVED})
-        for path, node in plan.nodes.items()
-    }
-    return Plan(nodes, plan.variables, plan.groups, tuple(_losses(dataset, plan, nodes)))
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
+    plan = plan_documents(dataset, replace(options, nzug=False), names, known or Known()).plan
+    return replace(plan, losses=tuple(_losses(dataset, plan, plan.nodes)))
 
 
 def _losses(dataset: Dataset, plan: Plan, nodes: dict[str, ArrayMetadata | GroupMetadata]) -> Iterator[str]:

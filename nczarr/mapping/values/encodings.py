@@ -8,8 +8,8 @@ char                      ``null_terminated_bytes`` of length 1                 
 char, on request          ``uint8``                                                   :class:`ViewEncoding`
 string                    ``string``                                                  :class:`PlainEncoding`
 opaque                    ``uint8`` with one more dimension                           :class:`ViewEncoding`
-compound of fixed size    ``struct``, a nested struct for a field with dimensions     :class:`ViewEncoding`
-the same, on request      ``uint8`` with one more dimension: little-endian, packed    :class:`ViewEncoding`
+compound of fixed size    ``uint8`` with one more dimension: little-endian, packed    :class:`ViewEncoding`
+the same, on request      ``struct``, a nested struct for a field with dimensions     :class:`ViewEncoding`
 everything else           ``bytes``: the packed form                                  :class:`PackedEncoding`
 ========================  ==========================================================  ========================
 """
@@ -165,7 +165,7 @@ class PackedEncoding(Encoding):
 
 
 def encoding_for_writing(
-    type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "struct"
+    type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "bytes"
 ) -> Encoding:
     """Choose how the values of a type are held.
 

@@ -1,42 +1,27 @@
-"""The 2019 draft and plain Zarr v2, writing: the documents of v3, turned into what the older formats can say."""
+"""Write plain Zarr v2 with xarray's conventions: the documents of v3, turned into what version 2 can say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from nczarr.mapping.layout import Known, Plan
-from nczarr.mapping.nczarr3.write import own_fill_value, plan_nczarr_v3
+from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
 from nczarr.mapping.plain.write import plan_plain_v3
+from nczarr.mapping.values.fills import own_fill_value
 from nczarr.model import Dataset
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 
-Nodes = Mapping[str, ArrayMetadata | GroupMetadata]
-_KEYS = ChunkKeyEncoding("v2", ".")
-
-
-def plan_draft_2019(
-    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
-) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`.
-
-    The draft has attributes, so NCZarr's keys stand there as in v3 and hold the whole model. It has no names of
-    dimensions: these are in NCZarr's keys alone.
-    """
-    # The draft's list of extensions has another form, and its consolidated metadata were never defined.
-    plan = plan_nczarr_v3(dataset, replace(options, extensions=False), names, known)
-    return replace(plan, nodes=_turned(plan.nodes, _drafted))
+#: Where chunks are in versions before 3.
+CHUNK_KEYS = ChunkKeyEncoding("v2", ".")
 
 
 def plan_plain_v2(
     dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
 ) -> Plan:
-    """Make the documents; see :meth:`nczarr.mapping.layout.Layout.plan`.
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
 
     As xarray has it on v2: dimension names in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is ``_FillValue``.
     """
@@ -57,15 +42,7 @@ def plan_plain_v2(
     return replace(plan, nodes=turned, losses=tuple(losses))
 
 
-def _turned(nodes: Nodes, turn: Any) -> dict[str, ArrayMetadata | GroupMetadata]:
-    return {path: turn(node) if isinstance(node, ArrayMetadata) else node for path, node in nodes.items()}
-
-
-def _drafted(array: ArrayMetadata) -> ArrayMetadata:
-    return replace(array, chunk_key_encoding=_KEYS, dimension_names=None, codecs=_older(array.codecs))
-
-
-def _older(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
+def v2_codecs(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
     """The codecs by names that v2 has; numcodecs' crc32c is another byte stream for the same checksum."""
     return tuple(NamedConfig("numcodecs.crc32c") if c.name == "crc32c" else c for c in codecs)
 
@@ -77,8 +54,8 @@ def _conventional(array: ArrayMetadata, masked: bool) -> ArrayMetadata:
     return replace(
         array,
         attributes=attributes,
-        codecs=_older(array.codecs),
-        chunk_key_encoding=_KEYS,
+        codecs=v2_codecs(array.codecs),
+        chunk_key_encoding=CHUNK_KEYS,
         dimension_names=None,
         # xarray masks every value that equals the fill value; without _FillValue nothing is to be masked.
         fill_value=array.fill_value if masked else None,

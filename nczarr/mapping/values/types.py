@@ -1,4 +1,4 @@
-"""User-defined types as JSON: the ``types`` of ``_nczarr_group`` (``docs/spec/nczarr-v3.md``, *Types*).
+"""Write user-defined types as JSON, and read them (``docs/spec/nczarr-v3.md``, *Types*).
 
 A type is named by its Zarr v3 name (``int32``, ``char``, ``string``) or, if it is user-defined, by its FQN.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, ModelError
+from nczarr.errors import MetadataError, ModelError, placed
 from nczarr.mapping.values.json import int_from_json, show
 from nczarr.model import (
     CHAR,
@@ -23,9 +23,11 @@ from nczarr.model import (
     Type,
     UserType,
     VlenType,
+    format_fqn,
     join_fqn,
     parse_fqn,
     primitive_for_dtype,
+    split_fqn,
 )
 
 #: numpy counts the bytes of one value in a C int.
@@ -81,21 +83,25 @@ def find_type(name: Any, types: Mapping[str, UserType]) -> Type:
     raise MetadataError(f"there is no type {show(name)}")
 
 
-def types_to_json(types: Iterable[UserType]) -> dict[str, Any]:
-    """Return the declarations of a group's types, in order.
+def types_to_json(types: Iterable[UserType], *, full_names: bool = False) -> list[dict[str, Any]]:
+    """Return declarations in order, by simple name or by FQN.
 
     Examples
     --------
     >>> from nczarr.model import BYTE
     >>> types_to_json([EnumType("/g/e", BYTE, (("a", 1),))])
-    {'e': {'class': 'enum', 'base': 'int8', 'members': {'a': 1}}}
+    [{'name': 'e', 'class': 'enum', 'base': 'int8', 'members': [['a', 1]]}]
     """
-    return {t.name: _declaration(t) for t in types}
+    return [{"name": t.fqn if full_names else t.name, **_declaration(t)} for t in types]
 
 
 def _declaration(type_: UserType) -> dict[str, Any]:
     if isinstance(type_, EnumType):
-        return {"class": "enum", "base": type_name(type_.base), "members": dict(type_.members)}
+        return {
+            "class": "enum",
+            "base": type_name(type_.base),
+            "members": [[name, value] for name, value in type_.members],
+        }
     if isinstance(type_, OpaqueType):
         return {"class": "opaque", "size": type_.size}
     if isinstance(type_, VlenType):
@@ -110,18 +116,36 @@ def _declaration(type_: UserType) -> dict[str, Any]:
     }
 
 
+def declarations(value: Any) -> dict[str, Any]:
+    """Return declarations by name: from a list (version 3.1), or from an object (version 3.0).
+
+    Raises
+    ------
+    MetadataError
+        If it is neither, or a name stands twice.
+    """
+    if isinstance(value, dict):
+        return dict(value)
+    if not isinstance(value, list):
+        raise MetadataError(f"types: {show(value)} is not a list")
+    found: dict[str, Any] = {}
+    for item in value:
+        name = item.get("name") if isinstance(item, dict) else None
+        if not isinstance(name, str) or not name:
+            raise MetadataError(f"types: {show(item)} is not a type declaration with a name")
+        if name in found:
+            raise MetadataError(f"types: two are named {name!r}")
+        found[name] = item
+    return found
+
+
 def types_from_json(declared: Mapping[str, Any]) -> dict[str, tuple[UserType, ...]]:
-    """Return the types of a dataset, bound to each other.
+    """Return the types of a dataset, bound to each other, by the FQN of their group.
 
     Parameters
     ----------
     declared : mapping
         The ``types`` of each group, by the group's FQN.
-
-    Returns
-    -------
-    dict
-        The types of each group, in order, by the group's FQN.
 
     Raises
     ------
@@ -130,63 +154,118 @@ def types_from_json(declared: Mapping[str, Any]) -> dict[str, tuple[UserType, ..
 
     Examples
     --------
-    >>> types_from_json({"/": {"v": {"class": "vlen", "base": "/o"}, "o": {"class": "opaque", "size": 2}}})
+    >>> types_from_json({"/": [{"name": "v", "class": "vlen", "base": "/o"},
+    ...                        {"name": "o", "class": "opaque", "size": 2}]})
     {'/': (VlenType(fqn='/v', base=OpaqueType(fqn='/o', size=2)), OpaqueType(fqn='/o', size=2))}
     """
-    binder = _Binder()
+    binder = TypeBinder()
     fqns: dict[str, list[str]] = {}
     for group, types in declared.items():
-        if not isinstance(types, dict):
-            raise MetadataError(f"types: {show(types)} is not an object", fqn=group)
-        fqns[group] = []
-        for name, declaration in types.items():
-            fqn = join_fqn(group, name)
-            try:
-                parse_fqn(fqn)
-            except ModelError:
-                raise MetadataError(f"types: {name!r} is not a name", fqn=group) from None
-            fqns[group].append(fqn)
-            binder.declared[fqn] = declaration
+        with placed(fqn=group):
+            fqns[group] = [binder.declare(group, name, d) for name, d in declarations(types).items()]
     return {group: tuple(binder.bind(fqn) for fqn in names) for group, names in fqns.items()}
 
 
-class _Binder:
+class TypeBinder:
+    """Binds declarations to each other, in whatever order they stand.
+
+    A reference whose group is gone means the type of that simple name in the nearest group upwards: a group that
+    was renamed keeps its types.
+    """
+
     def __init__(self) -> None:
         self.declared: dict[str, Any] = {}
         self.bound: dict[str, UserType] = {}
         self.under_way: set[str] = set()
+        #: References that were understood by their simple name alone, by the FQN of the type that has them.
+        self.moved: dict[str, str] = {}
+
+    def declare(self, group: str, name: str, declaration: Any) -> str:
+        """Note a declaration of a group; returns the type's FQN.
+
+        Raises
+        ------
+        MetadataError
+            If the name is none.
+        """
+        fqn = join_fqn(group, name)
+        try:
+            if not name:
+                raise ModelError("no name")
+            parse_fqn(fqn)
+        except ModelError:
+            raise MetadataError(f"types: {name!r} is not a name", fqn=group) from None
+        self.declared[fqn] = declaration
+        return fqn
+
+    def resolve(self, name: str, group: str) -> str | None:
+        """Return the FQN of the declared type that a reference from a group means."""
+        if name in self.declared:
+            return name
+        if not name.startswith("/"):
+            return None
+        try:
+            *_, simple = parse_fqn(name)
+            above = parse_fqn(group)
+        except (ModelError, ValueError):
+            return None
+        for depth in range(len(above), -1, -1):
+            fqn = join_fqn(format_fqn(above[:depth]), simple)
+            if fqn in self.declared:
+                return fqn
+        # Types are visible from everywhere: one that is alone with its name is meant.
+        alike = [fqn for fqn in self.declared if parse_fqn(fqn)[-1] == simple]
+        return alike[0] if len(alike) == 1 else None
 
     def bind(self, fqn: str) -> UserType:
+        """Return a declared type.
+
+        Raises
+        ------
+        MetadataError
+            If the declaration is damaged, refers to no type, or contains itself.
+        """
         if fqn not in self.bound:
             if fqn in self.under_way:
                 raise MetadataError("the type contains itself", fqn=fqn)
             self.under_way.add(fqn)
             try:
-                self.bound[fqn] = self._parse(fqn, self.declared[fqn])
-            except MetadataError as error:
-                error.fqn = error.fqn or fqn
-                raise
-            self.under_way.discard(fqn)
+                with placed(fqn=fqn):
+                    self.bound[fqn] = self._parse(fqn, self.declared[fqn])
+            finally:
+                self.under_way.discard(fqn)
         return self.bound[fqn]
 
-    def _find(self, name: Any) -> Type:
-        if isinstance(name, str) and name in self.declared:
-            return self.bind(name)
-        return find_type(name, {})
+    def find(self, name: Any, group: str = "/") -> Type:
+        """Return the type, user-defined or not, that a reference from a group means.
+
+        Raises
+        ------
+        MetadataError
+            If there is none.
+        """
+        fqn = self.resolve(name, group) if isinstance(name, str) else None
+        return find_type(name, {}) if fqn is None else self.bind(fqn)
+
+    def _find(self, name: Any, owner: str) -> Type:
+        found = self.find(name, split_fqn(owner)[0])
+        if isinstance(found, UserType) and found.fqn != name:
+            self.moved[owner] = str(name)
+        return found
 
     def _parse(self, fqn: str, declaration: Any) -> UserType:
         if not isinstance(declaration, dict):
             raise MetadataError(f"{show(declaration)} is not a type declaration")
         kind = declaration.get("class")
         if kind == "enum":
-            return _enum(fqn, self._find(declaration.get("base")), declaration.get("members"))
+            return _enum(fqn, self._find(declaration.get("base"), fqn), declaration.get("members"))
         if kind == "opaque":
             size = declaration.get("size")
             if type(size) is not int or not 1 <= size < 2**31:
                 raise MetadataError(f"size: {show(size)} is not a number of bytes")
             return OpaqueType(fqn, size)
         if kind == "vlen":
-            return VlenType(fqn, self._find(declaration.get("base")))
+            return VlenType(fqn, self._find(declaration.get("base"), fqn))
         if kind == "compound":
             return self._compound(fqn, declaration.get("fields"))
         raise MetadataError(f"class: {show(kind)} is not enum, opaque, vlen or compound")
@@ -203,7 +282,7 @@ class _Binder:
                 raise MetadataError(f"fields[{i}]: {show(item)} is not a field")
             if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
                 raise MetadataError(f"fields[{i}].shape: {show(shape)} is not a list of sizes")
-            type_ = self._find(item.get("type"))
+            type_ = self._find(item.get("type"), fqn)
             size += type_.dtype.itemsize * math.prod(shape)
             if size >= _MAX_BYTES:
                 raise MetadataError(f"fields[{i}]: the compound has more than {_MAX_BYTES} bytes")
@@ -216,7 +295,11 @@ class _Binder:
 def _enum(fqn: str, base: Type, members: Any) -> EnumType:
     if base not in PRIMITIVES.values() or base.dtype.kind not in "iu":
         raise MetadataError("base: an enum needs an integer type")
-    if not isinstance(members, dict):
-        raise MetadataError(f"members: {show(members)} is not an object")
-    values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members.items())
+    if isinstance(members, dict):  # version 3.0
+        members = list(members.items())
+    if not isinstance(members, list) or not all(
+        isinstance(m, list | tuple) and len(m) == 2 and isinstance(m[0], str) and m[0] for m in members
+    ):
+        raise MetadataError(f"members: {show(members)} is not a list of names and values")
+    values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members)
     return EnumType(fqn, base, values)  # type: ignore[arg-type]

@@ -1,8 +1,9 @@
-"""Attributes as JSON, readable by people and by xarray, and exact (``docs/spec/nczarr-v3.md``, *Attributes*).
+"""Write attributes as JSON, readable by people and by xarray, and exact (``docs/spec/nczarr-v3.md``, *Attributes*).
 
 An attribute stands under its own name as plain JSON. What plain JSON cannot say goes to ``_nczarr_attr``:
 ``types`` (the type, where JSON's default is wrong), ``exact`` (the exact value of an attribute whose plain form
-loses something, or that has no plain form) and ``order`` (all names, if some have no plain form).
+loses something, or that has no plain form) and ``order`` (all names, unless they are sorted already: some
+programs sort every JSON object that they rewrite).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import base64
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.nczarr3.types import find_type, type_name
 from nczarr.mapping.values.json import (
     array_of,
     bytes_from_json,
@@ -29,6 +31,7 @@ from nczarr.mapping.values.json import (
     scalar_to_json,
     show,
 )
+from nczarr.mapping.values.types import find_type, type_name
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -148,6 +151,8 @@ def _from_plain(name: str, value: Any, type_: Type, array: Type | None) -> np.nd
     if type_.dtype.kind == "f":
         nan = type_.dtype.type(math.nan)
         return array_of(type_, [nan if i is None else float_from_json(i, type_.dtype) for i in items])
+    if type_ == BYTE:  # other programs' true and false
+        items = [int(item) if isinstance(item, bool) else item for item in items]
     return array_of(type_, [scalar_from_json(type_, item) for item in items])
 
 
@@ -190,21 +195,15 @@ def encode_attributes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the attributes in plain form, and the content of ``_nczarr_attr`` (empty: write none).
 
-    Parameters
-    ----------
-    attributes : iterable of Attribute
-    array : Type, optional
-        The variable's type, if it is a variable that owns them: ``_FillValue`` has rules of its own there.
-    reserved : frozenset of str
-        Names that have no plain form.
-    annotate_text : bool
-        Say the type of every text, as NZUG-1.0 needs it, where text alone is a string.
+    `array` is the type of the variable that owns them: ``_FillValue`` has rules of its own there. `reserved` are
+    names that have no plain form. `annotate_text` says the type of every text, as NZUG-1.0 needs it, where text
+    alone is a string.
 
     Examples
     --------
     >>> from nczarr.model import FLOAT
-    >>> encode_attributes([Attribute.of("units", "K"), Attribute.of("scale", 0.5, FLOAT)])
-    ({'units': 'K', 'scale': 0.5}, {'types': {'scale': 'float32'}})
+    >>> encode_attributes([Attribute.of("units", "K"), Attribute.of("z", 0.5, FLOAT)])
+    ({'units': 'K', 'z': 0.5}, {'types': {'z': 'float32'}})
     """
     plain: dict[str, Any] = {}
     types: dict[str, str] = {}
@@ -234,9 +233,14 @@ def encode_attributes(
         info["types"] = types
     if exact:
         info["exact"] = exact
-    if any(name not in plain for name in order):
+    if len(plain) != len(order) or not _keeps_order(order):
         info["order"] = order
     return plain, info
+
+
+def _keeps_order(names: list[str]) -> bool:
+    """True if programs that sort JSON objects, or put numbers first (as JavaScript does), leave the order alone."""
+    return all(a < b for a, b in pairwise(names)) and not any(n.isascii() and n.isdigit() for n in names)
 
 
 def _survives(attribute: Attribute, value: Any, array: Type | None) -> bool:
@@ -246,6 +250,10 @@ def _survives(attribute: Attribute, value: Any, array: Type | None) -> bool:
         return False
 
 
+#: Is told the name of an attribute whose annotation no longer fits, and why; the name is empty for all of them.
+Stale = Callable[[str, str], None]
+
+
 def decode_attributes(
     plain: Mapping[str, Any],
     info: Any,
@@ -253,47 +261,62 @@ def decode_attributes(
     *,
     array: Type | None = None,
     reserved: frozenset[str] = RESERVED,
+    stale: Stale | None = None,
+    find: Callable[[Any], Type] | None = None,
 ) -> tuple[Attribute, ...]:
     """Return the attributes that :func:`encode_attributes` wrote; its exact inverse.
 
-    Parameters
-    ----------
-    plain : mapping
-        The attributes of the Zarr node.
-    info
-        The value of ``_nczarr_attr``; None if there is none.
-    types : mapping
-        The user-defined types by FQN.
-    array, reserved
-        As for :func:`encode_attributes`.
+    Other programs change attributes and know nothing of annotations. With `stale`, what no longer fits is told and
+    ignored, and the plain form alone says what the attribute is. `find` finds types in place of `types`.
 
     Raises
     ------
     MetadataError
-        If the two do not fit together.
+        If the two do not fit together, and there is no `stale`.
 
     Examples
     --------
     >>> decode_attributes({"n": 1}, {"types": {"n": "int16"}}, {})
     (Attribute(name='n', type=SHORT, values=array([1], dtype=int16)),)
+    >>> told = []
+    >>> decode_attributes({"n": 1.5}, {"types": {"n": "int16"}}, {}, stale=lambda *what: told.append(what))
+    (Attribute(name='n', type=DOUBLE, values=array([1.5])),)
+    >>> told
+    [('n', '1.5 is not a value of int16')]
     """
-    info = _checked_info(info)
+    try:
+        info = _checked_info(info)
+    except MetadataError as error:
+        if stale is None:
+            raise
+        stale("", error.message)
+        info = {}
     annotated: Mapping[str, Any] = info.get("types", {})
     exact: Mapping[str, Any] = info.get("exact", {})
     order: list[str] = info.get("order", [])
     names = [n for n in plain if n not in reserved]
-    if order:
+    hidden = [n for n in exact if (n not in plain or n in reserved) and (n in reserved or n == _FILL)]
+    if order or hidden:
         place = {n: i for i, n in enumerate(order)}
-        hidden = [n for n in order if n not in plain or n in reserved]
-        # Names that somebody added since stand at the end.
+        # Names that another program added since stand at the end.
         names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
+    decoder = _Decoder(plain, annotated, exact, types, array, reserved, find)
+    if stale is not None:
+        known = {*names}
+        for name in {**annotated, **exact}:
+            if name not in known:
+                stale(name, "the attribute is gone")
     result = []
     for name in names:
         try:
-            result.append(_decode(name, plain, annotated, exact, types, array, reserved))
+            result.append(decoder.decode(name))
         except MetadataError as error:
-            error.message = f"attribute {name!r}: {error.message}"
-            raise
+            if stale is None:
+                error.message = f"attribute {name!r}: {error.message}"
+                raise
+            stale(name, error.message)
+            if name in plain and name not in reserved:
+                result.append(infer_attribute(name, plain[name], array))
     return tuple(result)
 
 
@@ -311,30 +334,34 @@ def _checked_info(info: Any) -> Mapping[str, Any]:
     return info
 
 
-def _decode(
-    name: str,
-    plain: Mapping[str, Any],
-    annotated: Mapping[str, Any],
-    exact: Mapping[str, Any],
-    types: Mapping[str, UserType],
-    array: Type | None,
-    reserved: frozenset[str],
-) -> Attribute:
-    visible = name in plain and name not in reserved
-    type_ = find_type(annotated[name], types) if name in annotated else None
-    if name in exact:
-        known = type_ or (default_type(name, plain[name], array) if visible else None)
-        if known is None:
-            raise MetadataError("it has an exact value, but no type")
-        attribute = Attribute(name, known, _from_exact(exact[name], known))
-        if not visible or _still_means(attribute, plain[name], array):
-            return attribute
-        # Somebody changed the plain form since: that is what counts.
-    if not visible:
-        raise MetadataError(f"{ATTR_KEY}.order names it, but it has no value")
-    if type_ is None:
-        return infer_attribute(name, plain[name], array)
-    return Attribute(name, type_, _from_plain(name, plain[name], type_, array))
+@dataclass
+class _Decoder:
+    plain: Mapping[str, Any]
+    annotated: Mapping[str, Any]
+    exact: Mapping[str, Any]
+    types: Mapping[str, UserType]
+    array: Type | None
+    reserved: frozenset[str]
+    find: Callable[[Any], Type] | None
+
+    def decode(self, name: str) -> Attribute:
+        plain, array = self.plain, self.array
+        visible = name in plain and name not in self.reserved
+        type_ = None
+        if name in self.annotated:
+            text = self.annotated[name]
+            type_ = find_type(text, self.types) if self.find is None else self.find(text)
+        if name in self.exact:
+            known = type_ or (default_type(name, plain[name], array) if visible else None)
+            if known is None:
+                raise MetadataError("it has an exact value, but no type")
+            attribute = Attribute(name, known, _from_exact(self.exact[name], known))
+            if not visible or _still_means(attribute, plain[name], array):
+                return attribute
+            # Another program changed the plain form since: that is what counts.
+        if type_ is None:
+            return infer_attribute(name, plain[name], array)
+        return Attribute(name, type_, _from_plain(name, plain[name], type_, array))
 
 
 def _still_means(attribute: Attribute, value: Any, array: Type | None) -> bool:
@@ -358,7 +385,13 @@ def infer_attribute(name: str, value: Any, array: Type | None = None) -> Attribu
     """
     type_ = default_type(name, value, array)
     if type_ is not None:
-        return Attribute(name, type_, _from_plain(name, value, type_, array))
+        try:
+            return Attribute(name, type_, _from_plain(name, value, type_, array))
+        except MetadataError:
+            if type_ is not array:
+                raise
+            # A fill value that its variable cannot have is an attribute like any other.
+            return infer_attribute(name, value)
     items = value if isinstance(value, list) else [value]
     if items and all(isinstance(i, bool) for i in items):
         return Attribute(name, BYTE, np.array(items, "i1"))

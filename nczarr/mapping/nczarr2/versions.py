@@ -1,4 +1,4 @@
-"""NCZarr on Zarr v2, the form of netcdf-c: its vocabulary, in all the dialects that netcdf-c has written.
+"""NCZarr on Zarr v2, the form of netcdf-c: its vocabulary, in all the versions that netcdf-c has written.
 
 ====================  ========================================================  ===============================
 written by            where NCZarr's keys are                                   what is odd
@@ -10,8 +10,8 @@ written by            where NCZarr's keys are                                   
 4.9.3 and later       all in ``.zattrs``, with longer words                     —
 ====================  ========================================================  ===============================
 
-Up to 4.9.2 a big-endian variable was stored in native order under a ``>`` type. :func:`find_dialect` tells which
-dialect a hierarchy is in, and a :class:`Dialect` reads the keys of a node into one form.
+Up to 4.9.2 a big-endian variable was stored in native order under a ``>`` type. :func:`find_version` tells which
+version a hierarchy is in, and a :class:`Version` reads the keys of a node into one form.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class ArrayInfo:
     scalar: bool = False
 
 
-class Dialect:
-    """One dialect: where the keys are, and what they are called.
+class Version:
+    """One version: where the keys are, and what they are called.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class Dialect:
         return _attribute_types(self._find(hierarchy.nodes[path], "_nczarr_attr"))
 
 
-class SideFiles(Dialect):
-    """The dialect of 4.8.0: keys are files beside the documents."""
+class SideFiles(Version):
+    """The version of 4.8.0: keys are files beside the documents."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         super().__init__("4.8.0", native_order=True)
@@ -144,18 +144,18 @@ class SideFiles(Dialect):
         return _attribute_types(self._file(path, ".nczattr"))
 
 
-def find_dialect(hierarchy: Hierarchy) -> Dialect | None:
-    """Tell which dialect a v2 hierarchy is in; None if it is no NCZarr.
+def find_version(hierarchy: Hierarchy) -> Version | None:
+    """Tell which version a v2 hierarchy is in; None if it is no NCZarr.
 
     Only the root is looked at, and one more file where consolidated metadata do not rule it out.
     """
     root = hierarchy.nodes[""]
     if "_nczarr_superblock" in root.attributes:
-        return Dialect("4.9.3", native_order=False)
+        return Version("4.9.3", native_order=False)
     if "_nczarr_superblock" in root.extra:
-        return Dialect("4.9.2", native_order=True)
+        return Version("4.9.2", native_order=True)
     if "_NCZARR_SUPERBLOCK" in root.extra:
-        return Dialect("4.8.1", native_order=True)
+        return Version("4.8.1", native_order=True)
     if not hierarchy.consolidated and hierarchy.store.get(".nczarr") is not None:
         return SideFiles(hierarchy)
     return None

@@ -1,11 +1,11 @@
-"""What all layouts have in common: how a netCDF model lies on a hierarchy, and the protocol of a layout.
+"""Describe how a netCDF model lies on a Zarr hierarchy, and the protocol of a dialect.
 
-A layout is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
+A dialect is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
 with three methods. Reading gives the model and, for each variable and group, where it is (a :class:`Reading`).
 Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
-of two plans (:mod:`nczarr.mapping.dataset.stored`).
+of two plans (:mod:`nczarr.mapping.dataset.update`).
 
-To add a layout, write the class and name it in :data:`nczarr.mapping.layouts.LAYOUTS`.
+To add a dialect, write the class and name it in :data:`nczarr.mapping.dialects.DIALECTS`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
@@ -32,7 +33,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a layout found in a hierarchy.
+    """What a dialect found in a hierarchy.
 
     Parameters
     ----------
@@ -44,17 +45,23 @@ class Reading:
         The path of each group, by FQN.
     losses : tuple of str
         What the hierarchy says and the model cannot; one sentence each.
+    findings : tuple of Finding
+        What is not as it should be, and what it was taken for.
+    guessed : frozenset of str
+        Dimensions that were made up because arrays contradict each other, by FQN.
     """
 
     dataset: Dataset
     variables: Mapping[str, Binding]
     groups: Mapping[str, str]
     losses: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    guessed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The documents that a layout writes for a model, parents before children; otherwise as :class:`Reading`.
+    """The documents that a dialect writes for a model, parents before children; otherwise as :class:`Reading`.
 
     `dataset` is what is held of the model; None if all of it is.
     """
@@ -76,13 +83,16 @@ class Known:
         Node names by (group FQN, kind, name); the kind is ``"array"`` or ``"group"``.
     arrays : mapping
         Metadata and bindings of variables that did not change at all, by FQN.
+    fixed : frozenset of str
+        Those among them that stay as they are even where the dialect has another form now.
     """
 
     nodes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     arrays: Mapping[str, tuple[ArrayMetadata, Binding]] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
 
 
-class Layout(Protocol):
+class Dialect(Protocol):
     """One way to put the model on Zarr."""
 
     @property
@@ -94,7 +104,7 @@ class Layout(Protocol):
         """The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …"""
 
     def can_read(self, hierarchy: Hierarchy) -> bool:
-        """True if the hierarchy is of this layout; only the root's metadata may be looked at."""
+        """True if the hierarchy is of this dialect."""
 
     def read(self, hierarchy: Hierarchy, name: str) -> Reading:
         """Read the model; `name` becomes the name of the dataset.
@@ -123,5 +133,5 @@ class Layout(Protocol):
         Raises
         ------
         UnsupportedError, LossError
-            If the layout cannot hold the model.
+            If the dialect cannot hold the model.
         """

@@ -1,4 +1,4 @@
-"""The layouts that nczarr knows, in the order in which they are tried on reading."""
+"""List the dialects that nczarr knows, in the order in which they are tried on reading."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.layout import Known, Layout, Plan, Reading
-from nczarr.mapping.nczarr2.dialects import find_dialect
+from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.nczarr2.read import read_nczarr_v2
+from nczarr.mapping.nczarr2.versions import find_version
 from nczarr.mapping.nczarr2.write import plan_nczarr_v2
 from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.nczarr3.write import plan_nczarr_v3
+from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.read import read_plain
 from nczarr.mapping.plain.write import plan_plain_v3
-from nczarr.mapping.plain.write_older import plan_draft_2019, plan_plain_v2
+from nczarr.mapping.plain.write_v2 import plan_plain_v2
 from nczarr.model import Dataset
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 
 
 def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:
-    return not hierarchy.is_array("") and find_dialect(hierarchy) is not None
+    return not hierarchy.is_array("") and find_version(hierarchy) is not None
 
 
 def _always(hierarchy: Hierarchy) -> bool:
@@ -30,8 +31,8 @@ def _always(hierarchy: Hierarchy) -> bool:
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """A layout made of three functions; see :class:`nczarr.mapping.layout.Layout`."""
+class _Dialect:
+    """A dialect made of three functions; see :class:`nczarr.mapping.dialect.Dialect`."""
 
     name: str
     zarr_layout: str
@@ -57,33 +58,33 @@ _V3 = frozenset({"v3"})
 _V2 = frozenset({"v2"})
 _DRAFTS = frozenset({"draft-2019", "experimental-v3"})
 
-LAYOUTS: tuple[Layout, ...] = (
-    _Layout("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
-    _Layout("nczarr-v2", "v2", _V2, _is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
-    _Layout("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
-    _Layout("zarr-v2", "v2", _V2, _always, read_plain, plan_plain_v2),
-    _Layout("zarr-v3", "v3", _V3 | _DRAFTS, _always, read_plain, plan_plain_v3),
+DIALECTS: tuple[Dialect, ...] = (
+    _Dialect("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
+    _Dialect("nczarr-v2", "v2", _V2, _is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
+    _Dialect("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
+    _Dialect("zarr-v2", "v2", _V2, _always, read_plain, plan_plain_v2),
+    _Dialect("zarr-v3", "v3", _V3 | _DRAFTS, _always, read_plain, plan_plain_v3),
 )
 
 
-def layout_of(hierarchy: Hierarchy) -> Layout:
-    """Return the layout that can read a hierarchy.
+def dialect_of(hierarchy: Hierarchy) -> Dialect:
+    """Return the dialect that can read a hierarchy.
 
     Raises
     ------
     UnsupportedError
         If none can.
     """
-    for layout in LAYOUTS:
-        if layout.can_read(hierarchy):
-            return layout
+    for dialect in DIALECTS:
+        if dialect.can_read(hierarchy):
+            return dialect
     raise UnsupportedError(
         f"nczarr has no reader for the Zarr layout {hierarchy.layout!r}", path=hierarchy.store.url
     )
 
 
-def layout_named(name: str) -> Layout:
-    """Return the layout with a name.
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect with a name.
 
     Raises
     ------
@@ -92,12 +93,12 @@ def layout_named(name: str) -> Layout:
 
     Examples
     --------
-    >>> layout_named("nczarr-v3").zarr_layout
+    >>> dialect_named("nczarr-v3").zarr_layout
     'v3'
     """
-    for layout in LAYOUTS:
-        if layout.name == name:
-            return layout
+    for dialect in DIALECTS:
+        if dialect.name == name:
+            return dialect
     raise UnsupportedError(
-        f"the layout {name!r} cannot be written", hint=f"known are {', '.join(x.name for x in LAYOUTS)}"
+        f"the layout {name!r} cannot be written", hint=f"known are {', '.join(x.name for x in DIALECTS)}"
     )

@@ -1,0 +1,52 @@
+"""Tell whether consolidated metadata are older than the documents that they were made of.
+
+Other programs change the document of one node and leave the copies in the root's document alone. On local disks
+one look at each document's time tells; elsewhere that would cost a request for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from nczarr.stores import LocalStore, Store
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+
+
+def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
+    """Return the paths of nodes whose documents are newer than the consolidated metadata, new, or gone.
+
+    Empty where that cannot be found out cheaply.
+    """
+    if type(store) is not LocalStore or hierarchy.layout != "v3" or not hierarchy.consolidated:
+        return []
+    try:
+        return list(_stale(str(store.root), hierarchy))
+    except OSError:
+        return []
+
+
+def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
+    consolidated = os.stat(f"{root}/zarr.json").st_mtime_ns
+    known: dict[str, set[str]] = {"": set()}
+    for path in hierarchy.nodes:
+        if path:
+            above, _, name = path.rpartition("/")
+            known.setdefault(above, set()).add(name)
+            if not hierarchy.is_array(path):
+                known.setdefault(path, set())
+    for group, names in known.items():
+        folder = f"{root}/{group}" if group else root
+        prefix = f"{group}/" if group else ""
+        for name in names:
+            try:
+                changed = os.stat(f"{folder}/{name}/zarr.json").st_mtime_ns > consolidated
+            except FileNotFoundError:
+                changed = hierarchy.is_array(prefix + name) or bool(known.get(prefix + name))
+            if changed:
+                yield prefix + name
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                unknown = entry.name not in names and not entry.name.startswith(".") and entry.is_dir()
+                if unknown and os.path.exists(f"{folder}/{entry.name}/zarr.json"):
+                    yield prefix + entry.name

@@ -1,0 +1,110 @@
+"""Write down what was understood of a dataset that other programs have changed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nczarr.errors import UnsupportedError
+from nczarr.mapping.dataset.open import open_dataset
+from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.findings import Finding, RecoveryWarning
+from nczarr.mapping.nczarr3.validate import validate
+
+
+def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
+    """Return all that is not as it should be with the metadata of a dataset, however small."""
+    found = dict.fromkeys(stored.findings)
+    if stored.layout == "nczarr-v3":
+        found.update(dict.fromkeys(validate(stored.hierarchy, stored.reading)))
+    for difference in stored.hierarchy.check_consolidated():
+        found[Finding("consolidated-stale", "/", f"stale: {difference}", "note", "consolidate")] = None
+    # What is left to people is left as it is altogether.
+    left = _arrays_with_errors(stored, found)
+    return tuple(replace(f, remedy="") if f.where in left else f for f in found)
+
+
+def _arrays_with_errors(stored: StoredDataset, found: Iterable[Finding]) -> frozenset[str]:
+    variables = stored.reading.variables
+    return frozenset(f.where for f in found if f.severity == "error" and f.where in variables)
+
+
+def check_metadata(
+    target: Any, *, storage_options: Mapping[str, Any] | None = None
+) -> tuple[StoredDataset, tuple[Finding, ...]]:
+    """Open a dataset by its own documents, not their consolidated copy; returns it with all findings."""
+    stored = _open(target, "r", storage_options)
+    try:
+        return stored, find_faults(stored)
+    except BaseException:
+        stored.close()
+        raise
+
+
+def repair(
+    target: Any, *, dry_run: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> tuple[Finding, ...]:
+    """Mend the metadata of an NCZarr dataset that programs without knowledge of NCZarr have changed.
+
+    What reading has understood is written down: keys that were removed, sizes, lists of nodes, references into
+    groups that were renamed. Arrays whose documents contradict themselves or each other stay as they are. Values
+    are never touched, but for fill where an array is made as long as its unlimited dimension.
+
+    Parameters
+    ----------
+    target
+        A path, a URL, a mapping, or a store; see :func:`nczarr.stores.open_store`.
+    dry_run : bool
+        Say what would be done, and do nothing.
+    storage_options : mapping, optional
+        For the file system of a URL.
+
+    Returns
+    -------
+    tuple of Finding
+        What was found; those with a `remedy` are mended.
+
+    Raises
+    ------
+    UnsupportedError
+        If the dataset is not NCZarr on Zarr v3.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset, Variable, INT
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_dataset(store, Dataset("d", variables=(Variable("v", INT), Variable("w", INT)))).close()
+    >>> store.delete("v/zarr.json")
+    >>> [finding.code for finding in repair(store)]
+    ['node-missing', 'consolidated-stale']
+    >>> repair(store)
+    ()
+    """
+    with _open(target, "r" if dry_run else "r+", storage_options) as stored:
+        if stored.layout != "nczarr-v3":
+            raise UnsupportedError(
+                f"only NCZarr on Zarr v3 can be repaired, and this is {stored.layout}",
+                path=stored.store.url,
+                hint="copy it",
+            )
+        found = find_faults(stored)
+        if dry_run or not any(f.remedy for f in found):
+            return found
+        if any(f.remedy and f.code != "consolidated-stale" for f in found):
+            stored.rewrite(_arrays_with_errors(stored, found))
+        if stored.options.consolidated:
+            stored.hierarchy.consolidate()
+        stored.sync()
+    return found
+
+
+def _open(target: Any, mode: Any, storage_options: Mapping[str, Any] | None) -> StoredDataset:
+    options = dict(storage_options) if storage_options else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        stored = open_dataset(target, mode, consolidated=False, storage_options=options)
+    return stored

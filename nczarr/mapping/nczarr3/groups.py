@@ -1,0 +1,310 @@
+"""Find the groups of an NCZarr hierarchy and their records, wherever these survived.
+
+A group's record is its keys in its attributes; else the copy that an array holds, as other programs replace all
+attributes of a group at once; else nothing, and the arrays alone say what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from nczarr.errors import MetadataError
+from nczarr.mapping.findings import Findings
+from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, array_keys, copies_of, group_keys
+from nczarr.mapping.node_names import escape_name, unescape_name
+from nczarr.mapping.values.json import show
+from nczarr.model import check_name, join_fqn, split_fqn
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+
+@dataclass
+class DeclaredDimension:
+    """A dimension as a record has it; the size may be left to the arrays."""
+
+    name: str
+    size: int | None
+    unlimited: bool
+
+
+@dataclass
+class ArrayNode:
+    """An array, its true name, and NCZarr's keys in it."""
+
+    fqn: str
+    path: str
+    name: str
+    metadata: ArrayMetadata
+    keys: dict[str, Any]
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What NCZarr says of the array; empty if it says nothing."""
+        info: dict[str, Any] = self.keys.get(ARRAY_KEY, {})
+        return info
+
+
+@dataclass
+class GroupNode:
+    """A group, its true name, and its record.
+
+    `source` says where the record comes from: the group's own attributes, a copy in an array, or nowhere.
+    """
+
+    fqn: str
+    path: str
+    name: str
+    metadata: GroupMetadata
+    keys: dict[str, Any]
+    source: Literal["own", "copy", "none"]
+    dimensions: list[DeclaredDimension] = field(default_factory=list)
+    arrays: list[ArrayNode] = field(default_factory=list)
+    groups: list[GroupNode] = field(default_factory=list)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The record of dimensions, types and children."""
+        info: dict[str, Any] = self.keys.get(GROUP_KEY, {})
+        return info
+
+    def walk(self) -> Iterator[GroupNode]:
+        """Yield this group and all below it, parents first."""
+        yield self
+        for child in self.groups:
+            yield from child.walk()
+
+
+class GroupFinder:
+    """Builds the tree of groups and arrays of a hierarchy."""
+
+    def __init__(self, hierarchy: Hierarchy, findings: Findings) -> None:
+        self.hierarchy = hierarchy
+        self.findings = findings
+        self.children: dict[str, list[str]] = {}
+        self.array_keys: dict[str, dict[str, Any]] = {}
+        self.unreadable: set[str] = set()
+
+    def find(self) -> GroupNode:
+        """Return the root with all that is below it."""
+        if not self.hierarchy.complete:
+            self._load_declared()
+        nodes = self.hierarchy.nodes
+        for path in nodes:
+            if path:
+                self.children.setdefault(path.rpartition("/")[0], []).append(path)
+            metadata = nodes[path] if self.hierarchy.is_array(path) else None
+            if isinstance(metadata, ArrayMetadata):
+                self.array_keys[path], wrong = array_keys(metadata)
+                for what in wrong:
+                    self.unreadable.add(path)
+                    self.findings.add(
+                        "key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr", "error"
+                    )
+        return self._group("", "/", "")
+
+    def _load_declared(self) -> None:
+        """On a store that cannot list, look for what groups declare: one batch for each level."""
+        level = [""]
+        while level:
+            wanted: list[str] = []
+            for path in level:
+                if self.hierarchy.is_array(path):
+                    continue
+                info = self.hierarchy.nodes[path].attributes.get(GROUP_KEY)
+                for key in ("arrays", "groups"):
+                    names = info.get(key) if isinstance(info, dict) else None
+                    if isinstance(names, list):
+                        names = [n for n in names if isinstance(n, str) and n and "/" not in n]
+                        wanted += [f"{path}/{n}" if path else n for n in names]
+            level = self.hierarchy.load(wanted) if wanted else []
+
+    @cached_property
+    def copies(self) -> dict[str, dict[str, Any]]:
+        """All records of groups that arrays hold, by FQN."""
+        found: dict[str, dict[str, Any]] = {}
+        for keys in self.array_keys.values():
+            if COPY_KEY in keys:
+                for fqn, record in copies_of(keys[COPY_KEY]).items():
+                    found.setdefault(fqn, record)
+        return found
+
+    # -- groups
+
+    def _group(self, path: str, fqn: str, name: str) -> GroupNode:
+        metadata = self.hierarchy.nodes[path]
+        if not isinstance(metadata, GroupMetadata):
+            raise MetadataError(
+                "an array in place of a group", path=self.hierarchy.store.place(f"{path}/zarr.json"), fqn=fqn
+            )
+        keys, wrong = group_keys(metadata)
+        for what in wrong:
+            self._wrong_record(fqn, what)
+        source: Literal["own", "copy", "none"] = "own"
+        if not keys:
+            keys, source = self._recovered(path, fqn)
+        node = GroupNode(fqn, path, name, metadata, keys, source)
+        node.dimensions = list(self._dimensions(node))
+        arrays, groups = self._child_paths(node)
+        taken: set[str] = set()
+        for child in arrays:
+            child_name = self._name(child, self.array_keys[child].get(ARRAY_KEY, {}), fqn, taken)
+            child_metadata = self.hierarchy.nodes[child]
+            assert isinstance(child_metadata, ArrayMetadata)
+            node.arrays.append(
+                ArrayNode(
+                    join_fqn(fqn, child_name), child, child_name, child_metadata, self.array_keys[child]
+                )
+            )
+        taken = set()
+        for child in groups:
+            child_metadata = self.hierarchy.nodes[child]
+            info = (
+                group_keys(child_metadata)[0].get(GROUP_KEY)
+                if isinstance(child_metadata, GroupMetadata)
+                else None
+            )
+            child_name = self._name(child, info or self._copied_info(child, fqn), fqn, taken)
+            node.groups.append(self._group(child, join_fqn(fqn, child_name), child_name))
+        return node
+
+    def _recovered(self, path: str, fqn: str) -> tuple[dict[str, Any], Literal["own", "copy", "none"]]:
+        """The record of a group that has none itself."""
+        if self.copies.get(fqn):
+            self.findings.add(
+                "keys-removed",
+                fqn,
+                "the group's keys were removed by another program; the copy in an array has them",
+                "warning",
+                "write the keys back",
+            )
+            return self.copies[fqn], "copy"
+        below = [p for p in self.children.get(path, ()) if self.hierarchy.is_array(p)]
+        if not path or any(self.array_keys[p] for p in below):
+            self.findings.add(
+                "record-lost",
+                fqn,
+                "the group's keys are gone, and no array has a copy: order, unused dimensions and types, and what "
+                "was known of attributes are lost",
+                "warning",
+                "write what the arrays know",
+            )
+            return {}, "none"
+        return {}, "own" if not self.children.get(path) else "none"
+
+    def _copied_info(self, path: str, parent: str) -> dict[str, Any]:
+        """The record of a group whose node name is escaped and whose keys are gone, found by its true name."""
+        node = path.rpartition("/")[2]
+        if unescape_name(node) is not None:
+            return {}
+        for fqn, record in self.copies.items():
+            info: dict[str, Any] = record.get(GROUP_KEY, {})
+            name = info.get("name")
+            if isinstance(name, str) and fqn == join_fqn(parent, name) and escape_name(name) == node:
+                return info
+        return {}
+
+    def _dimensions(self, node: GroupNode) -> Iterator[DeclaredDimension]:
+        declared = node.info.get("dimensions", [])
+        if isinstance(declared, dict):  # version 3.0
+            declared = [
+                {"name": name, **(value if isinstance(value, dict) else {"size": value})}
+                for name, value in declared.items()
+            ]
+        if not isinstance(declared, list):
+            self._wrong_record(node.fqn, f"{GROUP_KEY}.dimensions: {show(declared)} is not a list")
+            return
+        seen: set[str] = set()
+        for item in declared:
+            name = item.get("name") if isinstance(item, dict) else None
+            if not isinstance(name, str) or check_name(name) or name in seen:
+                self._wrong_record(
+                    node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no name, or one that is taken"
+                )
+                continue
+            seen.add(name)
+            size = item.get("size")
+            if size is not None and (type(size) is not int or size < 0):
+                self._wrong_record(node.fqn, f"{GROUP_KEY}.dimensions: {show(item)} has no size")
+                size = None
+            yield DeclaredDimension(name, size, item.get("unlimited") is True)
+
+    def _wrong_record(self, fqn: str, what: str) -> None:
+        self.findings.add(
+            "record-damaged", fqn, f"{what}; it is ignored", "warning", "write what was understood"
+        )
+
+    def _child_paths(self, node: GroupNode) -> tuple[list[str], list[str]]:
+        """The children in declared order; then those that no record declares, in the order of the hierarchy."""
+        prefix = f"{node.path}/" if node.path else ""
+        listed: dict[str, list[str]] = {"arrays": [], "groups": []}
+        taken: set[str] = set()
+        for key, what in (("arrays", "array"), ("groups", "group")):
+            names = node.info.get(key, [])
+            if not isinstance(names, list):
+                self._wrong_record(node.fqn, f"{GROUP_KEY}.{key}: {show(names)} is not a list of names")
+                continue
+            for name in names:
+                path = f"{prefix}{name}"
+                if not isinstance(name, str) or not name or "/" in name or path in taken:
+                    self._wrong_record(
+                        node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is no name, or stands there twice"
+                    )
+                elif path not in self.hierarchy.nodes or self.hierarchy.is_array(path) != (key == "arrays"):
+                    self.findings.add(
+                        "node-missing",
+                        node.fqn,
+                        f"the {what} {name!r} is listed and not there: it was deleted or renamed",
+                        "warning",
+                        "update the list",
+                    )
+                else:
+                    taken.add(path)
+                    listed[key].append(path)
+        for path in self.children.get(node.path, ()):
+            if path in taken:
+                continue
+            is_array = self.hierarchy.is_array(path)
+            listed["arrays" if is_array else "groups"].append(path)
+            if node.source != "none":
+                what = "array" if is_array else "group"
+                kind = "" if not is_array or self.array_keys[path] else ", as plain Zarr"
+                self.findings.add(
+                    "node-unlisted",
+                    node.fqn,
+                    f"the {what} {path[len(prefix) :]!r} is not listed: another program added it; it comes last{kind}",
+                    "note",
+                    "add it to the list",
+                )
+        return listed["arrays"], listed["groups"]
+
+    def _name(self, path: str, info: dict[str, Any], parent: str, taken: set[str]) -> str:
+        """The true name of a node: what its record says, else what its node name stands for."""
+        node_name = path.rpartition("/")[2]
+        plain = unescape_name(node_name) or node_name
+        name = info.get("name", plain)
+        wrong = check_name(name) if isinstance(name, str) else f"{show(name)} is not text"
+        if wrong:
+            if "name" in info:
+                self.findings.add("key-unreadable", join_fqn(parent, plain), f"name: {wrong}", "error")
+            name = plain if check_name(plain) is None else escape_name(plain).replace("/", "_").strip() or "_"
+        if name in taken:
+            other, number = plain, 2
+            while other in taken or check_name(other) is not None:
+                other, number = f"{name}_{number}", number + 1
+            self.findings.add(
+                "name-taken",
+                join_fqn(parent, other),
+                f"another node is named {name!r}; it is read as {other!r}",
+                "error",
+            )
+            name = other
+        taken.add(name)
+        return str(name)
+
+
+def group_of(fqn: str) -> str:
+    """The FQN of the group that a node is in."""
+    return split_fqn(fqn)[0]

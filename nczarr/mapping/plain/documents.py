@@ -1,0 +1,160 @@
+"""Plan the Zarr documents of a netCDF model: groups, arrays, labels and plain attributes, without NCZarr's keys.
+
+Plain Zarr is this and no more; NCZarr puts its keys on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nczarr.errors import ModelError
+from nczarr.mapping.dialect import Binding, Known, Plan
+from nczarr.mapping.node_names import NodeNames
+from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.dimension_names import Labels
+from nczarr.mapping.values.attributes import RESERVED, encode_attributes
+from nczarr.mapping.values.chunks import default_chunks
+from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
+from nczarr.mapping.values.fills import fill_value_of
+from nczarr.mapping.values.form import stored_form
+from nczarr.model import Attribute, CompoundType, Dataset, EnumType, Group, Type, Variable, join_fqn
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+#: Bytes that a value of variable size is taken for when chunks are chosen.
+_VARIABLE_SIZE = 64
+
+
+@dataclass
+class Documents:
+    """The documents of a model, and what NCZarr's keys need beside them.
+
+    Attributes
+    ----------
+    plan : Plan
+    attributes : dict
+        By path, what plain attributes do not say: the content of ``_nczarr_attr``.
+    kept : set of str
+        The paths of arrays whose documents stay as they are.
+    """
+
+    plan: Plan
+    attributes: dict[str, dict[str, object]] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+
+
+def plan_documents(
+    dataset: Dataset,
+    options: WriteOptions,
+    names: NodeNames,
+    known: Known,
+    root_reserved: frozenset[str] = RESERVED,
+) -> Documents:
+    """Plan all documents; `root_reserved` are names that have no plain form among the root's attributes."""
+    planner = _Planner(dataset, options, names, known, root_reserved)
+    planner.group("/", dataset, "")
+    return planner.documents
+
+
+def chunks_of(
+    dataset: Dataset, variable: Variable, encoding: Encoding, shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the chunk shape of a variable's array, without the inner dimensions."""
+    if variable.storage.chunk_shape is not None:
+        return variable.storage.chunk_shape
+    itemsize = _VARIABLE_SIZE if encoding.dtype.hasobject else encoding.dtype.itemsize
+    return default_chunks(shape, [dataset.is_unlimited(ref) for ref in variable.dimensions], itemsize)
+
+
+@dataclass
+class _Planner:
+    dataset: Dataset
+    options: WriteOptions
+    names: NodeNames
+    known: Known
+    root_reserved: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self.labels = Labels(self.dataset)
+        self.documents = Documents(Plan({}, {}, {}))
+
+    def group(self, fqn: str, group: Group, path: str) -> None:
+        plan = self.documents.plan
+        children = [("array", v.name) for v in group.variables] + [("group", g.name) for g in group.groups]
+        known = {
+            child: self.known.nodes[fqn, *child] for child in children if (fqn, *child) in self.known.nodes
+        }
+        nodes = self.names.assign(children, known)
+        plan.groups[fqn] = path
+        _check_names(fqn, group)
+        plan.nodes[path] = GroupMetadata(
+            self._attributes(
+                group.attributes, path, fqn, self.root_reserved if fqn == "/" else RESERVED, None
+            )
+        )
+        prefix = f"{path}/" if path else ""
+        for variable in group.variables:
+            self._variable(fqn, variable, prefix + nodes["array", variable.name])
+        for child in group.groups:
+            self.group(join_fqn(fqn, child.name), child, prefix + nodes["group", child.name])
+
+    def _attributes(
+        self,
+        attributes: tuple[Attribute, ...],
+        path: str,
+        fqn: str,
+        reserved: frozenset[str],
+        array: Type | None,
+    ) -> dict[str, object]:
+        for attribute in attributes:
+            _check_text(attribute.name, f"{fqn}: attribute")
+        plain, info = encode_attributes(
+            attributes, array=array, reserved=reserved, annotate_text=self.options.nzug
+        )
+        if info:
+            self.documents.attributes[path] = info
+        return plain
+
+    def _variable(self, group: str, variable: Variable, path: str) -> None:
+        fqn = join_fqn(group, variable.name)
+        plan = self.documents.plan
+        if fqn in self.known.arrays and self.known.arrays[fqn][1].path == path:
+            plan.nodes[path], plan.variables[fqn] = self.known.arrays[fqn]
+            self.documents.kept.add(path)
+            return
+        shape = self.dataset.shape(variable)
+        fill = fill_value_of(variable)
+        encoding = encoding_for_writing(
+            variable.type, fill, char=self.options.char, compound=self.options.compound
+        )
+        chunks = chunks_of(self.dataset, variable, encoding, shape)
+        grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
+        plan.nodes[path] = ArrayMetadata(
+            shape=shape + encoding.inner_shape,
+            data_type=encoding.data_type,
+            chunk_grid=grid,
+            fill_value=encoding.encode_fill(fill),
+            codecs=codecs,
+            attributes=self._attributes(variable.attributes, path, fqn, RESERVED, variable.type),
+            dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),
+        )
+        plan.variables[fqn] = Binding(path, encoding)
+
+
+def _check_names(fqn: str, group: Group) -> None:
+    for dimension in group.dimensions:
+        _check_text(dimension.name, f"{fqn}: dimension")
+    for type_ in group.types:
+        _check_text(type_.name, f"{fqn}: type")
+        if isinstance(type_, EnumType):
+            inside = [name for name, _ in type_.members]
+        else:
+            inside = [f.name for f in type_.fields] if isinstance(type_, CompoundType) else []
+        for name in inside:
+            _check_text(name, f"{type_.fqn}: member")
+
+
+def _check_text(name: str, where: str) -> None:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ModelError(f"{where}: the name {name!r} is not Unicode text; JSON cannot hold it") from None
