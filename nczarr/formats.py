@@ -120,7 +120,7 @@ def netcdf_format(path: str) -> str:
     try:
         if os.path.isdir(path):
             raise NetCDFFileError("this is a directory, not a netCDF file", path=path)
-        if (kind := _SPECIAL.get(stat.S_IFMT(os.stat(path).st_mode))) is not None:
+        if (kind := special_kind(os.stat(path).st_mode)) is not None:
             raise NetCDFFileError(f"this is a {kind}, not a netCDF file", path=path)
         with open(path, "rb") as file:
             start = file.read(8)
@@ -151,6 +151,17 @@ def _not_netcdf(start: bytes, size: int) -> str:
     if is_zip(start):
         return "not a netCDF file: this is a zip archive"
     return f"not a netCDF file: it begins with {start!r}, not with 'CDF' or HDF5's signature"
+
+
+def special_kind(mode: int) -> str | None:
+    """Name what is no regular file and no directory, by ``st_mode``: opening it may wait for ever.
+
+    Examples
+    --------
+    >>> special_kind(os.stat(os.devnull).st_mode), special_kind(os.stat(os.curdir).st_mode)
+    ('device', None)
+    """
+    return _SPECIAL.get(stat.S_IFMT(mode))
 
 
 def is_zip(start: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 
 # What the operating system answers when there is nothing under a name: no such file, a file where a directory
@@ -28,7 +29,10 @@ _HINTS = {
     errno.ENOSPC: "the disk is full",
 }
 
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# A pipe is opened without waiting for its other end, and refused then.
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: Directories that are known to be no links.
+_REMEMBERED = 4096
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -37,7 +41,7 @@ class LocalStore(Store):
 
     Values are written under a temporary name and renamed, so a reader sees the old value or the new one.
     Directories appear with their first key and vanish with their last. No key can name anything outside the
-    root; symbolic links inside it are followed when reading and removed, never followed, when deleting.
+    root. Symbolic links inside it are followed when reading; nothing is written or deleted by way of one.
 
     Parameters
     ----------
@@ -76,6 +80,7 @@ class LocalStore(Store):
         self.writable = mode != "r"
         self._base = self.root.as_posix().rstrip("/") + "/"
         self._case_sensitive = case_sensitive
+        self._plain: set[str] = set()  # directories that are reached without a link below the root
         self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "no such directory"
@@ -121,6 +126,7 @@ class LocalStore(Store):
             status = os.fstat(descriptor)
             if stat.S_ISDIR(status.st_mode):
                 return None
+            self._refuse_special(status, key)
             first, last = clip(status.st_size, start, length)
             return read_at(descriptor, first, last - first)
         except OSError as error:
@@ -135,7 +141,14 @@ class LocalStore(Store):
             if error.errno in _MISSING:
                 return None
             self._fail("read", key, error)
-        return None if stat.S_ISDIR(status.st_mode) else status.st_size
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        self._refuse_special(status, key)
+        return status.st_size
+
+    def _refuse_special(self, status: os.stat_result, key: str) -> None:
+        if kind := special_kind(status.st_mode):
+            raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(key))
 
     def exists(self, key: str) -> bool:
         return self.size(key) is not None
@@ -161,6 +174,7 @@ class LocalStore(Store):
     def _put(self, key: str, data: Buffer, place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
+        self.check_links(key.rpartition("/")[0])
         try:
             folder = path.rpartition("/")[0]
             temporary = f"{folder}/{value_name()}"
@@ -186,6 +200,26 @@ class LocalStore(Store):
                 raise
         except OSError as error:
             self._fail("write", key, error)
+
+    def check_links(self, folder: str) -> None:
+        """Refuse to change what is in a directory that is reached by a symbolic link below the root.
+
+        Its files belong to another dataset, or to something else.
+        """
+        if not folder or folder in self._plain:
+            return
+        path = self._base.rstrip("/")
+        for name in folder.split("/"):
+            path = f"{path}/{name}"
+            if os.path.islink(path):
+                raise StoreError(
+                    f"this is a link to {os.path.realpath(path)}, where nothing is written or deleted by way of it",
+                    path=path,
+                    hint="open that place itself",
+                )
+        if len(self._plain) >= _REMEMBERED:
+            self._plain.clear()
+        self._plain.add(folder)
 
     def _create(self, folder: str, path: str) -> int:
         # A directory may vanish between its making and its use, when another thread deletes its last key.
@@ -221,6 +255,7 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         self.check_writable(key)
         path = self.file_path(key)
+        self.check_links(key.rpartition("/")[0])
         self._exact.clear()
         try:
             os.unlink(path)
@@ -243,6 +278,7 @@ class LocalStore(Store):
     def delete_prefix(self, prefix: str) -> None:
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
+        self.check_links(prefix.rpartition("/")[0])
         folder = self._base + prefix
         self._exact.clear()
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
-from nczarr.formats import describe_file, is_zip
+from nczarr.formats import describe_file, is_zip, special_kind
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
 from nczarr.targets import Target, parse_target
@@ -123,9 +123,15 @@ def _open_local(target: Target, mode: Mode) -> Store:
         if "zip" in target.modes:
             raise StoreError("a directory, not a zip file", path=path)
         return LocalStore(path, mode)
-    if not os.path.lexists(path):
-        return ZipStore(path, mode) if mode == "w" and _is_zip(target) else LocalStore(path, mode)
+    if not os.path.exists(path):
+        if mode == "w" and _is_zip(target):
+            return ZipStore(path, mode)
+        store = LocalStore(os.path.realpath(path), mode)  # it may be a link to what is not there yet
+        store.url = path
+        return store
     try:
+        if kind := special_kind(os.stat(path).st_mode):
+            raise DatasetNotFoundError(f"this is a {kind}, not a Zarr directory or zip file", path=path)
         with open(path, "rb") as file:
             start = file.read(8)
     except OSError as error:

@@ -155,6 +155,17 @@ class Model(RuleBasedStateMachine):
         self.store.set_many(items.items())
         self.model |= items
 
+    @rule(key=keys, value=values)
+    def set_if_absent(self, key: str, value: bytes) -> None:
+        assert self.store.set_if_absent(key, value) == (key not in self.model)
+        self.model.setdefault(key, value)
+
+    @rule(key=keys, other=keys)
+    def copy(self, key: str, other: str) -> None:
+        if key in self.model and key != other:
+            self.store.copy_many([(key, other)])
+            self.model[other] = self.model[key]
+
     @rule(key=keys)
     def delete(self, key: str) -> None:
         self.store.delete(key)

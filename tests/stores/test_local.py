@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import nczarr
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.stores import LocalStore
+from nczarr.model import INT, Dataset, Dimension, Variable
+from nczarr.stores import LocalStore, open_store
+
+V = Variable("v", INT, ("/x",))
 
 
 def test_a_missing_directory_cannot_be_opened(tmp_path: Path) -> None:
@@ -182,3 +188,80 @@ def test_relative_paths_survive_a_change_of_directory(
     monkeypatch.chdir("/")
     assert store.get("k") == b"x"
     assert store.place("k") == "s/k"
+
+
+def test_pipes_sockets_and_devices_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here waits for the other end of a pipe."""
+    nczarr.copy(Dataset("d", dimensions=(Dimension("x", 2),), variables=(V,)), tmp_path / "a.zarr")
+    store = LocalStore(tmp_path / "a.zarr")
+    os.mkfifo(tmp_path / "a.zarr" / "pipe")
+    (tmp_path / "a.zarr" / "v" / "c").mkdir()
+    os.mkfifo(tmp_path / "a.zarr" / "v" / "c" / "0")
+    with socket.socket(socket.AF_UNIX) as end:
+        monkeypatch.chdir(tmp_path)  # the name of a socket is short
+        end.bind("a.zarr/socket")
+    for act in (store.get, store.size, store.exists):
+        for name, kind in (("pipe", "pipe"), ("socket", "socket|such device")):
+            with pytest.raises(StoreError, match=f"{name}: cannot read: .*{kind}"):
+                act(name)
+    with (
+        nczarr.Dataset(tmp_path / "a.zarr") as dataset,
+        pytest.raises(StoreError, match=r"v/c/0: .*(this is a pipe|not a regular file)"),
+    ):
+        dataset["v"][:]
+    for target in (tmp_path / "a.zarr" / "pipe", "/dev/zero"):
+        with pytest.raises(DatasetNotFoundError, match=r"this is a (pipe|device)"):
+            open_store(target)
+
+
+def test_nothing_is_changed_by_way_of_a_linked_folder(tmp_path: Path) -> None:
+    for name in "ab":
+        nczarr.copy(Dataset("d", dimensions=(Dimension("x", 2),), variables=(V,)), tmp_path / f"{name}.zarr")
+    (tmp_path / "a.zarr" / "v").rename(tmp_path / "a.zarr" / "w")
+    (tmp_path / "a.zarr" / "v").symlink_to(tmp_path / "b.zarr" / "v")
+    store = LocalStore(tmp_path / "a.zarr", "r+")
+    before = sorted(LocalStore(tmp_path / "b.zarr").list())
+    for act in (
+        lambda: store.set("v/c/0", b""),
+        lambda: store.delete("v/zarr.json"),
+        lambda: store.delete_prefix("v/c"),
+    ):
+        with pytest.raises(StoreError, match=r"this is a link to .*b\.zarr"):
+            act()
+    with (
+        nczarr.Dataset(tmp_path / "a.zarr", "r+") as dataset,
+        pytest.raises(StoreError, match="this is a link"),
+    ):
+        dataset["v"][:] = 7
+    assert sorted(LocalStore(tmp_path / "b.zarr").list()) == before
+    assert store.get("v/zarr.json") is not None
+    store.delete_prefix("v")
+    assert sorted(LocalStore(tmp_path / "b.zarr").list()) == before
+    (tmp_path / "root.zarr").symlink_to(tmp_path / "b.zarr")  # a link to the whole store is the store
+    LocalStore(tmp_path / "root.zarr", "r+").set("v/c/0", b"x")
+
+
+def test_an_interrupt_while_writing_stays_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, "r+")
+    replace = os.replace
+
+    def late(*names: str) -> None:
+        replace(*names)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", late)
+    with pytest.raises(KeyboardInterrupt):
+        store.set("k", b"new")
+    monkeypatch.undo()
+    assert store.get("k") == b"new"
+
+
+def test_of_many_that_set_a_key_first_one_does(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, "r+")
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda n: store.set_if_absent("k", b"%d" % n), range(8)))
+    assert sum(done) == 1
+    assert store.get("k") == b"%d" % done.index(True)
+    assert os.listdir(tmp_path) == ["k"]

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from nczarr.errors import NCZarrError, StoreError
+import nczarr
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.mapping import open_dataset
+from nczarr.mapping.dataset.cleaning import clean
+from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.stores import Store, open_store
 from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.stores.remote.s3 import boto_settings, s3_settings
 
 numbers = itertools.count()
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 ODD = ["a#b/k", "a%20b", "a b+c&d=e", "é/ü", "v[1]/*?", "x:y@z", "~", "back\\slash", "quote'\"", "a?b=c"]
 
 
@@ -150,6 +158,118 @@ def test_neighbours_with_the_same_beginning_stay_apart(backend: str) -> None:
     store.delete_prefix("v")
     store.delete_prefix("")
     assert near.get("k") == b"near"
+
+
+# --- processes that end, fork and are killed
+
+
+@pytest.mark.s3
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_reading_goes_on_after_a_fork(backend: str) -> None:
+    script = """
+import os, signal, sys
+from nczarr.stores import open_store
+url, backend = sys.argv[1:]
+store = open_store(url, "w", {"backend": backend})
+store.set("k", b"abc")
+if os.fork() == 0:
+    signal.alarm(60)  # what hangs, dies
+    fresh = open_store(url, "r") if backend == "obstore" else store
+    ok = store.get("k") == fresh.get("k") == b"abc" and list(store.list()) == ["k"]
+    os._exit(0 if ok else 1)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    url = f"s3://test/fork/{next(numbers)}"
+    assert subprocess.run([sys.executable, "-c", script, url, backend], check=False).returncode == 0
+
+
+@pytest.mark.s3
+def test_an_obstore_of_the_user_refuses_to_hang_after_a_fork(s3_server: dict[str, str]) -> None:
+    script = """
+import os, signal, sys
+from obstore.store import MemoryStore
+from nczarr.errors import StoreError
+from nczarr.stores import open_store
+store = open_store(MemoryStore(), "w")
+store.set("k", b"abc")
+if os.fork() == 0:
+    signal.alarm(60)
+    try:
+        store.get("k")
+    except StoreError as error:
+        os._exit(0 if "spawn" in str(error) else 1)
+    os._exit(2)
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.s3
+def test_programs_end_with_their_own_status(backend: str) -> None:
+    """obstore's asynchronous calls made Python abort at its end, in some runs."""
+    target = f"s3://test/ends/{next(numbers)}"
+    option = f"backend={backend}"
+    command = [sys.executable, "-m", "nczarr", "copy", "-q", "--storage-option", option, str(EXAMPLE)]
+    statuses = [subprocess.run([*command, f"{target}-{n}.zarr"], check=False).returncode for n in range(5)]
+    assert statuses == [0] * 5
+
+
+@pytest.mark.s3
+def test_replacing_a_dataset_by_a_process_that_is_killed(backend: str) -> None:
+    target, options = f"s3://test/replaced/{next(numbers)}.zarr", {"backend": backend}
+    old, new = model("old"), model("new")
+    nczarr.copy(old, target, target_options=options)
+    script = """
+import os, sys, threading, nczarr
+from nczarr.mapping import create_dataset, open_dataset
+target, backend, after = sys.argv[1:]
+options = {"backend": backend}
+source = open_dataset(target, storage_options=options).dataset
+sink = create_dataset(target, source, overwrite=True, storage_options=options)
+real = type(sink.store.store).copy_many
+def copy_many(self, pairs):
+    if after == "switch":
+        os.kill(os.getpid(), 9)
+    real(self, pairs)
+type(sink.store.store).copy_many = copy_many
+import numpy as np
+sink.write("/v", (slice(0, 4),), np.full(4, 2, "i4"))
+if after == "write":
+    os.kill(os.getpid(), 9)
+sink.commit()
+"""
+    for moment in ("write", "switch"):
+        done = subprocess.run([sys.executable, "-c", script, target, backend, moment], check=False)
+        assert done.returncode == -9
+        if moment == "write":
+            assert read(target, options) == [1] * 4
+            assert len(nczarr_keys(target, options)) == 1
+            assert "removed" in clean(target, storage_options=options)[0]
+            assert read(target, options) == [1] * 4
+        else:
+            with pytest.raises(DatasetNotFoundError, match="all of the new one is there"):
+                read(target, options)
+            assert "in place now" in clean(target, storage_options=options)[0]
+            assert read(target, options) == [2] * 4
+        assert nczarr_keys(target, options) == []
+    nczarr.copy(new, target, overwrite=True, target_options=options)
+    assert read(target, options) == [1] * 4
+
+
+def model(title: str) -> Dataset:
+    data = np.full(4, 1, "i4")
+    variable = Variable("v", INT, ("/x",), data=MemorySource(data))
+    attributes = (Attribute.of("title", title),)
+    return Dataset("d", attributes=attributes, dimensions=(Dimension("x", 4),), variables=(variable,))
+
+
+def read(target: str, options: dict[str, str]) -> list[int]:
+    with open_dataset(target, storage_options=options) as stored:
+        return stored.data("/v").read((slice(0, 4),)).tolist()
+
+
+def nczarr_keys(target: str, options: dict[str, str]) -> list[str]:
+    return [key for key in open_store(target, "r", options).list() if key.startswith(".nczarr-")]
 
 
 # --- settings, without a server

@@ -16,6 +16,7 @@ from typing import Literal
 import pytest
 from counting_store import CountingStore
 
+import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, open_store
 from nczarr.stores.zip import ZipStore
@@ -248,3 +249,103 @@ except StoreError as error:
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert result.stdout.startswith("refused:"), result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+# --- what a process leaves that dies, and what others do meanwhile
+
+
+def test_what_is_synced_outlives_the_process(tmp_path: Path) -> None:
+    script = """
+import os, sys, nczarr
+dataset = nczarr.Dataset(sys.argv[1], "w")
+dataset.createDimension("x", 4)
+dataset.createVariable("v", "i4", ("x",))[:] = 1
+dataset.sync()
+dataset["v"][:2] = 2
+if sys.argv[2] == "twice":
+    dataset.sync()
+    dataset["v"][:] = 3
+os.kill(os.getpid(), 9)
+"""
+    for times, expected in (("once", [1, 1, 1, 1]), ("twice", [2, 2, 1, 1])):
+        path = tmp_path / f"{times}.zip"
+        subprocess.run([sys.executable, "-c", script, path, times], check=False)
+        with nczarr.Dataset(path) as dataset:
+            assert dataset["v"][:].tolist() == expected
+        left = [name for name in os.listdir(tmp_path) if name != path.name]
+        assert len(left) == 1, "what was not synced"
+        with nczarr.Dataset(path, "a") as dataset:
+            dataset["v"][:] = 4
+        assert os.listdir(tmp_path) == [path.name], "the next writer clears up"
+        path.unlink()
+
+
+def test_what_another_program_has_written_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.zip", FILES)
+    one, two = open_store(path, "r+"), open_store(path, "r+")
+    one.set("one", b"1")
+    two.set("two", b"2")
+    one.close()
+    with pytest.raises(StoreError, match="another program has changed the zip file"):
+        two.close()
+    assert open_store(path).get_many(["one", "two"]) == [b"1", None]
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_a_new_zip_goes_where_a_link_points(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "x.zip").symlink_to(tmp_path / "there" / "x.zip")
+    for text in (b"1", b"2"):
+        with open_store(tmp_path / "x.zip", "w") as store:
+            store.set("k", text)
+        assert (tmp_path / "x.zip").is_symlink()
+        assert open_store(tmp_path / "there" / "x.zip").get("k") == text
+
+
+# --- more damage
+
+
+def test_a_directory_that_names_another_member_is_refused(tmp_path: Path) -> None:
+    """Two chunks of one size and content length: only the local names tell that the directory is wrong."""
+    path = make(tmp_path / "x.zip", {"v/c/0": b"aaaa", "v/c/1": b"aaaa"})
+    data = bytearray(path.read_bytes())
+    first, second = (data.rindex(name) for name in (b"v/c/0", b"v/c/1"))
+    # The place of the local header is the last field before the name.
+    data[first - 4 : first], data[second - 4 : second] = data[second - 4 : second], data[first - 4 : first]
+    path.write_bytes(data)
+    store = open_store(path)
+    for key in ("v/c/0", "v/c/1"):
+        with pytest.raises(StoreError, match="its directory names another place"):
+            store.get(key)
+        with pytest.raises(StoreError, match="its directory names another place"):
+            store.get_range(key, 0, 2)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_sizes_beyond_the_file_ask_for_no_memory(tmp_path: Path, kind: int) -> None:
+    path = make(tmp_path / "x.zip", {"k": bytes(1000), "j": b""}, kind)
+    with zipfile.ZipFile(path) as archive:
+        stored = archive.getinfo("k").compress_size
+    data = bytearray(path.read_bytes())
+    entry = data.rindex(b"k") - 46
+    assert data[entry : entry + 4] == b"PK\1\2"
+    assert struct.unpack_from("<II", data, entry + 20) == (stored, 1000)
+    struct.pack_into("<II", data, entry + 20, 0xFFFFFFF0, 0xFFFFFFF0)
+    path.write_bytes(data)
+    for act in (lambda s: s.get("k"), lambda s: s.get_range("k", 5, 10)):
+        with pytest.raises(StoreError, match="impossible size"):
+            act(open_store(path))
+
+
+def test_a_compressed_document_is_unpacked_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "x.zip", {"zarr.json": b" " * 100_000, "c": bytes(100_000)}, zipfile.ZIP_DEFLATED)
+    assert len(open_store(path).get("zarr.json") or b"") == 100_000
+    monkeypatch.setattr("nczarr.stores.zip.store.MAX_COMPRESSED_DOCUMENT", 99_999)
+    with pytest.raises(StoreError, match="above the limit"):
+        open_store(path).get("zarr.json")
+    assert len(open_store(path).get("c") or b"") == 100_000
+    monkeypatch.setattr("nczarr.stores.zip.store.MAX_COMPRESSED", 99_999)
+    with pytest.raises(StoreError, match="above the limit"):
+        open_store(path).get("c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -15,11 +16,19 @@ _NO_INDEX = frozenset({401, 403, 405, 501})
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
+#: Most bytes of a value, and of a metadata document: a server may send without end.
+MAX_VALUE = 4 << 30
+MAX_DOCUMENT = 1 << 30
+_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
+
+
 class HTTPStore(ConcurrentStore):
     """Keys below an ``http://`` or ``https://`` URL, for reading.
 
     Each key is one GET request, percent-encoded as it must be; parts are asked for with ``Range``, and cut out
-    here if the server sends everything. Status 404 and 410 mean "missing"; every other refusal is an error.
+    here if the server sends everything. Status 404 and 410 mean "missing", and so does 403 for the chunks of a dataset
+    in an object store that does not allow listing (a warning says so); every other refusal is an error, and so is
+    being sent on to another page.
     Requests that fail for a passing reason (429, 500, 502, 503, 504, a dropped connection) are tried four times.
     A query in the URL (a signature, say) goes with every request.
 
@@ -43,6 +52,7 @@ class HTTPStore(ConcurrentStore):
         self._base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/"
         self._query = f"?{parts.query}" if parts.query else ""
         self._listable: bool | None = None
+        self._is_public: bool | None = None
 
     @property
     def fs(self) -> Any:
@@ -97,17 +107,21 @@ class HTTPStore(ConcurrentStore):
             options["headers"] = {**options.get("headers", {}), "Range": span, "Accept-Encoding": "identity"}
         session = await self.fs.set_session()
         async with session.get(URL(self._url(key), encoded=True), **options) as answer:
-            # A redirection to a name with a slash is the server's word for a folder.
-            if answer.status in (404, 410) or (answer.history and answer.url.path.endswith("/")):
+            if answer.status in (404, 410) or self._is_folder(key, answer):
                 return None, None
             if answer.status == 416:
                 return b"", 0
+            if answer.status == 403 and await self._hides_missing(key, answer):
+                return None, None
             if answer.status >= 400:
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
                 kind = _PassingError if answer.status in _PASSING else StoreError
                 raise kind(reason, path=self.place(key), hint=hint)
-            value = await answer.read()
+            limit = MAX_DOCUMENT if _is_document(key) else MAX_VALUE
+            if answer.status == 206 and (start < 0 or length is not None):
+                limit = -start if start < 0 else length or 0
+            value = await self._body(key, answer, limit)
             size = len(value)
             if answer.status == 206:
                 total = answer.headers.get("Content-Range", "").rpartition("/")[2]
@@ -116,6 +130,57 @@ class HTTPStore(ConcurrentStore):
                 begin, stop = clip(size, start, length)
                 value = value[begin:stop]
             return value, size
+
+    def _is_folder(self, key: str, answer: Any) -> bool:
+        """Whether the server sends us on to a folder's page; that to another page is an error."""
+        if not answer.history or not answer.url.raw_path.endswith("/"):
+            return False
+        first = answer.history[0].url
+        if answer.url.raw_path == f"{first.raw_path}/" and answer.url.host == first.host:
+            return True
+        raise StoreError(
+            f"cannot read: the server sends us on to {answer.url.with_query(None)}, which is another page",
+            path=self.place(key),
+            hint="it may want a login",
+        )
+
+    async def _hides_missing(self, key: str, answer: Any) -> bool:
+        """Whether an object store's 403 means that the key is missing, as it does where listing is not allowed."""
+        if "x-amz-request-id" not in answer.headers:
+            return False
+        if self._is_public is None:
+            roots = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
+            self._is_public = any([await self._is_readable(name) for name in roots])
+            if self._is_public:
+                warnings.warn(
+                    f"{self.url}: the server does not allow listing, and answers 403 for keys that are missing and"
+                    " for keys that are forbidden; they are all taken for missing",
+                    stacklevel=2,
+                )
+        return self._is_public
+
+    async def _is_readable(self, key: str) -> bool:
+        from yarl import URL
+
+        session = await self.fs.set_session()
+        async with session.get(URL(self._url(key), encoded=True), **self.fs.kwargs) as answer:
+            return bool(answer.status == 200)
+
+    async def _body(self, key: str, answer: Any, limit: int) -> bytes:
+        """Read a body, unpacked if it comes compressed, up to a limit."""
+        coding = answer.headers.get("Content-Encoding", "identity")
+        if answer.status == 206 and coding != "identity":
+            raise StoreError(f"cannot read: the part is a part of {coding} data", path=self.place(key))
+        parts: list[bytes] = []
+        size = 0
+        async for piece in answer.content.iter_any():
+            parts.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise StoreError(
+                    f"cannot read: the server sends more than {limit} bytes", path=self.place(key)
+                )
+        return b"".join(parts)
 
     async def _put(self, key: str, data: memoryview) -> None:
         raise ReadOnlyError("a web server is for reading only", path=self.place(key))
@@ -169,3 +234,7 @@ def _may_pass(error: BaseException) -> bool:
         return False
     dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _PassingError)
     return isinstance(error, dropped)
+
+
+def _is_document(key: str) -> bool:
+    return key.rpartition("/")[2] in _DOCUMENTS

@@ -40,8 +40,8 @@ _ENVIRONMENT = (
 #: How obstore tries again: a server that refuses every second request does not stop a copy.
 RETRIES = {
     "max_retries": 16,
-    "retry_timeout": timedelta(minutes=5),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
+    "retry_timeout": timedelta(minutes=3),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=3), "base": 2},
 }
 
 

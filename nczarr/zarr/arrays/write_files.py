@@ -36,6 +36,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     store = chunks.store
     assert isinstance(store, LocalStore)
     folder = os.path.join(store.root, chunks.prefix)
+    store.check_links(chunks.prefix.rstrip("/"))
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
@@ -47,6 +48,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
             key = name(index)
+            store.check_links((chunks.prefix + key).rpartition("/")[0])
             try:
                 with lock_of(chunks, chunks.prefix + key):
                     _write_chunk(chunks, directory, folder, key, index, item, source)
@@ -74,6 +76,7 @@ def _write_row(
         pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
         for item, data in zip(row, pieces, strict=True):
             key = name(tuple([part.chunk for part in item]))
+            chunks.store.check_links((chunks.prefix + key).rpartition("/")[0])  # type: ignore[attr-defined]
             with lock_of(chunks, chunks.prefix + key):
                 _replace(directory.descriptor, folder, key, [data])
     except (CodecError, OSError):

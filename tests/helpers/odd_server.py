@@ -1,0 +1,48 @@
+"""A web server on loopback whose answers a test makes up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class OddServer:
+    """Answers the path of a request by calling ``answers[path]`` with the handler; others get 404."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                answer = outer.answers.get(self.path.partition("?")[0], lambda h: send(h, 404))
+                try:
+                    answer(self)
+                except OSError:  # the client has heard enough
+                    self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def send(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
+    """Send a whole answer; ``_`` in the name of a header is ``-``."""
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)

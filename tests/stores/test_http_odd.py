@@ -1,0 +1,92 @@
+"""Web servers that answer as they should not: none of it reads as a missing chunk, and none of it fills the memory."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+
+import pytest
+from odd_server import OddServer, send
+
+from nczarr.errors import StoreError
+from nczarr.stores import open_store
+from nczarr.stores.remote import http
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture
+def server() -> Iterator[OddServer]:
+    server = OddServer()
+    yield server
+    server.stop()
+
+
+def test_being_sent_to_a_login_page_is_not_a_missing_chunk(server: OddServer) -> None:
+    server.answers["/a.zarr/c/0"] = lambda h: send(h, 302, Location="/login/")
+    server.answers["/a.zarr/c/1"] = lambda h: send(h, 302, Location="/a.zarr/c/1/")
+    server.answers["/a.zarr/c/2"] = lambda h: send(h, 307, Location="/b.zarr/c/2")
+    server.answers["/b.zarr/c/2"] = lambda h: send(h, 200, b"moved")
+    for path in ("/login/", "/a.zarr/c/1/"):
+        server.answers[path] = lambda h: send(h, 200, b"<html>")
+    store = open_store(f"{server.url}/a.zarr")
+    for key, start, length in (("c/0", 0, None), ("c/0", 0, 3), ("c/0", -3, None)):
+        with pytest.raises(StoreError, match=r"c/0: cannot read: .*/login/, which is another page .*login"):
+            store.get_range(key, start, length)
+    assert store.get_many(["c/1", "c/2", "c/3"]) == [None, b"moved", None]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 405, 418, 451, 500])
+def test_only_404_and_410_mean_missing(server: OddServer, status: int) -> None:
+    server.answers["/a.zarr/k"] = lambda h: send(h, status)
+    server.answers["/a.zarr/gone"] = lambda h: send(h, 410)
+    store = open_store(f"{server.url}/a.zarr")
+    with pytest.raises(StoreError, match=str(status)):
+        store.get("k")
+    assert store.get_many(["gone", "nix"]) == [None, None]
+
+
+def test_403_of_an_object_store_that_does_not_list(server: OddServer) -> None:
+    def denied(handler: object) -> None:
+        send(handler, 403, b"<Error>", x_amz_request_id="1")  # type: ignore[arg-type]
+
+    for bucket in "ab":
+        server.answers |= {f"/{bucket}/{name}": denied for name in ("c/0", "zarr.json", ".zgroup", ".zarray")}
+        server.answers[f"/{bucket}/.zmetadata"] = denied
+    server.answers["/a/.zgroup"] = lambda h: send(h, 200, b"{}")
+    with pytest.warns(UserWarning, match="403"):
+        assert open_store(f"{server.url}/a").get_many(["c/0", "zarr.json", ".zgroup"]) == [None, None, b"{}"]
+    with pytest.raises(StoreError, match="403"):
+        open_store(f"{server.url}/b").get("c/0")
+
+
+def test_bodies_without_end_and_compressed_ones(server: OddServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_VALUE", 1 << 20)
+    monkeypatch.setattr(http, "MAX_DOCUMENT", 1 << 16)
+    zeros = gzip.compress(bytes(64 << 20))
+
+    def endless(handler: object) -> None:
+        handler.send_response(200)  # type: ignore[attr-defined]
+        handler.end_headers()  # type: ignore[attr-defined]
+        while True:
+            handler.wfile.write(bytes(1 << 16))  # type: ignore[attr-defined]
+
+    server.answers |= {"/a/k": endless, "/a/zarr.json": endless}
+    server.answers["/a/bomb"] = lambda h: send(h, 200, zeros, Content_Encoding="gzip")
+    server.answers["/a/small"] = lambda h: send(h, 200, gzip.compress(b"abc"), Content_Encoding="gzip")
+    server.answers["/a/part"] = lambda h: send(
+        h, 206, gzip.compress(b"abc"), Content_Encoding="gzip", Content_Range="bytes 0-22/23"
+    )
+    store = open_store(f"{server.url}/a")
+    for key, limit in (("k", 1 << 20), ("zarr.json", 1 << 16), ("bomb", 1 << 20)):
+        with pytest.raises(StoreError, match=f"more than {limit} bytes"):
+            store.get(key)
+    assert store.get("small") == b"abc"
+    with pytest.raises(StoreError, match="part of gzip data"):
+        store.get_range("part", 0, 2)
+
+
+def test_a_part_that_is_longer_than_asked(server: OddServer) -> None:
+    server.answers["/a/k"] = lambda h: send(h, 206, bytes(500), Content_Range="bytes 0-3/500")
+    with pytest.raises(StoreError, match="more than 4 bytes"):
+        open_store(f"{server.url}/a").get_range("k", 0, 4)
