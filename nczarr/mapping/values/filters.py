@@ -33,6 +33,8 @@ _BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 #: blosc counts the bytes of an element in one byte.
 _BLOSC_MAX_TYPESIZE = 255
 _DEFAULT_CLEVEL = 3
+#: Copies: three times as fast as level 3, a few percent larger.
+_COPY_CLEVEL = 1
 
 
 def codecs_for(
@@ -76,7 +78,8 @@ def codecs_for(
         rest = [] if scalar else parse_compression(options.compression, itemsize)
         rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
     if rest is None:
-        rest = [] if scalar or not options.compress else [_blosc("zstd", _DEFAULT_CLEVEL, itemsize)]
+        level = _COPY_CLEVEL if options.compression == "default" else _DEFAULT_CLEVEL
+        rest = [] if scalar or not options.compress else [_blosc("zstd", level, itemsize)]
         rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
     if options.checksum and rest[-1:] != [NamedConfig("crc32c")]:
         rest.append(NamedConfig("crc32c"))

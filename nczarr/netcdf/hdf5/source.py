@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections import OrderedDict
@@ -15,8 +16,9 @@ import numpy as np
 from nczarr.errors import NetCDFFileError
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
+from nczarr.netcdf.hdf5.chunks import SMALLEST, ChunkPlaces, StoredChunk, descriptor_of, read_chunks
 from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
-from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
@@ -36,6 +38,9 @@ class HDF5File:
     id: Any
     _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
+    _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
+    _raw: io.FileIO | None = None
+    _asked: bool = False
 
     @classmethod
     def open(cls, path: str) -> HDF5File:
@@ -92,9 +97,28 @@ class HDF5File:
             self._decoded.popitem(last=False)
         return found
 
+    def raw_file(self) -> io.FileIO | None:
+        """The file's bytes, None if they cannot be read beside HDF5; call it with the lock held."""
+        if not self._asked:
+            self._asked = True
+            self._raw = descriptor_of(self.id, hdf5().h5fd.SEC2)
+        return self._raw
+
+    def places(self, link: bytes, dataset: Any) -> ChunkPlaces:
+        """Where the chunks of a dataset are; call it with the lock held."""
+        found = self._places.pop(link, None)
+        if found is None:
+            found = ChunkPlaces(dataset)
+        self._places[link] = found
+        while len(self._places) > _OPEN_DATASETS:
+            self._places.popitem(last=False)
+        return found
+
     def close(self) -> None:
         """Close the file; the sources cannot be read any more."""
         with hdf5().phil:
+            self._places.clear()
+            self._raw = None  # whoever reads in this moment has it still
             self._datasets.clear()
             self._decoded.clear()
             if self.id is not None:
@@ -148,6 +172,9 @@ class HDF5Source:
     def _stored(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
         if 0 in shape:
             return np.empty(shape, self.dtype)
+        raw = self._beside_hdf5(axes, shape)
+        if raw is not None:
+            return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             dataset = self.file.dataset(self.link)
             plist = dataset.get_create_plist()
@@ -165,6 +192,43 @@ class HDF5Source:
             else:
                 return self._with_pointers(dataset, axes, shape)
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
+
+    def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
+        """Read whole chunks without HDF5's lock; None if that cannot be done, or would not be quicker."""
+        wanted = math.prod(shape) * self.layout.dtype.itemsize
+        if wanted < SMALLEST or has_pointers(self.layout):
+            return None
+        with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
+            dataset = self.file.dataset(self.link)
+            plist = dataset.get_create_plist()
+            if plist.get_layout() != hdf5().h5d.CHUNKED or not is_known(filters_of(plist)):
+                return None
+            file, filters, chunk = self.file.raw_file(), filters_of(plist), tuple(plist.get_chunk())
+            touched = math.prod(
+                c * (axis[-1] // c - axis[0] // c + 1) for axis, c in zip(axes, chunk, strict=True)
+            )
+            if file is None or touched * self.layout.dtype.itemsize > 2 * wanted:
+                return None
+            places = self.file.places(self.link, dataset)
+            stored, missing = [], []
+            for origin, place, inside in chunks_of(dataset, axes):
+                found = places[origin]
+                if found is None:
+                    missing.append((place, inside))
+                    continue
+                inner = tuple(
+                    slice(a[0] - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True)
+                )
+                stored.append(StoredChunk(*found, place, inner))
+            out = np.empty(shape, self.layout.dtype)
+            for place, inside in missing:  # HDF5 knows the fill value
+                part = np.empty([len(axis) for axis in inside], out.dtype)
+                memory, chosen = hyperslab(dataset, inside)
+                type_id = dataset.get_type()
+                dataset.read(memory, chosen, part, type_id)
+                out[place] = part
+        read_chunks(file, stored, filters, chunk, out, path=self.file.path, fqn=self.fqn)
+        return out
 
     def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Read chunk by chunk what has filters that HDF5 itself lacks."""

@@ -1,0 +1,126 @@
+"""Read chunks of an HDF5 file outside HDF5's lock: positioned reads, and filters undone side by side.
+
+HDF5 says where each chunk is. What is read then has nothing to do with the library: several threads read and
+inflate at once, with libdeflate where it is installed.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import NetCDFFileError, placed
+from nczarr.model import Filter
+from nczarr.netcdf.hdf5.filters import decode_chunk
+
+_WORKERS = max(1, min(8, os.cpu_count() or 1))
+#: Files with more chunks are asked for each one, others once for all.
+_INDEXED = 200_000
+#: Smaller reads are quicker through HDF5 and its cache of chunks.
+SMALLEST = 256 << 10
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """Where a chunk is in the file, which filters were left out, and what of it goes where."""
+
+    offset: int
+    size: int
+    mask: int
+    place: tuple[slice, ...]
+    inside: tuple[slice, ...]
+
+
+class ChunkPlaces:
+    """Where the chunks of a dataset are; made and asked with HDF5's lock held."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._found: dict[tuple[int, ...], tuple[int, int, int]] | None = None
+        if hasattr(dataset, "chunk_iter") and dataset.get_num_chunks() <= _INDEXED:
+            found: dict[tuple[int, ...], tuple[int, int, int]] = {}
+
+            def note(info: Any) -> None:
+                found[tuple(info.chunk_offset)] = info.byte_offset, info.size, info.filter_mask
+
+            dataset.chunk_iter(note)
+            self._found = found
+
+    def __getitem__(self, origin: tuple[int, ...]) -> tuple[int, int, int] | None:
+        """Offset, size and mask of the filters left out; None if the chunk was never written."""
+        if self._found is not None:
+            return self._found.get(origin)
+        info = self._dataset.get_chunk_info_by_coord(origin)
+        return None if info.byte_offset is None else (info.byte_offset, info.size, info.filter_mask)
+
+
+def descriptor_of(file_id: Any, sec2: int) -> io.FileIO | None:
+    """Return a file object on the very file that HDF5 has open; None where its bytes are not to be had so.
+
+    The object keeps a descriptor of its own: it reads the same file even when another takes its name.
+    """
+    if not hasattr(os, "pread") or file_id.get_access_plist().get_driver() != sec2:
+        return None
+    if file_id.get_create_plist().get_userblock():
+        return None
+    return io.FileIO(os.dup(file_id.get_vfd_handle()), "rb")
+
+
+def read_bytes(file: io.FileIO, offset: int, size: int) -> bytes:
+    """Read bytes at a place of a file.
+
+    Raises
+    ------
+    NetCDFFileError
+        If they are not there.
+    """
+    try:
+        data = os.pread(file.fileno(), size, offset)
+        while len(data) < size:
+            more = os.pread(file.fileno(), size - len(data), offset + len(data))
+            if not more:
+                raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
+            data += more
+    except OSError as error:
+        raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
+    return data
+
+
+def read_chunks(
+    file: io.FileIO,
+    chunks: Sequence[StoredChunk],
+    filters: Sequence[Filter],
+    shape: tuple[int, ...],
+    out: np.ndarray,
+    *,
+    path: str,
+    fqn: str,
+) -> None:
+    """Read chunks of `shape` into their places in `out`, which has the dtype of the file."""
+    size = math.prod(shape) * out.itemsize
+
+    def one(chunk: StoredChunk) -> None:
+        with placed(path, fqn=fqn):
+            data = read_bytes(file, chunk.offset, chunk.size)
+            values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
+            out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
+
+    workers = min(_WORKERS, len(chunks)) if size * len(chunks) > SMALLEST else 1
+    if workers <= 1:
+        for chunk in chunks:
+            one(chunk)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-hdf5") as pool:
+        try:
+            for _ in pool.map(one, chunks):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
