@@ -4,7 +4,7 @@ The names here are all that most programs need:
 
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
 * :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text, both ways;
-* :func:`diff` compares two datasets to the bit;
+* :func:`diff` compares two datasets to the bit, :func:`digest` makes their checksums;
 * :class:`NCZarrError` is the base class of every error.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nczarr.errors import NCZarrError
 
 if TYPE_CHECKING:
-    from nczarr.convert import copy, diff
+    from nczarr.convert import copy, diff, digest
     from nczarr.netcdf4 import (
         CompoundType,
         Dataset,
@@ -75,12 +75,17 @@ __all__ = [
     "date2num",
     "default_fillvals",
     "diff",
+    "digest",
     "num2date",
     "stringtoarr",
     "stringtochar",
 ]
 
-_HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {"copy": "nczarr.convert", "diff": "nczarr.convert"}
+_HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
+    "copy": "nczarr.convert",
+    "diff": "nczarr.convert",
+    "digest": "nczarr.convert",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import nczarr
-from nczarr.cli import cleaning, commands, conversion, dumping, mending, viewing
+from nczarr.cli import cleaning, commands, comparing, conversion, dumping, mending, viewing
 
 _SOURCE = conversion.SOURCE
 
@@ -86,14 +86,22 @@ def _looks(verbs: Any) -> None:
     parser.add_argument("source", help=_SOURCE)
     parser = _add(verbs, "tree", commands.run_tree, "Show the groups and variables as a tree.")
     parser.add_argument("source", help=_SOURCE)
-    parser = _add(verbs, "diff", commands.run_diff, "Compare two datasets; exit status 1 if they differ.")
-    parser.add_argument("left", help=_SOURCE)
-    parser.add_argument("right", help=_SOURCE)
-    parser.add_argument("--header", action="store_true", help="do not compare values")
-    parser.add_argument("--storage", action="store_true", help="compare chunks, filters and byte order too")
-    parser.add_argument(
-        "--ignore", action="append", default=[], metavar="NAME", help="leave out attributes of this name"
+    parser = _add(
+        verbs,
+        "diff",
+        comparing.run_diff,
+        "Compare two datasets; exit status 1 if they differ.",
+        comparing.COMPARING,
     )
+    comparing.add_diff_options(parser)
+    parser = _add(
+        verbs,
+        "digest",
+        comparing.run_digest,
+        "Print checksums of datasets and variables, whatever their format and chunks.",
+        comparing.DIGESTING,
+    )
+    comparing.add_digest_options(parser)
     parser = _add(verbs, "check", mending.run_check, "Check a Zarr dataset; exit status 1 on a finding.")
     mending.add_check_options(parser)
     parser = _add(

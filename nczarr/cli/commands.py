@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr.cli.inspection import describe_dataset, draw_tree
-from nczarr.convert import diff, open_source
+from nczarr.convert import open_source
 from nczarr.errors import NCZarrError
 
 
@@ -37,21 +37,6 @@ def run_tree(options: argparse.Namespace) -> None:
     with open_source(options.source, storage_options=storage_options(options)) as dataset:
         for line in draw_tree(dataset):
             print(line)
-
-
-def run_diff(options: argparse.Namespace) -> int:
-    """``nczarr diff``."""
-    found = 0
-    for difference in diff(
-        options.left,
-        options.right,
-        data=not options.header,
-        storage=options.storage,
-        ignore_attributes=options.ignore,
-    ):
-        print(difference)
-        found = 1
-    return found
 
 
 def run_consolidate(options: argparse.Namespace) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import nczarr
 from nczarr.cli.commands import storage_options
+from nczarr.cli.inspection import format_bytes
 from nczarr.cli.progress import progress_bar
+from nczarr.convert import Report
+from nczarr.convert.progress import NoProgress
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
@@ -34,7 +38,18 @@ _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
     "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers",
 )  # fmt: skip
-_FLAGS = ("append", "replace", "checksum", "fixed", "extensions", "nzug", "lossy", "overwrite")
+_FLAGS = (
+    "append",
+    "replace",
+    "resume",
+    "digest",
+    "checksum",
+    "fixed",
+    "extensions",
+    "nzug",
+    "lossy",
+    "overwrite",
+)
 
 
 def add_copy_options(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +109,18 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     )
     _how(parser)
     _writing(parser)
-    parser.add_argument("--verify", action="store_true", help="read both sides again and compare them")
+    trust = parser.add_argument_group("trust")
+    trust.add_argument("--verify", action="store_true", help="read both sides again and compare them")
+    trust.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a copy that was stopped; keep it if this one is, too",
+    )
+    trust.add_argument(
+        "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
+    )
+    trust.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument("--json", action="store_true", help="print the plan or the result as JSON")
 
 
 def add_gen_options(parser: argparse.ArgumentParser) -> None:
@@ -208,17 +234,37 @@ def _refuse_twice(names: list[str], option: str) -> None:
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     where = storage_options(options)
-    losses = nczarr.copy(
+    report = Report()
+    bar = progress_bar(options.quiet)
+    lines = nczarr.copy(
         source,
         options.target,
-        progress=progress_bar(options.quiet),
+        progress=bar,
         source_options=where,
         target_options=where,
+        report=report,
         **chosen_options(options),
         **more,
     )
-    for loss in losses:
+    if getattr(options, "json", False):
+        print(json.dumps(report.to_json()))
+    elif more.get("dry_run"):
+        print(*lines, sep="\n")
+    elif not isinstance(bar, NoProgress):
+        print(closing_line(report), file=sys.stderr)
+    for loss in report.losses:
         print(f"nczarr: not in {options.target}: {loss}", file=sys.stderr)
+
+
+def closing_line(report: Report) -> str:
+    """Return what a copy did in one line: sources, bytes in and out, ratio, seconds."""
+    parts = [f"{report.sources} source{'s' * (report.sources != 1)}"]
+    if report.bytes_in is not None:
+        parts.append(f"{format_bytes(report.bytes_in)} in")
+    if report.bytes_out:
+        ratio = report.bytes_of_values / report.bytes_out
+        parts.append(f"{format_bytes(report.bytes_out)} out ({ratio:.1f} times smaller than the values)")
+    return f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
 
 
 def run_copy(options: argparse.Namespace) -> None:
@@ -226,7 +272,9 @@ def run_copy(options: argparse.Namespace) -> None:
     sources = [*options.source, *_listed_files(options.files_from)]
     if not sources:
         raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
-    _copy(sources if len(sources) > 1 else sources[0], options, verify=options.verify)
+    _copy(
+        sources if len(sources) > 1 else sources[0], options, verify=options.verify, dry_run=options.dry_run
+    )
 
 
 def _listed_files(name: str | None) -> list[str]:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from nczarr.convert import change, many
 from nczarr.convert.change import Shaping
 from nczarr.convert.change.words import parse_bytes, parse_kind
+from nczarr.convert.digests import ATTRIBUTE, digest_of
 from nczarr.convert.edges import create_sink, inside_folder, is_folder, open_source, same_place
 from nczarr.convert.many import expand_sources
+from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
-from nczarr.convert.transfer import Work, blocks_of, data_bytes, transfer, value_bytes
+from nczarr.convert.report import Report
+from nczarr.convert.resume import Recording, fingerprint, state
+from nczarr.convert.transfer import BLOCK_BYTES, Work, blocks_of, data_bytes, transfer, value_bytes
+from nczarr.convert.verify import diff
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.model import Dataset, DatasetSink, compare
+from nczarr.mapping import StoredDataset
+from nczarr.model import Attribute, Dataset, DatasetSink
 
 #: Bound on the values that are in memory at once.
 MEMORY = 512 << 20
+#: Copies of less than this are quicker made anew than gone on with.
+_RECORDED = 64 << 20
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
 
 
@@ -46,7 +55,11 @@ def copy(
     append: bool = False,
     replace: bool = False,
     overwrite: bool = False,
+    resume: bool = False,
     verify: bool = False,
+    digest: bool = False,
+    dry_run: bool = False,
+    report: Report | None = None,
     progress: Progress | None = None,
     source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
@@ -110,8 +123,17 @@ def copy(
         With `append`: write over steps that are there already.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
+    resume : bool, default False
+        Go on with a copy of the same source with the same options that was killed; begin one if there is none.
+        After an interrupt what is written stays, for the next time. Zarr directories and object stores only.
+    digest : bool, default False
+        Store the digest of the dataset in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`.
     verify : bool, default False
         Read both sides again after the copy and compare them to the bit.
+    dry_run : bool, default False
+        Write nothing; return a line for each variable that says how it would be written.
+    report : nczarr.convert.Report, optional
+        Gets the figures: bytes, seconds, the plan.
     progress : Progress, optional
         Is told how far the copy is.
     source_options, target_options : mapping, optional
@@ -154,7 +176,11 @@ def copy(
         workers or min(8, os.cpu_count() or 1),
         parse_bytes(memory),
         overwrite=overwrite,
+        resume=resume,
         verify=verify,
+        digest=digest,
+        dry_run=dry_run,
+        report=report or Report(),
         source_options=source_options,
         target_options=target_options,
         options=options,
@@ -198,14 +224,19 @@ class _Job:
         memory: int,
         *,
         overwrite: bool,
+        resume: bool,
         verify: bool,
+        digest: bool,
+        dry_run: bool,
+        report: Report,
         source_options: Mapping[str, Any] | None,
         target_options: Mapping[str, Any] | None,
         options: Mapping[str, Any],
     ) -> None:
         self.what, self.how = what, how
         self.progress, self.workers, self.memory = progress, workers, memory
-        self.overwrite, self.verify = overwrite, verify
+        self.overwrite, self.resume, self.verify, self.digest = overwrite, resume, verify, digest
+        self.dry_run, self.report = dry_run, report
         self.source_options, self.target_options = source_options, target_options
         self.options = dict(options)
 
@@ -219,16 +250,28 @@ class _Job:
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
             dataset = self.what.of(opened)
-        dataset, sink = self.create(dataset, target, kind)
-        self.fill(dataset, sink)
+        dataset, options = self.shaped(dataset, target, kind)
+        if self.dry_run:
+            plan = list(planned(dataset, kind_of_target(target), options))
+            self.report.variables += plan
+            return tuple(map(str, plan))
+        if self.digest:
+            dataset = _with_digest(dataset)
+        mark = fingerprint(dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str))))
+        sink = self.create(dataset, target, options, mark)
+        self.fill(dataset, sink, mark)
         dropped = tuple(getattr(sink, "losses", ()))
         if self.verify and not dropped:
-            _verify(dataset, target, self.target_options)
+            _verify(dataset, target, self.target_options, self.progress)
+        self.report.add(sources, target, sum(data_bytes(d) for _, _, d in _work(dataset, sink)))
+        self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
 
     def append(self, source: Any, target: Any, along: str | None, replace: bool, exact: bool) -> None:
         """Append a source to the dataset at the target."""
         _refuse_same(source, target)
+        if self.dry_run or self.resume:
+            raise UnsupportedError("--append: neither --dry-run nor --resume goes with it")
         if self.how != Shaping():
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; leave out options of them"
@@ -254,8 +297,8 @@ class _Job:
             sink = create_sink(target, joined, overwrite=True, **self.options)
             self.fill(joined, sink)
 
-    def create(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, DatasetSink]:
-        """Return the dataset as it is written, and what writes it."""
+    def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, dict[str, Any]]:
+        """Return the dataset as it is written, and the options of what writes it."""
         to = kind_of_target(target)
         how, options = self.how, dict(self.options)
         lossy = options.pop("lossy", False)
@@ -275,18 +318,58 @@ class _Job:
                 raise UnsupportedError(f"--shards: the layout {layout} has none")
             if shaped.arrays:
                 options["arrays"] = shaped.arrays
-        sink = create_sink(
-            target, shaped.dataset, overwrite=self.overwrite, storage_options=self.target_options, **options
-        )
-        return shaped.dataset, sink
+        return shaped.dataset, options
 
-    def fill(self, dataset: Dataset, sink: DatasetSink) -> None:
-        """Move the values, and make the output visible; after an error nothing of it is left."""
+    def create(self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: str) -> DatasetSink:
+        """Begin the output."""
+        begun = None
+        if self.resume and kind_of_target(target) == "zarr":
+            begun = state(target, mark, self.target_options)
+        return create_sink(
+            target,
+            dataset,
+            # Without a record nothing tells what the unfinished dataset is.
+            overwrite=self.overwrite or begun == "unknown",
+            storage_options=self.target_options,
+            resume=self.resume and begun != "unknown",
+            **options,
+        )
+
+    def fill(self, dataset: Dataset, sink: DatasetSink, mark: str = "") -> None:
+        """Move the values, and make the output visible.
+
+        After an error nothing of it is left; after an interrupt, if it was asked for, what is finished is.
+        """
+        record = None
         try:
-            _move(dataset, sink, self.progress, self.workers, self.memory)
+            work = _work(dataset, sink)
+            total = sum(data_bytes(data) for _, _, data in work)
+            _refuse_memory(work, sink, self.memory)
+            if (
+                mark
+                and isinstance(sink, StoredDataset)
+                and sink.resumable
+                and (self.resume or total >= _RECORDED)
+            ):
+                record = Recording(sink, mark)
+            self.progress.start(total)
+            if not getattr(sink, "pulls", False):
+                limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+                blocks = blocks_of(work, sink, limit)
+                if record is not None:
+                    blocks = record.remaining(blocks, self.progress)
+                transfer(blocks, record or sink, self.progress, self.workers, self.memory)
+            if record is not None:
+                record.manifest.remove()
             sink.commit()
         except BaseException as error:
-            _abort(sink, error)
+            if self.resume and record is not None and not isinstance(error, NCZarrError):
+                record.manifest.keep()
+                record.stored.suspend()
+            else:
+                if record is not None:
+                    record.manifest.close()
+                _abort(sink, error)
             raise
         finally:
             self.progress.finish()
@@ -326,6 +409,9 @@ class _What:
         self._selection = selection or {}
         self._names = names or {}
 
+    def __repr__(self) -> str:
+        return f"{self._nodes} {self._selection} {self._names}"
+
     def of(self, dataset: Dataset) -> Dataset:
         chosen = change.choose(dataset, **self._nodes)
         return change.rename(change.select(chosen, self._selection), self._names)
@@ -362,20 +448,26 @@ def _abort(sink: DatasetSink, error: BaseException) -> None:
         raise
 
 
-def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None) -> None:
-    with open_source(target, storage_options=options, fresh=True) as written:
-        first = next(compare(dataset, written), None)
+def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None, progress: Progress) -> None:
+    first = next(diff(dataset, target, storage_options=options, progress=progress), None)
     if first is not None:
         raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
 
 
-def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int, memory: int) -> None:
-    """Move the values of all variables."""
+def _with_digest(dataset: Dataset) -> Dataset:
+    own = Attribute.of(ATTRIBUTE, digest_of(dataset).dataset)
+    return replace_fields(dataset, attributes=(*(a for a in dataset.attributes if a.name != ATTRIBUTE), own))
+
+
+def _work(dataset: Dataset, sink: DatasetSink) -> list[Work]:
+    """The variables whose values are moved."""
     held = getattr(sink, "dataset", dataset).all_variables  # a lossy layout may have dropped some
-    work: list[Work] = [
+    return [
         (fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None and fqn in held
     ]
-    told.start(sum(data_bytes(data) for _, _, data in work))
+
+
+def _refuse_memory(work: Sequence[Work], sink: DatasetSink, memory: int) -> None:
     if getattr(sink, "pulls", False):
         return
     for fqn, _, data in work:
@@ -387,4 +479,3 @@ def _move(dataset: Dataset, sink: DatasetSink, told: Progress, workers: int, mem
                 fqn=fqn,
                 hint="smaller --chunks or --shards, or more --memory",
             )
-    transfer(blocks_of(work, sink), sink, told, workers, memory)

@@ -86,6 +86,7 @@ def create_sink(
     *,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    resume: bool = False,
     **options: Any,
 ) -> DatasetSink:
     """Create the output of a conversion: everything but the values.
@@ -100,6 +101,8 @@ def create_sink(
         Replace an existing dataset of the same kind.
     storage_options : mapping, optional
         For fsspec.
+    resume : bool, default False
+        Go on with an unfinished Zarr dataset.
     **options
         For Zarr: the fields of :class:`nczarr.mapping.WriteOptions`; for netCDF: ``format``.
 
@@ -112,6 +115,8 @@ def create_sink(
     path = local_path(target)
     if path is not None:
         _check_name(target)
+    if resume and kind != "zarr":
+        raise UnsupportedError("--resume: only a Zarr dataset can be gone on with", path=str(target))
     if kind == "netcdf":
         from nczarr import netcdf
 
@@ -150,6 +155,7 @@ def create_sink(
         chosen_options,
         overwrite=overwrite,
         storage_options=_plain(storage_options),
+        resume=resume,
     )
 
 

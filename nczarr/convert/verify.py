@@ -1,12 +1,62 @@
-"""Compare two stored datasets."""
+"""Compare two stored datasets: what differs, how many values, by how much, where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from nczarr.convert.edges import open_source
-from nczarr.model import Difference, compare
+from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.transfer import BLOCK_BYTES, block_shape, data_bytes, value_bytes
+from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
+
+
+@dataclass(frozen=True)
+class ValueDifference(Difference):
+    """How the values of a variable differ.
+
+    Attributes
+    ----------
+    count, total : int
+        How many values differ, of how many.
+    largest, largest_relative : float or None
+        The largest difference of numbers, and relative to the larger of the two; None if they are no numbers.
+    places : tuple of (index, left, right)
+        The first differences.
+    """
+
+    count: int = 0
+    total: int = 0
+    largest: float | None = None
+    largest_relative: float | None = None
+    places: tuple[tuple[tuple[int, ...], str, str], ...] = ()
+
+    def __str__(self) -> str:
+        text = f"{self.fqn}: {self.what}: {self.left} | {self.right}"
+        if self.total > 1:
+            text += f" ({self.count} of {self.total} values differ"
+            if self.largest is not None:
+                text += f", by {self.largest:.6g} at most, {self.largest_relative:.3g} relative"
+            text += ")"
+        for index, left, right in self.places[1:]:
+            text += f"\n  value [{','.join(map(str, index))}]: {left} | {right}"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference as a JSON object."""
+        return {
+            "fqn": self.fqn,
+            "what": "values",
+            "count": self.count,
+            "total": self.total,
+            "largest": self.largest,
+            "largest_relative": self.largest_relative,
+            "places": [{"index": list(i), "left": a, "right": b} for i, a, b in self.places],
+        }
 
 
 def diff(
@@ -17,21 +67,39 @@ def diff(
     storage: bool = False,
     ignore_attributes: Sequence[str] = (),
     nan_payloads: bool = True,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    places: int = 1,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Difference]:
-    """Yield the differences between two datasets of any kind, values compared to the bit.
+    """Yield the differences between two datasets of any kind.
 
     Parameters
     ----------
     left, right : str, path, store or Dataset
         As for :func:`open_source`.
     data : bool, default True
-        Compare values too.
+        Compare values too: to the bit, unless `rtol` or `atol` is given.
     storage : bool, default False
         Compare chunk shapes, filters, byte order and fill mode too.
     ignore_attributes : sequence of str
         Attributes to leave out.
     nan_payloads : bool, default True
         False: every NaN is the same.
+    rtol, atol : float
+        Numbers are the same if they differ by at most ``atol + rtol * abs(right)``; then NaN is NaN, and 0.0 is
+        -0.0.
+    places : int, default 1
+        How many differing values of each variable to list.
+    storage_options : mapping, optional
+        For fsspec.
+    progress : Progress, optional
+
+    Yields
+    ------
+    Difference
+        For values a :class:`ValueDifference`, one for each variable.
 
     Examples
     --------
@@ -39,12 +107,118 @@ def diff(
     >>> [str(d) for d in diff(m.Dataset("a"), m.Dataset("b", dimensions=(m.Dimension("x", 1),)))]
     ['/: dimensions: none | x']
     """
-    with open_source(left) as a, open_source(right) as b:
+    told = progress or NoProgress()
+    with (
+        open_source(left, storage_options=storage_options, fresh=True) as a,
+        open_source(right, storage_options=storage_options, fresh=True) as b,
+    ):
         yield from compare(
             a,
             b,
-            data=data,
+            data=False,
             storage=storage,
             ignore_attributes=ignore_attributes,
             nan_payloads=nan_payloads,
         )
+        if data:
+            comparison = _Values(nan_payloads, rtol, atol, places)
+            yield from comparison.all(a, b, told)
+
+
+@dataclass(frozen=True)
+class _Values:
+    nan_payloads: bool
+    rtol: float
+    atol: float
+    places: int
+
+    def all(self, a: Dataset, b: Dataset, told: Progress) -> Iterator[Difference]:
+        pairs = [
+            (fqn, mine, b.all_variables[fqn])
+            for fqn, mine in a.all_variables.items()
+            if fqn in b.all_variables
+            and mine.data is not None
+            and b.all_variables[fqn].data is not None
+            and a.shape(mine) == b.shape(b.all_variables[fqn])
+            and mine.type.dtype == b.all_variables[fqn].type.dtype
+        ]
+        told.start(sum(data_bytes(mine.data) for _, mine, _ in pairs if mine.data is not None))
+        try:
+            for fqn, mine, theirs in pairs:
+                yield from self.one(fqn, mine, theirs, told)
+        finally:
+            told.finish()
+
+    def one(self, fqn: str, a: Variable, b: Variable, told: Progress) -> Iterator[Difference]:
+        assert a.data is not None
+        assert b.data is not None
+        count, largest, relative = 0, 0.0, 0.0
+        found: list[tuple[tuple[int, ...], str, str]] = []
+        for region in regions(a.data.shape, _block(a, a.data, b)):
+            x, y = a.data.read(region), b.data.read(region)
+            told.advance(x.size * value_bytes(x.dtype), fqn)
+            if same_values(x, y, nan_payloads=self.nan_payloads):
+                continue
+            differs = self.differing(x, y)
+            here = int(differs.sum())
+            if not here:
+                continue
+            count += here
+            if x.dtype.kind in "iuf":
+                by, part = _sizes(x[differs], y[differs])
+                largest, relative = max(largest, by), max(relative, part)
+            for index in np.argwhere(differs)[: max(1, self.places) - len(found)]:
+                at = tuple(int(i) + s.start for i, s in zip(index, region, strict=True))
+                found.append((at, repr(x[tuple(index)]), repr(y[tuple(index)])))
+        if count:
+            first = found[0]
+            number = a.type.dtype.kind in "iuf"
+            yield ValueDifference(
+                fqn,
+                f"value [{','.join(map(str, first[0]))}]",
+                first[1],
+                first[2],
+                count,
+                math.prod(a.data.shape),
+                largest if number else None,
+                relative if number else None,
+                tuple(found),
+            )
+
+    def differing(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Where two arrays differ."""
+        if x.dtype.kind in "iuf" and (self.rtol or self.atol):
+            with np.errstate(all="ignore"):
+                near = np.isclose(
+                    x.astype("f8"), y.astype("f8"), rtol=self.rtol, atol=self.atol, equal_nan=True
+                )
+            return ~near
+        if x.dtype.kind in "iuSf" and x.dtype.itemsize in (1, 2, 4, 8):
+            bits = np.dtype(f"u{x.dtype.itemsize}")
+            unequal = np.ascontiguousarray(x).reshape(x.shape).view(bits) != np.ascontiguousarray(y).reshape(
+                y.shape
+            ).view(bits)
+            if not self.nan_payloads and x.dtype.kind == "f":
+                unequal &= ~(np.isnan(x) & np.isnan(y))
+            return np.asarray(unequal)
+        pairs = zip(x.reshape(-1), y.reshape(-1), strict=True)
+        flat = [not same_values(p, q, nan_payloads=self.nan_payloads) for p, q in pairs]
+        return np.array(flat, bool).reshape(x.shape)
+
+
+def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
+    """Blocks that hold whole chunks of both sides where they can."""
+    itemsize = value_bytes(a.type.dtype)
+    chunk = a.storage.chunk_shape or (1,) * len(data.shape)
+    if math.prod(chunk) * itemsize > BLOCK_BYTES:
+        chunk = (1,) * len(data.shape)
+    return block_shape(data.shape, chunk, b.storage.chunk_shape, itemsize, BLOCK_BYTES // 2)
+
+
+def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    with np.errstate(all="ignore"):
+        p, q = x.astype("f8"), y.astype("f8")
+        by = np.abs(p - q)
+        relative = by / np.maximum(np.abs(p), np.abs(q))
+        finite, fraction = by[np.isfinite(by)], relative[np.isfinite(relative)]
+    return float(finite.max(initial=0.0)), float(fraction.max(initial=0.0))

@@ -144,6 +144,8 @@ class Destination:
         As for :func:`nczarr.stores.open_store`.
     overwrite : bool
     storage_options : dict, optional
+    resume : bool
+        Go on with an unfinished dataset: what it holds stays.
 
     Raises
     ------
@@ -152,8 +154,14 @@ class Destination:
     """
 
     def __init__(
-        self, target: Any, *, overwrite: bool = False, storage_options: dict[str, Any] | None = None
+        self,
+        target: Any,
+        *,
+        overwrite: bool = False,
+        storage_options: dict[str, Any] | None = None,
+        resume: bool = False,
     ) -> None:
+        self._resume = resume
         self._final: Path | None = None
         self._temporary: Path | None = None
         self._created = False
@@ -184,8 +192,19 @@ class Destination:
             raise DatasetExistsError(
                 "an unfinished dataset is there" if mark else "the dataset exists already",
                 path=store.url,
-                hint="--overwrite, in Python overwrite=True, replaces it",
+                hint="--resume goes on with it, --overwrite starts anew"
+                if mark
+                else "--overwrite, in Python overwrite=True, replaces it",
             )
+
+    def _goes_on(self, store: Store) -> bool:
+        """True if a store holds an unfinished dataset that this one goes on with."""
+        mark = Mark.read(store) if self._resume else None
+        if mark is None or mark.staged:
+            return False
+        if is_writing(mark.writer) and not _is_own(mark.writer):
+            raise DatasetExistsError("another process is writing this dataset", path=store.url)
+        return True
 
     def _refuse_always(self, url: str) -> NoReturn:
         raise DatasetExistsError(
@@ -209,6 +228,9 @@ class Destination:
         except OSError as error:
             raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
         if empty:
+            return store
+        if self._goes_on(store):
+            self._created = True
             return store
         self._refuse(store, overwrite)
         self._final = root
@@ -242,6 +264,8 @@ class Destination:
             if not keys and not prefixes:
                 return store
         elif not is_zarr(store) and Mark.read(store) is None:
+            return store
+        if self._goes_on(store):
             return store
         self._refuse(store, overwrite)
         self._seen = Mark.read(store)

@@ -103,6 +103,7 @@ def create_dataset(
     *,
     overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
+    resume: bool = False,
 ) -> StoredDataset:
     """Create a dataset: all metadata now, the values after, through :meth:`StoredDataset.write`.
 
@@ -119,6 +120,8 @@ def create_dataset(
         Replace a Zarr dataset that exists. Anything else that exists is never replaced.
     storage_options : dict, optional
         For the file system of a URL.
+    resume : bool
+        Go on with an unfinished dataset of the same model and options: the chunks that it has stay.
 
     Returns
     -------
@@ -149,7 +152,7 @@ def create_dataset(
     options = options or WriteOptions()
     dialect = dialect_named(options.layout)
     dataset = resolve(dataset)
-    destination = Destination(target, overwrite=overwrite, storage_options=storage_options)
+    destination = Destination(target, overwrite=overwrite, storage_options=storage_options, resume=resume)
     store = destination.store
     if not _keeps_copies(store):
         options = replace(options, consolidated=False)

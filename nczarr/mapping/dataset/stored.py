@@ -19,7 +19,8 @@ from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset, Group, Region, join_fqn
-from nczarr.stores import Store
+from nczarr.stores import MemoryStore, Store
+from nczarr.stores.zip import ZipStore
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
@@ -245,6 +246,21 @@ class StoredDataset:
             if self._destination is not None:
                 self._destination.abort()
                 self._destination = None
+            self._close()
+
+    @property
+    def resumable(self) -> bool:
+        """True if what is written of a new dataset stays where it is until it is complete."""
+        return (
+            self._destination is not None
+            and not self._destination.replaces
+            and not isinstance(self.store, ZipStore | MemoryStore)
+        )
+
+    def suspend(self) -> None:
+        """Close a new dataset as it is: unfinished, hidden from readers, to be gone on with."""
+        if not self._closed:
+            self._destination = None
             self._close()
 
     def close(self) -> None:
