@@ -162,6 +162,7 @@ class Destination:
         resume: bool = False,
     ) -> None:
         self._resume = resume
+        self._going = False
         self._final: Path | None = None
         self._temporary: Path | None = None
         self._created = False
@@ -204,6 +205,7 @@ class Destination:
             return False
         if is_writing(mark.writer) and not _is_own(mark.writer):
             raise DatasetExistsError("another process is writing this dataset", path=store.url)
+        self._seen, self._going = mark, True
         return True
 
     def _refuse_always(self, url: str) -> NoReturn:
@@ -286,7 +288,7 @@ class Destination:
             if store.takes_any_key:
                 self._put_mark(store, self._mark)
             self._prepared = True
-            if not isinstance(store, LocalStore):
+            if not isinstance(store, LocalStore) and not self._going:
                 self._clear(store)
         self._prepared = True
 
