@@ -26,6 +26,7 @@ from nczarr.cdl.read.special import (
     read_special,
     storage_of,
 )
+from nczarr.cdl.read.statement_runs import split_statements
 from nczarr.cdl.read.values import ElementReader
 from nczarr.limits import limit
 from nczarr.model import (
@@ -73,6 +74,7 @@ class Analyzer:
         """Make the dataset; with problems noted, the result is of no use."""
         name = dataset_name(file.header)
         self._body(self._root, file.body)
+        del file  # the syntax of what is read from now on is dropped as it is read
         variables = [v for scope in self._root.walk() for v in scope.variables.values()]
         for variable in variables:
             self._binder.measure(variable)
@@ -109,7 +111,8 @@ class Analyzer:
     def _declaration(
         self,
         scope: GroupScope,
-        part: syntax.Enum
+        part: Token
+        | syntax.Enum
         | syntax.Opaque
         | syntax.Vlen
         | syntax.Compound
@@ -117,7 +120,10 @@ class Analyzer:
         | syntax.Declaration
         | syntax.Attribute,
     ) -> None:
-        if isinstance(part, syntax.Attribute):
+        if isinstance(part, Token):
+            for inside in split_statements(part):
+                self._declaration(scope, inside)
+        elif isinstance(part, syntax.Attribute):
             self._attribute(scope, part)
         elif isinstance(part, syntax.Dimension):
             self._dimension(scope, part)
@@ -313,20 +319,19 @@ class Analyzer:
     # Attributes.
 
     def _attribute(self, scope: GroupScope, attribute: syntax.Attribute) -> None:
-        type_token, owner_token = None, None
+        type_token, owner_token, variable = None, None, None
         if len(attribute.words) == 2:
             type_token, owner_token = attribute.words
         elif len(attribute.words) == 1:
             # A variable's name first, then a type's.
             word = attribute.words[0]
-            if word.type != "PRIMITIVE" and scope.find_variable(word) is not None:
-                owner_token = word
-            elif word.type == "PRIMITIVE" or self._is_type(scope, word):
+            if word.type != "PRIMITIVE":
+                variable = scope.find_variable(word)
+            if variable is None and (word.type == "PRIMITIVE" or self._is_type(scope, word)):
                 type_token = word
             else:
                 owner_token = word
-        variable = None
-        if owner_token is not None:
+        if owner_token is not None and variable is None:
             variable = scope.find_variable(owner_token)
             if variable is None:
                 self._no_owner(scope, owner_token)

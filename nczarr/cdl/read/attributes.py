@@ -61,10 +61,7 @@ class AttributeReader:
             )
             return None
         type_ = _widest(constants)
-        values = np.zeros(len(constants), type_.dtype)
-        for i, constant in enumerate(constants):
-            with np.errstate(over="ignore"):
-                values[i] = convert(constant, type_)
+        values = np.array([convert(constant, type_) for constant in constants], type_.dtype)
         return Attribute(name, type_, values)
 
     def _not_simple(self, name: str, item: Value, constant: Constant | None) -> None:

@@ -81,6 +81,7 @@ _ESCAPES = {
     b"v": b"\v",
     b"?": b"\x7f",
 }
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4e38
 _NUMERIC_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?[0-9]+)")
 _REAL_PREFIX = re.compile(
     rb"[ \t\r\n\f\v]*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?))",
@@ -179,6 +180,8 @@ def _real(text: str) -> tuple[str, Any]:
         raise ConstantError(f"{text[:40]} is no number") from None
     if not single:
         return "double", value
+    if _SMALLEST_FLOAT < abs(value) < _LARGEST_FLOAT:
+        return "float", np.float32(value)
     with np.errstate(over="ignore", under="ignore"):
         return "float", np.float32(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,7 @@ class Binder:
         total = math.prod(shape)
         inner = _inner(variable.dimensions)
         if inner is None and type_ != CHAR:
+            del items
             return self._flat(variable, type_, shape, total, missing)
         if total > _LARGE and total > _SPARSE * _LARGE:
             self._problems.add(
@@ -120,7 +121,10 @@ class Binder:
         out = self._allocate(variable, type_, (total,))
         if out is None:
             return None
-        done = self._elements.read_list(out, type_, items, missing, dates)
+        drained = _drain(list(items))
+        variable.data = None
+        del items
+        done = self._elements.read_list(out, type_, drained, missing, dates)
         _fill(out, done, type_, missing)
         return MemorySource(out.reshape(shape))
 
@@ -211,6 +215,13 @@ class Binder:
             )
             return
         flat[...] = np.frombuffer(raw.ljust(len(flat), fill), "S1")
+
+
+def _drain(items: list[Value]) -> Iterator[Value]:
+    """Take the values of a list out of it, so that their text and they themselves are not in memory together."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _inner(dimensions: Sequence[DimensionState | int | None]) -> int | None:

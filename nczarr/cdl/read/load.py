@@ -94,11 +94,10 @@ def _load(text: str, path: str | None) -> Dataset:
     if text[:1] in ("\xfe", "\xff", "\0"):
         raise CDLError("the text is not UTF-8", path=path, hint="is it UTF-16 or UTF-32?")
     source = SourceText(text.removeprefix("\xef\xbb\xbf"), path)
-    file = parse(source)
     problems = Problems(source)
     dataset = None
     try:
-        dataset = Analyzer(problems).analyze(file)
+        dataset = Analyzer(problems).analyze(parse(source))
     except TooManyProblems:
         pass
     except RecursionError:

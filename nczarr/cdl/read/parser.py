@@ -52,8 +52,13 @@ _WORD = re.compile(r"(?:[A-Za-z0-9_.@+\-%\x80-\xff]|\\[\x00-\xff])+")
 
 @cache
 def _parser() -> Lark:
+    return make_parser(read_grammar("cdl.lark"))
+
+
+def make_parser(grammar: str) -> Lark:
+    """The parser of a grammar, which makes the syntax tree as it goes."""
     return Lark(
-        read_grammar("cdl.lark"),
+        grammar,
         start="file",
         parser="lalr",
         lexer="contextual",

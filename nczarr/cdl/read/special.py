@@ -12,7 +12,7 @@ from nczarr.cdl.read.constants import ConstantError, is_number, parse_constant
 from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.source import Problems
 from nczarr.cdl.read.syntax import Value
-from nczarr.cdl.read.values import expand, position_of
+from nczarr.cdl.read.values import count_values, expand, position_of
 from nczarr.model import Filter, PrimitiveType, Storage, VlenType
 
 #: Special attributes of the dataset. All but the first only say what a file was like.
@@ -121,7 +121,7 @@ def _integers(token: Token, items: Sequence[Value], problems: Problems) -> list[
 
 
 def _single_text(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
-    item = items[0] if len(items) == 1 else None
+    item = items[0] if count_values(items) == 1 else None
     try:
         constant = parse_constant(item) if isinstance(item, Token) else None
     except ConstantError as error:

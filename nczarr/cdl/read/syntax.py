@@ -158,9 +158,9 @@ class Dimensions(ast_utils.Ast):
 
 @dataclass(frozen=True, slots=True)
 class Variables(ast_utils.Ast):
-    """The section ``variables:``."""
+    """The section ``variables:``; a token is a run of plain statements."""
 
-    parts: tuple[Declaration | Attribute, ...]
+    parts: tuple[Token | Declaration | Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from nczarr.cdl.read.names import split_enum_constant
 from nczarr.cdl.read.number_runs import HardRunError, count_run, parse_run, split_run
 from nczarr.cdl.read.scope import suggestion
 from nczarr.cdl.read.source import Problems, as_text
+from nczarr.cdl.read.string_runs import count_strings, raw_strings, split_strings, text_strings
 from nczarr.cdl.read.syntax import Block, Call, Value
 from nczarr.model import (
+    STRING,
     CompoundType,
     EnumType,
     Field,
@@ -55,7 +57,16 @@ def position_of(value: Value) -> int | None:
 
 def count_values(items: Iterable[Value]) -> int:
     """How many values a list has; a run has many."""
-    return sum(count_run(item) if isinstance(item, Token) and item.type == "NUMBERS" else 1 for item in items)
+    return sum(_count(item) for item in items)
+
+
+def _count(item: Value) -> int:
+    if isinstance(item, Token):
+        if item.type == "NUMBERS":
+            return count_run(item)
+        if item.type == "STRINGS":
+            return count_strings(item)
+    return 1
 
 
 def expand(items: Iterable[Value]) -> Iterator[Value]:
@@ -63,8 +74,18 @@ def expand(items: Iterable[Value]) -> Iterator[Value]:
     for item in items:
         if isinstance(item, Token) and item.type == "NUMBERS" and "," in item:
             yield from split_run(item)
+        elif isinstance(item, Token) and item.type == "STRINGS":
+            yield from split_strings(item)
         else:
             yield item
+
+
+def _texts(run: Token) -> list[str] | None:
+    """The texts of a run; None if one is wrong, which is found out when they are read one by one."""
+    try:
+        return text_strings(run)
+    except ConstantError:
+        return None
 
 
 def missing_value(type_: Type) -> Any:
@@ -116,7 +137,7 @@ class ElementReader:
         self,
         out: np.ndarray,
         type_: Type,
-        items: Sequence[Value],
+        items: Iterable[Value],
         fill: Any = None,
         dates: Dates | None = None,
     ) -> int:
@@ -133,6 +154,13 @@ class ElementReader:
                 run = self._run(out[done:], type_, item, fill)
                 if run is not None:
                     done += run
+                    continue
+            if dates is None and type_ == STRING and isinstance(item, Token) and item.type == "STRINGS":
+                texts = _texts(item)
+                if texts is not None:
+                    part = out[done : done + len(texts)]
+                    part[...] = texts[: len(part)]
+                    done += len(part)
                     continue
             for value in expand([item]):
                 if done >= most:
@@ -327,7 +355,11 @@ class ElementReader:
         """
         pieces: list[bytes] = []
         joining = False
-        for item in expand(items):
+        for item in _with_runs(items):
+            if isinstance(item, list):
+                pieces += item
+                joining = False
+                continue
             if isinstance(item, Block):
                 pieces += self.texts(item.values.items, fill, ignored)
                 joining = False
@@ -357,6 +389,18 @@ class ElementReader:
                 shown = _shown(constant) if constant is not None else "a function"
                 self._problems.add(f"expected text, not {shown}", position_of(item))
         return pieces
+
+
+def _with_runs(items: Iterable[Value]) -> Iterator[Value | list[bytes]]:
+    """The values of a list one by one; a sound run of strings at once."""
+    for item in items:
+        if isinstance(item, Token) and item.type == "STRINGS":
+            try:
+                yield raw_strings(item)
+                continue
+            except ConstantError:
+                pass
+        yield from expand([item])
 
 
 def pad_rows(pieces: Iterable[bytes], width: int, fill: bytes) -> Iterator[bytes]:
