@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nczarr.cdl import dumps, loads
-from nczarr.model import INT, Attribute, Dataset, Dimension, Variable, compare
+from nczarr.model import INT, Attribute, Dataset, Dimension, EnumType, MemorySource, Variable, compare
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,3 +34,10 @@ def test_names_that_look_like_something_else(name: str) -> None:
     assert [v.name for v in found.variables] == [name]
     assert found.variables[0].dimensions == ("/" + name,)
     assert name in found.variables[0].attribute
+
+
+def test_an_enum_whose_name_ends_with_a_backslash() -> None:
+    enums = tuple(EnumType(f"/{name}", INT, (("a", 1),)) for name in ("0\\", "other"))
+    variable = Variable("v", enums[0], (), data=MemorySource(np.array(1, "i4")))
+    text = dumps(Dataset("d", types=enums, variables=(variable,)))
+    assert dumps(loads(text)) == text
