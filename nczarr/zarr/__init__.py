@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from nczarr.zarr.arrays.selection import Selection
     from nczarr.zarr.grids import RegularGrid
     from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
     from nczarr.zarr.types import DataType, data_type_for
 
 __all__ = [
+    "LIMITS",
     "Array",
     "ArrayMetadata",
     "DataType",
     "GroupMetadata",
     "Hierarchy",
+    "Limits",
     "NamedConfig",
     "RegularGrid",
     "Selection",
@@ -31,6 +34,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LIMITS": "limits",
+    "Limits": "limits",
     "Array": "arrays.array",
     "ArrayMetadata": "metadata",
     "DataType": "types",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, SelectionError
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import bad, show
 
@@ -22,8 +23,6 @@ from nczarr.zarr.types.base import bad, show
 MAX_NDIM = 64
 #: Lengths are counted in 64-bit signed integers everywhere.
 MAX_LENGTH = 2**63 - 1
-#: A bound on the lengths that a rectilinear grid lists, all dimensions together.
-MAX_EDGES = 1_000_000
 
 
 class ChunkGrid(ABC):
@@ -134,20 +133,27 @@ class RectilinearGrid(ChunkGrid):
         return tuple(edge if isinstance(edge, int) else max(edge, default=1) for edge in self.edges)
 
     @cached_property
-    def _ends(self) -> tuple[np.ndarray | None, ...]:
-        return tuple(None if isinstance(e, int) else np.cumsum(e, dtype=np.int64) for e in self.edges)
+    def _listed(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """For each dimension the lengths, and where the chunks begin and the last one ends."""
+        lengths = [np.array([edge] if isinstance(edge, int) else edge, np.int64) for edge in self.edges]
+        return tuple((each, np.concatenate([[0], np.cumsum(each, dtype=np.int64)])) for each in lengths)
 
     def lengths(self, dimension: int, size: int) -> int | np.ndarray:
-        edge, ends = self.edges[dimension], self._ends[dimension]
-        if isinstance(edge, int) or ends is None:
-            return edge if isinstance(edge, int) else 1
-        last = int(ends[-1]) if ends.size else 0
-        if last < size:
+        edge = self.edges[dimension]
+        if isinstance(edge, int):
+            return edge
+        lengths, offsets = self._listed[dimension]
+        if offsets[-1] < size:
             raise SelectionError(
-                f"the chunks of dimension {dimension} end at {last}, before the array does ({size})"
+                f"the chunks of dimension {dimension} end at {offsets[-1]}, before the array does ({size})"
             )
-        count = int(np.searchsorted(ends, size)) + 1 if size else 0
-        return np.asarray(edge[:count], np.int64)
+        return lengths[: int(np.searchsorted(offsets, size))]
+
+    def offsets(self, dimension: int, size: int) -> np.ndarray:
+        lengths = self.lengths(dimension, size)
+        if isinstance(lengths, int):
+            return super().offsets(dimension, size)
+        return self._listed[dimension][1][: len(lengths) + 1]
 
     def to_json(self) -> dict[str, Any]:
         shapes = [edge if isinstance(edge, int) else _runs(edge) for edge in self.edges]
@@ -247,14 +253,14 @@ def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> Re
         for j, entry in enumerate(item):
             where = f"{key}[{i}][{j}]"
             if isinstance(entry, list):
-                if len(entry) != 2 or type(entry[1]) is not int or not 1 <= entry[1] <= MAX_EDGES:
+                if len(entry) != 2 or type(entry[1]) is not int or not 1 <= entry[1] <= LIMITS.grid_lengths:
                     raise bad(f"{where}: {show(entry)} is not a pair of length and count")
                 run = [_edge(entry[0], where)] * entry[1]
             else:
                 run = [_edge(entry, where)]
             total += len(run)
-            if total > MAX_EDGES:
-                raise bad(f"{key}[{i}]: more than {MAX_EDGES} lengths of chunks")
+            if total > LIMITS.grid_lengths:
+                raise bad(f"{key}[{i}]: more than {LIMITS.grid_lengths} lengths of chunks")
             lengths += run
         if sum(lengths) < length or sum(lengths) > MAX_LENGTH:
             raise bad(f"{key}[{i}]: the chunks end at {sum(lengths)}, the array at {length}")

@@ -77,7 +77,7 @@ def damaged(draw):
 
 
 @given(damaged(), st.sampled_from([None, False]))
-@settings(max_examples=600)
+@settings(deadline=None, max_examples=600)
 def test_damaged_documents(content, consolidated):
     store = MemoryStore()
     for key, value in content.items():

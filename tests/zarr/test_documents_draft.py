@@ -19,6 +19,7 @@ from nczarr.zarr.documents.draft import (
     array_document,
     bootstrap_document,
     check_bootstrap,
+    deviations,
     group_document,
     parse_array,
     parse_group,
@@ -80,8 +81,9 @@ def test_extension_data_types(dtype):
     )
     document = array_document(metadata)
     assert document["data_type"]["extension"].startswith("http")
-    fallback = document["data_type"]["fallback"]
-    assert fallback is None or np.dtype(fallback).itemsize == metadata.data_type.itemsize
+    fallback = document["data_type"].get("fallback", "none")
+    assert fallback == "none" or np.dtype(fallback).itemsize == metadata.data_type.itemsize
+    assert not list(deviations(document, True))
     again = parse_array(parse_object(dump_json(document), ""), "")
     assert again.data_type == metadata.data_type
 
@@ -274,3 +276,47 @@ def test_sharding_of_the_experimental_form_is_the_sharding_codec():
         document["storage_transformers"][0]["configuration"]["chunks_per_shard"] = wrong
         with pytest.raises(MetadataError):
             parse_array(document, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"extensions": ...}, "extensions: missing"),
+        ({"attributes": ...}, "attributes: missing"),
+        ({"chunk_memory_layout": ...}, "chunk_memory_layout: missing"),
+        ({"more": 1}, "'more': the draft reserves all other names"),
+        (
+            {"extensions": [{"extension": "http://x/y", "must_understand": False}]},
+            None,
+        ),
+        (
+            {"data_type": {"extension": "http://x/y", "type": "|S3", "fallback": None}},
+            "data_type.fallback: null is not a data type of the core protocol",
+        ),
+        (
+            {"data_type": {"extension": "http://x/y", "type": "<M8[s]", "fallback": "i8"}},
+            "data_type.fallback: 'i8' is not a data type of the core protocol",
+        ),
+    ],
+)
+def test_what_is_read_though_it_breaks_the_draft(change, sentence):
+    document = {key: value for key, value in {**BASE, **change}.items() if value is not ...}
+    metadata = parse_array(document, "")
+    assert list(deviations(document, True)) == ([sentence] if sentence else [])
+    # What is written breaks nothing.
+    if "more" not in change:
+        assert not list(deviations(array_document(metadata), True))
+
+
+def test_deviations_are_named_with_their_node():
+    store = MemoryStore()
+    create_hierarchy(store, layout="draft-2019").put_array("v", parse_array(BASE, ""))
+    store.set("meta/root/g.group", b"{}")
+    store.set("meta/root/v/w.array", dump_json(BASE))
+    hierarchy = open_hierarchy(store)
+    assert list(hierarchy.nodes) == ["", "g", "v"]
+    assert list(hierarchy.deviations()) == [
+        ("v/w", "there is a document inside an array, where no node can be; it is left out"),
+        ("g", "extensions: missing"),
+        ("g", "attributes: missing"),
+    ]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.documents import json as json_io
-from nczarr.zarr.documents.json import MAX_DEPTH, dump_json, parse_json, parse_object
+from nczarr.zarr.documents.json import dump_json, parse_json, parse_object
+from nczarr.zarr.limits import LIMITS
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -33,7 +34,7 @@ def test_the_standard_library_agrees(value):
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 10_000, 1_000_000])
+@pytest.mark.parametrize("depth", [LIMITS.document_depth + 1, 10_000, 1_000_000])
 def test_deep_documents_are_refused(opening, depth):
     closing = "]" if opening == "[" else "}"
     text = opening * depth + "1" + closing * depth
@@ -46,7 +47,7 @@ def test_depth_counts_structure_and_not_strings():
     text = json.dumps({"a": "[" * 1000 + '"\\', "b": [[1]]})
     assert parse_json(text.encode(), "d")["b"] == [[1]]
     nested: object = 1
-    for _ in range(MAX_DEPTH):
+    for _ in range(LIMITS.document_depth):
         nested = [nested]
     assert parse_json(dump_json(nested), "d") == nested
 
@@ -84,7 +85,7 @@ def test_objects_only():
 
 
 def test_size_limit(monkeypatch):
-    monkeypatch.setattr(json_io, "MAX_BYTES", 10)
+    monkeypatch.setattr(LIMITS, "document_bytes", 10)
     with pytest.raises(MetadataError, match="limit"):
         parse_json(b"[" + b" " * 20 + b"]", "d")
 

@@ -13,6 +13,7 @@ from nczarr.errors import ChunkError
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr.arrays import read_files as local_reading
 from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.arrays.cache import BoundedCache
 from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec
@@ -29,7 +30,7 @@ POINTS = (slice(3, None, 256), slice(5, None, 256))
 @pytest.fixture(autouse=True)
 def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were many more chunks."""
-    monkeypatch.setattr(local_reading, "CHUNK_BYTES", 0)
+    monkeypatch.setattr(local_reading, "CHUNKS", BoundedCache(0))
 
 
 @pytest.fixture

@@ -461,3 +461,46 @@ def test_a_part_of_a_hierarchy():
     assert dataclasses.is_dataclass(part)
     with pytest.raises(MetadataError):
         from_hierarchy(hierarchy, "no")
+
+
+def test_the_example_of_the_zep_can_be_created():
+    """It has numpy's name of a data type, a codec in capitals, none that makes bytes, and null for nothing."""
+    array = {
+        "zarr_format": 3, "node_type": "array", "attributes": {"baz": [1, 2, 3]}, "shape": [1000, 1000],
+        "data_type": "|u1", "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1000, 100]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0,
+        "codecs": [{"name": "GZip", "configuration": {"level": 1}}], "storage_transformers": None,
+        "dimension_names": ["rows", "columns"],
+    }  # fmt: skip
+    model = {"zarr_format": 3, "node_type": "group", "attributes": {}, "members": {"array": array}}
+    assert schema_problems(model) == []
+    created = to_hierarchy(MemoryStore(), parse_zom(model)).array("array")
+    assert created.dtype == np.uint8
+    assert [codec.name for codec in created.metadata.codecs] == ["bytes", "gzip"]
+    created.write(slice(0, 2), 7)
+    assert created.read((slice(0, 3), 5)).tolist() == [7, 7, 0]
+
+
+@pytest.mark.parametrize("data_type", ["<i2", ">f8"])
+def test_the_byte_order_in_a_data_type_goes_to_the_codec(data_type):
+    shards = {"chunk_shape": [2], "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}],
+              "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}},
+                               {"name": "crc32c", "configuration": None}]}  # fmt: skip
+    for codecs, stored in (
+        ([], [{"name": "bytes", "configuration": {"endian": "big" if data_type[0] == ">" else "little"}}]),
+        ([{"name": "sharding_indexed", "configuration": shards}], None),
+    ):
+        model = ZomArray(
+            3,
+            {
+                "shape": [4], "data_type": data_type, "fill_value": 0, "codecs": codecs,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+                "chunk_key_encoding": {"name": "default", "configuration": None},
+            },
+        )  # fmt: skip
+        array = to_hierarchy(MemoryStore(), model).array("")
+        assert array.dtype == np.dtype(data_type).newbyteorder("=")
+        if stored is not None:
+            assert [codec.to_json() for codec in array.metadata.codecs] == stored
+        array.write(..., [1, 2, 3, 4])
+        assert array.read().tolist() == [1, 2, 3, 4]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -13,15 +13,17 @@ import numpy as np
 from nczarr.display import show_array
 from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
+from nczarr.zarr.arrays.cache import forget_chunks
 from nczarr.zarr.arrays.chunks import Chunks
 from nczarr.zarr.arrays.files import supported
-from nczarr.zarr.arrays.plan import plan
+from nczarr.zarr.arrays.plan import chunk_count, plan, steps
 from nczarr.zarr.arrays.read_files import read_from_files
 from nczarr.zarr.arrays.read_store import read_from_store
-from nczarr.zarr.arrays.selection import normalize
+from nczarr.zarr.arrays.selection import Selection, normalize
 from nczarr.zarr.arrays.write_files import write_to_files
 from nczarr.zarr.arrays.write_store import write_to_store
 from nczarr.zarr.describe import describe_array
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 
 
@@ -83,6 +85,11 @@ class Array:
     def prefix(self) -> str:
         """The part of the chunks' keys before ``c/0/0``."""
         return self._chunks.prefix
+
+    @property
+    def owner(self) -> int:
+        """A number that no other array of this process has."""
+        return self._chunks.owner
 
     @property
     def metadata(self) -> ArrayMetadata:
@@ -174,10 +181,22 @@ class Array:
         elif not out.flags.writeable:
             raise SelectionError("out is read-only", **self._where())
         if 0 not in shape:
-            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
+            target = chosen.expand(out)
             read = read_from_files if self._has_files else read_from_store
-            read(self._chunks, parts, chosen.expand(out))
+            for part, where in self._steps(chosen):
+                parts = plan(part, self.metadata.chunk_grid, self.metadata.shape)
+                read(self._chunks, parts, target[where])
         return out
+
+    def close(self) -> None:
+        """Forget the decoded chunks that are kept; the array can still be used."""
+        forget_chunks({self._chunks.owner})
+
+    def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[Any, ...]]]:
+        grid, shape = self.metadata.chunk_grid, self.metadata.shape
+        if chunk_count(chosen, grid, shape) <= LIMITS.plan_chunks:
+            return [(chosen, (Ellipsis,))]
+        return steps(chosen, grid, shape, LIMITS.plan_chunks)
 
     def _where(self) -> dict[str, str]:
         return {"path": self.store.url, "fqn": self._chunks.fqn}
@@ -226,9 +245,11 @@ class Array:
                 **self._where(),
             ) from None
         if 0 not in chosen.shape:
-            parts = plan(chosen, self.metadata.chunk_grid, self.metadata.shape)
+            source = chosen.expand(source)
             write = write_to_files if self._has_files else write_to_store
-            write(self._chunks, parts, chosen.expand(source))
+            for part, where in self._steps(chosen):
+                parts = plan(part, self.metadata.chunk_grid, self.metadata.shape)
+                write(self._chunks, parts, source[where])
 
     def _check_writable(self) -> None:
         if not self.store.writable:

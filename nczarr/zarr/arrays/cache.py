@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Generic, TypeVar
 
 import numpy as np
+
+from nczarr.zarr.limits import LIMITS
 
 T = TypeVar("T")
 
@@ -39,6 +41,9 @@ class BoundedCache(Generic[T]):
         self._weight = 0
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def get(self, name: Hashable, mark: Hashable) -> T | None:
         """Return the value of a name, None if there is none with this mark."""
         if not self._values:
@@ -65,6 +70,12 @@ class BoundedCache(Generic[T]):
             while self._weight > self.bound:
                 self._drop(next(iter(self._values)))
 
+    def forget(self, condition: Callable[[Hashable], bool]) -> None:
+        """Forget the values of all names for which a condition holds."""
+        with self._lock:
+            for name in [name for name in self._values if condition(name)]:
+                self._drop(name)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -75,11 +86,9 @@ class BoundedCache(Generic[T]):
         self._weight -= self._values.pop(name)[2]
 
 
-#: Decoded chunks of all arrays together take no more than this. A loop over time steps finds here the chunk
-#: that holds several of them.
-CHUNK_BYTES = 64 << 20
-#: By owner and place in the grid.
-CHUNKS: BoundedCache[np.ndarray] = BoundedCache(CHUNK_BYTES)
+#: Decoded chunks of all arrays, by owner and place in the grid. A loop over time steps finds here the chunk that
+#: holds several of them.
+CHUNKS: BoundedCache[np.ndarray] = BoundedCache(LIMITS.cache_bytes)
 
 _owners = itertools.count()
 
@@ -87,3 +96,8 @@ _owners = itertools.count()
 def new_owner() -> int:
     """Return a number that no other array of this process has."""
     return next(_owners)
+
+
+def forget_chunks(owners: Collection[int]) -> None:
+    """Forget the decoded chunks of some arrays, which nobody will ask for again."""
+    CHUNKS.forget(lambda name: isinstance(name, tuple) and name[0] in owners)

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
+from nczarr.zarr.codecs import Chain
 from nczarr.zarr.pool import scratch
 
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+#: A pipe in the place of a file is opened at once, and then refused.
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
 #: A piece that fits the processor's cache: it is read, and copied to its place before the next one.
@@ -27,6 +29,8 @@ PIECE = 1024 << 10
 GAP = 96 << 10
 #: Rows of at least this many bytes are scattered by the system itself.
 ROW = 2 << 10
+#: Stored chunks may be longer by this than the codecs make them: skippable frames, members that are empty.
+SLACK = 16 << 20
 #: The system takes no more buffers than this in one call.
 MAX_BUFFERS = 1024
 
@@ -79,10 +83,12 @@ class Directory:
                 return None
             raise StoreError(f"cannot read: {error.strerror}", path=self.place(name)) from error
         status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status
+        os.close(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            os.close(descriptor)
             return None
-        return descriptor, status
+        raise StoreError("cannot read: it is not a regular file", path=self.place(name))
 
     def read_into(self, name: str, buffer: Any) -> int:
         """Read a file from its beginning until `buffer` (contiguous bytes) is full.
@@ -130,8 +136,21 @@ def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
         done += more
 
 
-def read_file(descriptor: int, size: int) -> np.ndarray:
-    """Return all bytes of a file, in a buffer that the thread reuses."""
+def longest(chain: Chain) -> int:
+    """Return how many bytes a stored chunk has at most, with room for what other writers put around the data."""
+    return 2 * chain.encoded_bound + SLACK
+
+
+def read_file(descriptor: int, size: int, limit: int) -> np.ndarray:
+    """Return all bytes of a file, in a buffer that the thread reuses.
+
+    Raises
+    ------
+    CodecError
+        The file has more than `limit` bytes (a sparse one costs its writer nothing), or ends too early.
+    """
+    if size > limit:
+        raise CodecError(f"the stored chunk has {size} bytes, no chunk of this array has more than {limit}")
     buffer = scratch("file", size)[:size]
     if size:
         read_exactly(descriptor, buffer, 0)

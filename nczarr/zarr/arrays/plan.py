@@ -5,8 +5,9 @@ All is computed along each dimension for itself, with numpy; the chunks are the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,68 @@ def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[
     return result
 
 
+def chunk_count(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> int:
+    """Return a bound on the number of chunks that a selection touches."""
+    return prod([_touched(axis, grid.lengths(i, shape[i])) for i, axis in enumerate(selection.axes)])
+
+
+def steps(
+    selection: Selection, grid: ChunkGrid, shape: tuple[int, ...], limit: int
+) -> Iterator[tuple[Selection, tuple[slice, ...]]]:
+    """Cut a selection into parts of no more than about `limit` chunks, and say where in the result each belongs.
+
+    So an array of a thousand million chunks is read with a bounded plan.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.grids import RegularGrid
+    >>> from nczarr.zarr.arrays.selection import normalize
+    >>> [part for _, part in steps(normalize(..., (10,)), RegularGrid((2,)), (10,), 3)]
+    [(slice(0, 6, None),), (slice(6, 10, None),)]
+    """
+    pieces: list[list[tuple[Axis, slice]]] = []
+    for i in reversed(range(len(selection.axes))):
+        axis = selection.axes[i]
+        lengths = grid.lengths(i, shape[i])
+        cut = _cut(axis, lengths if isinstance(lengths, int) else grid.offsets(i, shape[i]), max(limit, 1))
+        limit //= max(_touched(axis, lengths), 1)
+        pieces.append(cut)
+    for combination in product(*reversed(pieces)):
+        yield Selection(tuple([axis for axis, _ in combination])), tuple([out for _, out in combination])
+
+
+def _touched(axis: Axis, lengths: int | np.ndarray) -> int:
+    """Return a bound on the number of chunks along a dimension in which the selected places lie."""
+    if not isinstance(lengths, int):
+        return min(axis.count, len(lengths))
+    if axis.indices is not None or axis.step > lengths:
+        return axis.count
+    return ((axis.count - 1) * axis.step) // lengths + 2
+
+
+def _cut(axis: Axis, chunk: int | np.ndarray, limit: int) -> list[tuple[Axis, slice]]:
+    """Cut what is selected along a dimension where chunks meet, into parts of at most `limit` chunks."""
+    count = axis.count
+    if axis.indices is not None or (isinstance(chunk, int) and axis.step > chunk):
+        edges = list(range(0, count, limit))
+    elif isinstance(chunk, int):
+        first = axis.start // chunk
+        last = (axis.start + (count - 1) * axis.step) // chunk
+        lows = range((first + limit) * chunk, (last + 1) * chunk, limit * chunk)
+        edges = [0, *[-(-(low - axis.start) // axis.step) for low in lows]]
+    else:
+        inside = [low - axis.start for low in chunk[:-1:limit].tolist() if low > axis.start]
+        edges = [0, *[edge for low in inside if (edge := -(-low // axis.step)) < count]]
+    result = []
+    for begin, end in pairwise([*edges, count]):
+        if axis.indices is not None:
+            part = axis._replace(count=end - begin, indices=axis.indices[begin:end])
+        else:
+            part = axis._replace(start=axis.start + begin * axis.step, count=end - begin)
+        result.append((part, slice(begin, end)))
+    return result
+
+
 def plan_axis(
     axis: Axis, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
 ) -> list[Part]:
@@ -83,6 +146,9 @@ def plan_axis(
     last = start + (count - 1) * step
     if isinstance(chunk, int):
         first_chunk, last_chunk = start // chunk, last // chunk
+        if step > chunk:  # most chunks are passed over: not one of them may cost anything
+            places = start + step * np.arange(count)
+            return _plan_indices(places, size, chunk, None)
         if first_chunk == last_chunk:
             low = first_chunk * chunk
             return [_part(first_chunk, low, chunk, 0, count, start - low, step, size)]

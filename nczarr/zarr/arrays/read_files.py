@@ -11,9 +11,9 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import LocalStore
-from nczarr.zarr.arrays.cache import CHUNK_BYTES, CHUNKS
+from nczarr.zarr.arrays.cache import CHUNKS
 from nczarr.zarr.arrays.chunks import Chunks, Index
-from nczarr.zarr.arrays.files import Directory, read_box, read_exactly, read_file
+from nczarr.zarr.arrays.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.arrays.neighbours import place_row, row_view, run_rows
 from nczarr.zarr.arrays.place import place_start, put_fill, put_whole
 from nczarr.zarr.arrays.plan import Item, Part, bounds, is_whole, moved, take
@@ -101,15 +101,15 @@ def _reader(chunks: Chunks, target: np.ndarray, count: int) -> Reader:
     """Return the reader of chunks that have to be decoded; `count` is how many there are."""
     size = chunks.chain().decoded_size
     # A region of many chunks would only drive out what is remembered.
-    remember = size is not None and size * count <= CHUNK_BYTES // 2
+    remember = size is not None and size * count <= CHUNKS.bound // 2
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
         if all(map(is_whole, item)):
-            put_whole(chain, read_file(descriptor, status.st_size), target[out])
+            put_whole(chain, read_file(descriptor, status.st_size, longest(chain)), target[out])
             return
         if chain.stored_dtype is None or not remember:
-            data = read_file(descriptor, status.st_size)
+            data = read_file(descriptor, status.st_size, longest(chain))
             if place_start(chain, item, data, target):
                 return
             if chain.stored_dtype is None:
@@ -132,7 +132,9 @@ def _remembered(
     chunk = CHUNKS.get(name, mark)
     if chunk is None:
         size = chain.decoded_size or 0
-        chunk = chain.decode_raw(read_file(descriptor, status.st_size), np.empty(size, np.uint8))
+        chunk = chain.decode_raw(
+            read_file(descriptor, status.st_size, longest(chain)), np.empty(size, np.uint8)
+        )
         CHUNKS.put(name, mark, chunk, size)
     return chunk
 

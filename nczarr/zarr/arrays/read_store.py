@@ -10,7 +10,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
-from nczarr.zarr.arrays.cache import CHUNK_BYTES, CHUNKS
+from nczarr.zarr.arrays.cache import CHUNKS
 from nczarr.zarr.arrays.chunks import Chunks, Index
 from nczarr.zarr.arrays.place import needed_bytes, place, place_span
 from nczarr.zarr.arrays.plan import Item, Part, take
@@ -50,7 +50,9 @@ def _read_chunks(
     spans: list[tuple[int, int] | None] = [None] * len(batch)
     size = chunks.chain(indices[0]).decoded_size
     # Nothing tells that somebody else has changed a chunk; see _StoredShards.
-    keep = ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNK_BYTES // 2
+    keep = (
+        ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNKS.bound // 2
+    )
     if keep:
         batch, indices = _place_remembered(chunks, batch, indices, target)
         if not batch:

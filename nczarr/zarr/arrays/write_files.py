@@ -18,7 +18,7 @@ from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
 from nczarr.zarr.arrays.chunks import Chunks
-from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, read_file
+from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.arrays.neighbours import encode_row, row_view, run_rows
 from nczarr.zarr.arrays.plan import Item, Part, take
 from nczarr.zarr.arrays.write_store import encode_chunk, is_covered, lock_of
@@ -107,7 +107,9 @@ def _write_chunk(
         else:
             buffers = [as_bytes_array(encode_chunk(chunks, chain, item, None, source))]
     else:
-        buffers = [as_bytes_array(encode_chunk(chunks, chain, item, _old(directory, key), source))]
+        buffers = [
+            as_bytes_array(encode_chunk(chunks, chain, item, _old(directory, key, longest(chain)), source))
+        ]
     _replace(directory.descriptor, folder, key, buffers)
 
 
@@ -115,13 +117,13 @@ def _reused(size: int) -> np.ndarray:
     return scratch("shard", size)[:size]
 
 
-def _old(directory: Directory, key: str) -> Buffer | None:
+def _old(directory: Directory, key: str, limit: int) -> Buffer | None:
     found = directory.open(key)
     if found is None:
         return None
     descriptor, status = found
     try:
-        return read_file(descriptor, status.st_size)
+        return read_file(descriptor, status.st_size, limit)
     finally:
         os.close(descriptor)
 

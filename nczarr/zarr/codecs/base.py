@@ -16,9 +16,6 @@ from nczarr.errors import CodecError
 Buffer = Any
 """Anything with the buffer protocol."""
 
-#: Where the decoded size of a chunk cannot be known (text of any length), no codec gives more than this.
-VARIABLE_LIMIT = 2**31 - 1
-
 
 @dataclass(frozen=True, eq=False)
 class ChunkSpec:
@@ -184,7 +181,10 @@ def wrong_size(name: str, found: int, size: int) -> CodecError:
 
 def too_large(name: str, limit: int) -> CodecError:
     """Return the error of a codec that gives more bytes than a chunk may have."""
-    return CodecError(f"codec {name!r}: more than {limit} bytes come out, which is too much for the chunk")
+    return CodecError(
+        f"codec {name!r}: more than {limit} bytes come out, which is too much for the chunk",
+        hint="for values of any length NCZARR_MAX_VARIABLE_CHUNK_BYTES sets the limit",
+    )
 
 
 def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarray | None) -> Buffer:

@@ -8,7 +8,6 @@ import numpy as np
 
 from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs.base import (
-    VARIABLE_LIMIT,
     ArrayArrayCodec,
     ArrayBytesCodec,
     Buffer,
@@ -17,6 +16,7 @@ from nczarr.zarr.codecs.base import (
     as_bytes_array,
 )
 from nczarr.zarr.codecs.registry import Codec, find_codec, known_codecs
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.pool import scratch
 
@@ -140,7 +140,11 @@ class Chain:
     def _measure(self) -> list[tuple[int | None, int]]:
         exact = self.serializer.encoded_size(self.stored_spec)
         bound = self.serializer.encoded_bound(self.stored_spec)
-        sizes = [(exact, VARIABLE_LIMIT if bound is None else bound)]
+        if bound is None:
+            bound = LIMITS.variable_chunk_bytes
+            if not self.stored_spec.dtype.hasobject:  # a library's form of numbers; JSON is the longest
+                bound = max(bound, 32 * self.stored_spec.size * self.stored_spec.itemsize)
+        sizes = [(exact, bound)]
         for codec in self._bytes:
             exact, limit = sizes[-1]
             after = codec.encoded_bound(limit)
@@ -272,6 +276,12 @@ class Chain:
             for codec, spec in self._arrays:
                 chunk = codec.encode(chunk, spec)
             data = self.serializer.encode(chunk, self.stored_spec)
+            exact, limit = self._sizes[0]
+            if exact is None and (size := memoryview(data).nbytes) > limit:
+                raise CodecError(
+                    f"the chunk has {size} bytes; {limit} are the limit for values of any length",
+                    hint="use smaller chunks, or set NCZARR_MAX_VARIABLE_CHUNK_BYTES where they are written and read",
+                )
             for compressor in self._bytes:
                 data = compressor.encode(data)
         except NCZarrError:

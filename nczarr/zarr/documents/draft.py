@@ -12,7 +12,7 @@ data types whose ``type`` is numpy's type string; more codecs than one compresso
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, placed
@@ -126,6 +126,34 @@ def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
         metadata = GroupMetadata(_attributes(document), _extensions(document), extra)
         return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
+def deviations(document: Mapping[str, Any], is_array: bool) -> Iterator[str]:
+    """Say what a document of the 2019 draft lacks or has too much, and is read all the same.
+
+    Examples
+    --------
+    >>> list(deviations({"attributes": {}}, False))
+    ['extensions: missing']
+    """
+    required = ("extensions", "attributes", *(("chunk_memory_layout",) if is_array else ()))
+    yield from (f"{key}: missing" for key in required if key not in document)
+    known = _ARRAY_KEYS if is_array else _GROUP_KEYS
+    yield from (f"{show(key)}: the draft reserves all other names" for key in document if key not in known)
+    for i, entry in enumerate(_extensions(document)):
+        stated = document["extensions"][i]
+        if "must_understand" not in stated:
+            yield f"extensions[{i}].must_understand: missing ({entry.name})"
+    data_type = document.get("data_type")
+    if isinstance(data_type, Mapping) and _has_wrong_fallback(data_type):
+        yield f"data_type.fallback: {show(data_type['fallback'])} is not a data type of the core protocol"
+
+
+def _has_wrong_fallback(data_type: Any) -> bool:
+    if not isinstance(data_type, Mapping) or "fallback" not in data_type:
+        return False
+    fallback = data_type["fallback"]
+    return not isinstance(fallback, str) or _CORE_TYPE.fullmatch(fallback) is None
 
 
 def _codec_id(item: Any, key: str) -> dict[str, Any]:
@@ -352,6 +380,8 @@ def _respell(document: dict[str, Any], metadata: ArrayMetadata) -> None:
     for key, value in (metadata.origin or {}).items():
         if key not in _SPELLED or document.get(key) == value:
             continue
+        if _has_wrong_fallback(value):
+            continue
         try:
             same = parse_array({**document, key: value}, "") == parse_array(document, "")
         except NCZarrError:
@@ -370,4 +400,5 @@ def _type_document(data_type: DataType, endian: Endian | None) -> Any:
             return core
     if isinstance(data_type, TimeType):
         return {"extension": _DATETIME_URI, "type": text, "fallback": text[0] + "i8"}
-    return {"extension": _DTYPE_URI, "type": text, "fallback": "u1" if data_type.itemsize == 1 else None}
+    result = {"extension": _DTYPE_URI, "type": text}
+    return {**result, "fallback": "u1"} if data_type.itemsize == 1 else result

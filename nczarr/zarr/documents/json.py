@@ -19,14 +19,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from nczarr.errors import MetadataError
+from nczarr.zarr.limits import LIMITS
 
-#: The largest document that is read; consolidated metadata of a million arrays fit.
-MAX_BYTES = 2**30
 #: Documents up to this size are searched for duplicate names. The search takes half as long as the reading;
 #: larger documents are consolidated metadata, in which the last of two equal names counts.
 MAX_CHECKED = 2**17
-#: How deep objects and lists may be nested.
-MAX_DEPTH = 200
 
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
@@ -60,14 +57,15 @@ def _check_depth(data: bytes, document: str) -> None:
     # Brackets inside strings count too here, so this is an upper bound; only if it is too high
     # does the slower exact count decide.
     brackets = data.translate(None, _OTHERS)
-    if len(brackets) <= MAX_DEPTH:
+    limit = LIMITS.document_depth
+    if len(brackets) <= limit:
         return
     depth = np.cumsum(_STEPS[np.frombuffer(brackets, np.uint8)], dtype=np.int64).max()
-    if depth > MAX_DEPTH:
+    if depth > limit:
         outside = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data, flags=re.DOTALL).translate(None, _OTHERS)
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
-        if depth > MAX_DEPTH:
-            raise MetadataError(f"JSON nested deeper than {MAX_DEPTH} levels", path=document)
+        if depth > limit:
+            raise MetadataError(f"JSON nested deeper than {limit} levels", path=document)
 
 
 @functools.cache
@@ -123,9 +121,11 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     Traceback (most recent call last):
     nczarr.errors.MetadataError: x/zarr.json: the name 'a' stands twice in one object
     """
-    if len(data) > MAX_BYTES:
+    if len(data) > LIMITS.document_bytes:
         raise MetadataError(
-            f"a metadata document of {len(data)} bytes; the limit is {MAX_BYTES}", path=document
+            f"a metadata document of more than {LIMITS.document_bytes} bytes",
+            path=document,
+            hint="NCZARR_MAX_DOCUMENT_BYTES sets the limit",
         )
     _check_depth(data, document)
     if len(data) > MAX_CHECKED and not lenient:

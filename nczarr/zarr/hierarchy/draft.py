@@ -14,14 +14,14 @@ One listing of ``meta/`` finds all nodes; groups may be implied by what is below
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import draft as documents_draft
 from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_zarr_json, with_parents
+from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_documents, read_zarr_json
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 from nczarr.zarr.types.base import show
@@ -50,9 +50,9 @@ class DraftLayout(Layout):
             raise MetadataError(f"metadata_key_suffix: {show(suffix)} is not a suffix", path=place)
         self._suffix = suffix
         if not store.listable:
-            return Found(with_parents({"": RawNode(False), **self.fetch(store, [""])}), complete=False)
+            return Found.among(({"": RawNode(False), **self.fetch(store, [""])}), complete=False)
         keys = [key for key in store.list("meta") if self._path(key) is not None]
-        return Found(with_parents({"": RawNode(False), **self._read(store, keys)}))
+        return Found.among({"": RawNode(False), **self._read(store, keys)})
 
     def _path(self, key: str) -> tuple[str, bool] | None:
         """Return the path of a metadata key, and whether it is an array's; None for other keys."""
@@ -74,7 +74,7 @@ class DraftLayout(Layout):
 
     def _read(self, store: Store, keys: list[str]) -> dict[str, RawNode]:
         nodes: dict[str, RawNode] = {}
-        for key, data in zip(keys, store.get_many(keys), strict=True):
+        for key, data in zip(keys, read_documents(store, keys), strict=True):
             found = self._path(key)
             if data is None or found is None:
                 continue
@@ -102,6 +102,11 @@ class DraftLayout(Layout):
             )
         # The bootstrap document goes with the root: it is what makes a reader see the hierarchy, so it is last.
         return {key: document} if path else {key: document, "zarr.json": documents_draft.bootstrap_document()}
+
+    def deviations(self, raw: RawNode) -> Iterator[str]:
+        if not self.experimental:
+            for document in raw.documents.values():
+                yield from documents_draft.deviations(document, raw.is_array)
 
     def document_keys(self, path: str) -> list[str]:
         return [self._key(path, "array"), self._key(path, "group")]

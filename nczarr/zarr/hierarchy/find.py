@@ -6,7 +6,7 @@ from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, Stor
 from nczarr.stores import Store
 from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
-from nczarr.zarr.hierarchy.layout import Found, Layout
+from nczarr.zarr.hierarchy.layout import Found, Layout, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
 from nczarr.zarr.hierarchy.v3 import V3Layout
 from nczarr.zarr.types.base import show
@@ -36,7 +36,7 @@ def find_layout(store: Store, layout: str | None, consolidated: bool | None) -> 
             raise NCZarrError(f"{layout!r} is not a layout; there are {', '.join(LAYOUTS)}")
         chosen = LAYOUTS[layout]()
         return chosen, chosen.discover(store, consolidated)
-    data = store.get("zarr.json")
+    data = read_document(store, "zarr.json")
     if data is None:
         chosen = V2Layout()
         try:

@@ -18,7 +18,7 @@ from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
 from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.names import check_path, check_siblings, parent_path, split_path
+from nczarr.zarr.names import check_path, check_siblings, parent_path
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
@@ -89,6 +89,7 @@ class Hierarchy:
         self.store = store
         self.consolidated = found.consolidated
         self.complete = found.complete
+        self._left_out = found.left_out
         self._layout = layout
         self._nodes = Nodes(store, layout, found.nodes)
         self._writable = writable
@@ -98,6 +99,8 @@ class Hierarchy:
         self._waiting: dict[str, bytes] = {}
         self._arrays: dict[str, Array] = {}
         self._children: dict[str, list[str]] | None = None
+        # Nodes that were put: all above them have documents. So nesting costs one look at each new node.
+        self._settled: set[str] = set()
         self._lock = threading.RLock()
 
     @property
@@ -223,9 +226,14 @@ class Hierarchy:
             return list(found)
 
     def _add_parents(self, path: str) -> None:
-        names = split_path(path)
-        for i in range(len(names)):
-            self._nodes._raw.setdefault("/".join(names[:i]), RawNode(False))
+        missing = []
+        while path:
+            path = parent_path(path)
+            if path in self._nodes:
+                break
+            missing.append(path)
+        for path in reversed(missing):
+            self._nodes._raw[path] = RawNode(False)
 
     # -- writing
 
@@ -288,6 +296,7 @@ class Hierarchy:
             for path in raw:
                 self._remove_other_documents(path, raw[path])
             self._nodes._raw.update(raw)
+            self._settled.update(raw)
             self._children = None
             for path, metadata in parsed.items():
                 self._nodes._parsed[path] = metadata
@@ -305,14 +314,20 @@ class Hierarchy:
             raise MetadataError(
                 f"{path!r} is an {kind} already" if kind == "array" else f"{path!r} is a group already"
             )
-        names = split_path(path)
-        for i in range(len(names)):
-            parent = "/".join(names[:i])
+        missing = []
+        parent = path
+        while parent:
+            parent = parent_path(parent)
             node = new.get(parent) or self._nodes._raw.get(parent)
             if node is None or (not node.documents and not node.is_array):
-                new[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
-            elif node.is_array:
+                missing.append(parent)
+                continue
+            if node.is_array:
                 raise MetadataError(f"{path!r} would be inside the array {parent!r}")
+            if parent in new or parent in self._settled:
+                break
+        for parent in reversed(missing):
+            new[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
 
     def _remove_other_documents(self, path: str, node: RawNode) -> None:
         old = self._nodes._raw.get(path)
@@ -366,6 +381,7 @@ class Hierarchy:
                         self._waiting.pop(key, None)
                     del self._nodes._raw[node]
                     self._nodes._parsed.pop(node, None)
+                    self._settled.discard(node)
                     self._arrays.pop(node, None)
             self._children = None
             self._stale = True
@@ -433,6 +449,14 @@ class Hierarchy:
         actual = self._layout.discover(self.store, False)
         return list(consolidated_metadata.differences(_flat(copy), _flat(actual)))
 
+    def deviations(self) -> Iterator[tuple[str, str]]:
+        """Say where the hierarchy breaks its specification and is read all the same: a path and a sentence each."""
+        for path in self._left_out:
+            yield path, "there is a document inside an array, where no node can be; it is left out"
+        for path, raw in tuple(self._nodes._raw.items()):
+            for sentence in self._layout.deviations(raw):
+                yield path, sentence
+
     def _check_writable(self) -> None:
         if not self._writable:
             raise ReadOnlyError(
@@ -440,8 +464,13 @@ class Hierarchy:
             )
 
     def close(self) -> None:
-        """Forget the arrays; the store stays open, it belongs to the caller."""
+        """Forget the arrays and the chunks that are kept of them; the store stays open, it belongs to the caller."""
+        arrays = dict(self._arrays)
         self._arrays.clear()
+        if arrays:
+            from nczarr.zarr.arrays.cache import forget_chunks
+
+            forget_chunks({array.owner for array in arrays.values()})
 
 
 def _flat(found: Found) -> dict[str, Any]:

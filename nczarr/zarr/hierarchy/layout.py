@@ -8,15 +8,16 @@ servers) arrays, which may hold a million chunks, are not listed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError
-from nczarr.stores import Store
+from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents.json import dump_json, parse_object
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.names import split_path
+from nczarr.zarr.names import parent_path
 
 Metadata = ArrayMetadata | GroupMetadata
 
@@ -40,11 +41,22 @@ class RawNode:
 
 @dataclass
 class Found:
-    """What a layout found: nodes by path, whether there are consolidated metadata, whether these are all."""
+    """What a layout found: nodes by path, whether there are consolidated metadata, whether these are all.
+
+    `left_out` are documents of nodes inside arrays, where no node can be.
+    """
 
     nodes: dict[str, RawNode]
     consolidated: bool = False
     complete: bool = True
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def among(cls, nodes: Mapping[str, RawNode], consolidated: bool = False, complete: bool = True) -> Found:
+        """Return the nodes with the groups that they imply, parents first, and without nodes inside arrays."""
+        result = with_parents(nodes)
+        left_out = tuple(path for path in nodes if path not in result)
+        return cls(result, consolidated, complete, left_out)
 
 
 def join_key(*parts: str) -> str:
@@ -62,19 +74,20 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
     root = nodes.get("") or RawNode(False)
     result: dict[str, RawNode] = {"": root}
-    for path, node in nodes.items():
-        if "/" not in path and not root.is_array:
-            result.setdefault(path, node)
-            continue
-        names = split_path(path)
-        inside_array = False
-        for i in range(len(names)):
-            parent = "/".join(names[:i])
-            if parent not in result:
-                result[parent] = nodes.get(parent) or RawNode(False)
-            inside_array = inside_array or result[parent].is_array
-        if not inside_array:
-            result.setdefault(path, node)
+    left_out: set[str] = set()
+    for path in nodes:
+        missing = []
+        while path not in result and path not in left_out:
+            missing.append(path)
+            path = parent_path(path)
+        # `path` is the nearest node above that is known already: each step looks at one parent only.
+        inside_array = path in left_out or (bool(missing) and result[path].is_array)
+        for below in reversed(missing):
+            if inside_array:
+                left_out.add(below)
+            else:
+                result[below] = nodes.get(below) or RawNode(False)
+                inside_array = result[below].is_array
     return result
 
 
@@ -86,10 +99,27 @@ def read_zarr_json(store: Store) -> dict[str, Any]:
     DatasetNotFoundError
         If there is none.
     """
-    data = store.get("zarr.json")
+    data = read_document(store, "zarr.json")
     if data is None:
         raise DatasetNotFoundError("no zarr.json here", path=store.url)
     return parse_object(data, store.place("zarr.json"))
+
+
+def read_document(store: Store, key: str) -> bytes | None:
+    """Read one metadata document; see :func:`read_documents`."""
+    if isinstance(store, LocalStore):
+        return store.get_range(key, 0, LIMITS.document_bytes + 1)
+    return store.get(key)
+
+
+def read_documents(store: Store, keys: list[str]) -> Sequence[bytes | None]:
+    """Read metadata documents in one batch; of local files no more than a document may have.
+
+    A sparse file costs nothing to make, and would fill the memory.
+    """
+    if isinstance(store, LocalStore):
+        return [read_document(store, key) for key in keys]
+    return store.get_many(keys)
 
 
 class Layout(ABC):
@@ -127,6 +157,10 @@ class Layout(ABC):
     @abstractmethod
     def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
         """Return the documents of a node by key, in the order of writing."""
+
+    def deviations(self, raw: RawNode) -> Iterator[str]:
+        """Say what a document breaks of its specification and is read all the same."""
+        return iter(())
 
     @abstractmethod
     def document_keys(self, path: str) -> list[str]:

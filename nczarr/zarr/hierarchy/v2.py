@@ -10,7 +10,7 @@ from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, walk, with_parents
+from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_document, read_documents, walk
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 
@@ -30,11 +30,11 @@ class V2Layout(Layout):
         self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
     ) -> Found:
         if use_consolidated is not False:
-            data = store.get(".zmetadata")
+            data = read_document(store, ".zmetadata")
             if data is not None:
                 place = store.place(".zmetadata")
                 documents = consolidated.parse_zmetadata(parse_object(data, place, lenient=True), place)
-                return Found(with_parents(_nodes(documents, True)), consolidated=True)
+                return Found.among((_nodes(documents, True)), consolidated=True)
             if use_consolidated:
                 raise DatasetNotFoundError("no .zmetadata here", path=store.url)
         nodes = self.fetch(store, [""])
@@ -52,14 +52,14 @@ class V2Layout(Layout):
             key for key in store.list() if key.rpartition("/")[2] in _NAMES and _legal(key.rpartition("/")[0])
         ]
         nodes.update(self._read(store, keys))
-        return Found(with_parents(nodes), stored)
+        return Found.among((nodes), stored)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         return self._read(store, [join_key(path, name) for path in paths for name in _NAMES])
 
     def _read(self, store: Store, keys: list[str]) -> dict[str, RawNode]:
         documents = {}
-        for key, data in zip(keys, store.get_many(keys), strict=True):
+        for key, data in zip(keys, read_documents(store, keys), strict=True):
             if data is not None:
                 documents[key] = parse_object(data, store.place(key), lenient=True)
         return _nodes(documents, False)

@@ -16,9 +16,9 @@ from nczarr.zarr.hierarchy.layout import (
     Metadata,
     RawNode,
     join_key,
+    read_documents,
     read_zarr_json,
     walk,
-    with_parents,
 )
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.names import check_name, split_path
@@ -47,7 +47,7 @@ class V3Layout(Layout):
                     error.path = _inside(place, path)  # made for the one that needs it, not for thousands
                     raise
                 nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
-            return Found(with_parents(nodes), consolidated=True)
+            return Found.among((nodes), consolidated=True)
         if use_consolidated:
             raise DatasetNotFoundError("no consolidated metadata", path=place)
         stored = isinstance(root.get("consolidated_metadata"), dict)
@@ -60,12 +60,12 @@ class V3Layout(Layout):
         paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
         legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
         nodes.update(self.fetch(store, legal))
-        return Found(with_parents(nodes), stored)
+        return Found.among((nodes), stored)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         keys = [join_key(path, "zarr.json") for path in paths]
         result = {}
-        for key, data in zip(keys, store.get_many(keys), strict=True):
+        for key, data in zip(keys, read_documents(store, keys), strict=True):
             if data is not None:
                 place = store.place(key)
                 document = parse_object(data, place)

@@ -20,17 +20,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.errors import MetadataError, UnsupportedError, placed
 from nczarr.stores import Store
+from nczarr.zarr.codecs import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents import v3 as documents_v3
+from nczarr.zarr.documents.v2_types import parse_v2_dtype
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path
 from nczarr.zarr.types.base import show
-
-#: How deep groups may be nested in a model.
-MAX_DEPTH = 90
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def parse_zom(value: Any, *, key: str = "") -> ZomNode:
 
 def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
     where = key or "the model"
-    if depth > MAX_DEPTH:
-        raise MetadataError(f"{where[:60]}…: groups nested deeper than {MAX_DEPTH}")
+    if depth > LIMITS.model_depth:
+        raise MetadataError(f"{where[:60]}…: groups nested deeper than {LIMITS.model_depth}")
     if not isinstance(value, Mapping):
         raise MetadataError(f"{where}: {show(value)} is not an object")
     zarr_format = value.get("zarr_format", version or 3)
@@ -310,8 +310,8 @@ def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
 
 def _attach(made: dict[str, ZomNode], path: str, node: ZomNode, version: Literal[2, 3]) -> None:
     check_path(path, writing=False, layout=f"v{version}")
-    if path.count("/") > MAX_DEPTH:
-        raise MetadataError(f"{path[:60]!r}…: groups nested deeper than {MAX_DEPTH}")
+    if path.count("/") > LIMITS.model_depth:
+        raise MetadataError(f"{path[:60]!r}…: groups nested deeper than {LIMITS.model_depth}")
     while path:
         parent_path, _, name = path.rpartition("/")
         parent = made.get(parent_path)
@@ -334,16 +334,72 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     """
     if node.zarr_format == 3:
         kind = "array" if isinstance(node, ZomArray) else "group"
-        # The ZEP writes null for "none"; documents leave the key out.
-        properties = {
-            k: v for k, v in node.properties.items() if k != "storage_transformers" or v is not None
-        }
-        document = {**_head(3, kind), **properties, "attributes": node.attributes}
+        with placed(place):
+            document = {**_head(3, kind), **_as_documents_say(node.properties), "attributes": node.attributes}
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
     if isinstance(node, ZomArray):
         return documents_v2.parse_array(document, node.attributes, place)
     return documents_v2.parse_group(document, node.attributes, place)
+
+
+def _as_documents_say(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties in the spelling of v3 documents.
+
+    ZEP 6 writes null for "no configuration" and "no transformers", and its example has numpy's name of a data type
+    (``|u1``), a codec in capitals, and no codec that makes bytes.
+    """
+    result = {
+        key: _without_null(value)
+        for key, value in properties.items()
+        if key != "storage_transformers" or value is not None
+    }
+    codecs = result.get("codecs")
+    if isinstance(codecs, list):
+        result["codecs"] = codecs = [_known_spelling(codec) for codec in codecs]
+    data_type = result.get("data_type")
+    if isinstance(data_type, str) and data_type[:1] in ("|", "<", ">"):
+        parsed, endian = parse_v2_dtype(data_type, "data_type")
+        result["data_type"] = parsed.to_json()
+        if isinstance(codecs, list) and not any(map(_makes_bytes, codecs)):
+            at = next((i for i, codec in enumerate(codecs) if not _is_for_arrays(codec)), len(codecs))
+            codecs.insert(at, {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})})
+    return result
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_null(item) for item in value]
+    if isinstance(value, Mapping) and "name" in value:
+        return {
+            k: _without_null(item) for k, item in value.items() if k != "configuration" or item is not None
+        }
+    if isinstance(value, Mapping):  # a configuration; that of shards has codecs in it
+        return {key: _without_null(item) for key, item in value.items()}
+    return value
+
+
+def _kind_of(codec: Any) -> Any:
+    name = codec.get("name") if isinstance(codec, Mapping) else codec
+    found = find_codec(name) if isinstance(name, str) else None
+    return None if found is None else found[1]
+
+
+def _makes_bytes(codec: Any) -> bool:
+    kind = _kind_of(codec)
+    return isinstance(kind, type) and issubclass(kind, ArrayBytesCodec)
+
+
+def _is_for_arrays(codec: Any) -> bool:
+    kind = _kind_of(codec)
+    return isinstance(kind, type) and issubclass(kind, ArrayArrayCodec)
+
+
+def _known_spelling(codec: Any) -> Any:
+    name = codec.get("name") if isinstance(codec, Mapping) else codec
+    if not isinstance(name, str) or find_codec(name) is not None or find_codec(name.lower()) is None:
+        return codec
+    return {**codec, "name": name.lower()} if isinstance(codec, Mapping) else name.lower()
 
 
 def to_hierarchy(store: Store, zom: ZomNode) -> Hierarchy:

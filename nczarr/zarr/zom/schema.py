@@ -14,10 +14,10 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.zarr.limits import LIMITS
 
 #: Problems that are listed at most.
 MAX_PROBLEMS = 100
-_MAX_DEPTH = 200
 
 
 @cache
@@ -43,7 +43,7 @@ def _depth(value: Any) -> int:
     while stack:
         item, depth = stack.pop()
         deepest = max(deepest, depth)
-        if depth > _MAX_DEPTH:
+        if depth > LIMITS.document_depth:
             break
         if isinstance(item, dict):
             stack.extend((below, depth + 1) for below in item.values())
@@ -87,8 +87,8 @@ def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> lis
     if zarr_format is None:
         version = value.get("zarr_format") if isinstance(value, dict) else None
         zarr_format = 2 if version == 2 and version is not True else 3
-    if _depth(value) > _MAX_DEPTH:
-        return [f"$: nested deeper than {_MAX_DEPTH} levels"]
+    if _depth(value) > LIMITS.document_depth:
+        return [f"$: nested deeper than {LIMITS.document_depth} levels"]
     problems = []
     for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):
         message = error.message if len(error.message) <= 200 else error.message[:199] + "…"
