@@ -48,6 +48,8 @@ def check(
         yield from found
         for loss in stored.losses:
             yield Finding("left-out", "/", loss, "warning")
+        for path, sentence in stored.hierarchy.deviations():
+            yield Finding("specification", "/" + path, sentence, "warning")
         for fqn, variable in stored.dataset.all_variables.items() if data else ():
             yield from _values(fqn, variable)
 

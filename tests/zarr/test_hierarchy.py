@@ -525,3 +525,12 @@ def test_any_history_against_a_dictionary(layout, history):
 def test_metadata_can_be_pickled():
     metadata = array()
     assert pickle.loads(pickle.dumps(metadata)) == metadata
+
+
+def test_check_names_what_breaks_the_specification(tmp_path):
+    store = LocalStore(tmp_path, "w")
+    create_hierarchy(store, layout="draft-2019").put_group("g", GroupMetadata())
+    store.set("meta/root/g.group", b'{"attributes": {}}')
+    from nczarr.convert import check
+
+    assert [str(finding) for finding in check(tmp_path)] == ["/g: extensions: missing"]
