@@ -531,6 +531,6 @@ def test_check_names_what_breaks_the_specification(tmp_path):
     store = LocalStore(tmp_path, "w")
     create_hierarchy(store, layout="draft-2019").put_group("g", GroupMetadata())
     store.set("meta/root/g.group", b'{"attributes": {}}')
-    from nczarr.convert import check
+    from nczarr.convert.check import check
 
     assert [str(finding) for finding in check(tmp_path)] == ["/g: extensions: missing"]
