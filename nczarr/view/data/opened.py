@@ -61,7 +61,15 @@ class OpenedDataset:
             If the values cannot be read.
         """
         with self._lock, placed(fqn=fqn):
-            return np.ma.asanyarray(self._values[fqn][index])
+            return np.ma.asanyarray(self._find(fqn)[index])
+
+    def _find(self, fqn: str) -> Any:
+        """The variable of the netCDF interface, which takes names and no FQNs: blanks are not escaped there."""
+        *groups, name = model.parse_fqn(fqn)
+        group = self._values
+        for part in groups:
+            group = group.groups[part]
+        return group.variables[name]
 
     def variable(self, fqn: str) -> model.Variable:
         """The variable at an FQN; :class:`nczarr.errors.ModelError` if there is none."""

@@ -78,6 +78,14 @@ def table_html(table: Table) -> str:
     return html if table.rows else "<p>no values</p>"
 
 
+def alert_html(text: str) -> str:
+    """What went wrong."""
+    return (
+        '<div role="alert" style="border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px">'
+        f"{safe_html(text, longest=2000, layout=True)}</div>"
+    )
+
+
 def notes_html(notes: tuple[str, ...]) -> str:
     """Notes below a picture."""
     return "".join(f'<div style="opacity:.75">{safe_html(note)}</div>' for note in notes)

@@ -17,6 +17,7 @@ from nczarr.view.data.statistics import Statistics, whole_statistics
 from nczarr.view.page.address import Address
 from nczarr.view.page.details import (
     about_html,
+    alert_html,
     counts_html,
     heading_html,
     notes_html,
@@ -78,14 +79,14 @@ class Viewer:
 
     def _build(self) -> None:
         self._search = pmui.TextInput(
-            name="Search", placeholder="name, long name, units …", size="small", sizing_mode="stretch_width"
+            label="Search", placeholder="name, long name, units …", size="small", sizing_mode="stretch_width"
         )
         self._search.param.watch(lambda event: self._list(event.new), "value_input")
         self._tree = pmui.Tree(items=[], multi_select=False, sizing_mode="stretch_width")
         self._tree.param.watch(self._chosen, "value")
         self._left_out = pn.pane.HTML("", sizing_mode="stretch_width")
         self._head = pn.pane.HTML("", sizing_mode="stretch_width")
-        self._alert = pmui.Alert(alert_type="error", visible=False, sizing_mode="stretch_width")
+        self._alert = pn.pane.HTML("", visible=False, sizing_mode="stretch_width")
         self._picture = pn.Column(sizing_mode="stretch_width")
         self._notes = pn.pane.HTML("", sizing_mode="stretch_width")
         self._sliders = pn.Column(sizing_mode="stretch_width")
@@ -94,7 +95,7 @@ class Viewer:
         self._about = pn.pane.HTML("", sizing_mode="stretch_width")
         self._statistics = pn.pane.HTML("", sizing_mode="stretch_width")
         self._whole = pn.pane.HTML("", sizing_mode="stretch_width")
-        self._count = pmui.Button(name="Of the whole variable", variant="outlined", size="small")
+        self._count = pmui.Button(label="Of the whole variable", variant="outlined", size="small")
         self._count.on_click(self._count_whole)
         statistics = pn.Row(
             pn.Column(self._statistics), pn.Column(self._count, self._whole), sizing_mode="stretch_width"
@@ -126,17 +127,23 @@ class Viewer:
 
     def _build_settings(self) -> Any:
         small: dict[str, Any] = {"size": "small", "width": 150, "margin": (4, 6)}
-        self._y = pmui.Select(name="up", options=[], **small)
-        self._x = pmui.Select(name="across", options=[], **small)
+        self._y = pmui.Select(label="up", options=[], **small)
+        self._x = pmui.Select(label="across", options=[], **small)
         maps = [_AUTOMATIC, *SEQUENTIAL, *DIVERGING]
-        self._map = pmui.Select(name="colours", options=maps, value=_AUTOMATIC, **small)
-        self._low = pmui.TextInput(name="from", placeholder=_AUTOMATIC, **{**small, "width": 110})
-        self._high = pmui.TextInput(name="to", placeholder=_AUTOMATIC, **{**small, "width": 110})
+        self._map = pmui.Select(label="colours", options=maps, value=_AUTOMATIC, **small)
+        self._low = pmui.TextInput(label="from", placeholder=_AUTOMATIC, **{**small, "width": 110})
+        self._high = pmui.TextInput(label="to", placeholder=_AUTOMATIC, **{**small, "width": 110})
         for widget in (self._x, self._y):
             widget.param.watch(self._axes_changed, "value")
         for widget in (self._map, self._low, self._high):
             widget.param.watch(self._colours_changed, "value")
-        download: dict[str, Any] = {"size": "small", "variant": "outlined", "width": 110, "margin": (8, 6)}
+        download: dict[str, Any] = {
+            "size": "small",
+            "variant": "outlined",
+            "color": "primary",
+            "width": 110,
+            "margin": (8, 6),
+        }
         self._png = pmui.FileDownload(callback=self._as_png, filename="picture.png", label="PNG", **download)
         self._csv = pmui.FileDownload(callback=self._as_csv, filename="values.csv", label="CSV", **download)
         return pn.FlexBox(
@@ -158,7 +165,7 @@ class Viewer:
         self._picture.loading = False
         known = isinstance(error, NCZarrError | OSError)
         text = str(error) if known else f"{type(error).__name__}: {error}"
-        self._alert.param.update(object=visible(text[:2000]), visible=True)
+        self._alert.param.update(object=alert_html(text), visible=True)
         if not known:
             import logging
 
@@ -195,7 +202,8 @@ class Viewer:
         items, left_out = list_tree(self._opened.model, search)
         self._is_setting = True
         try:
-            self._tree.param.update(items=items, expanded=_all_paths(items), active=[])
+            self._tree.param.update(items=items, active=[])
+            self._tree.expanded = _all_paths(items)  # new items fold everything
         finally:
             self._is_setting = False
         more = f"… {left_out:,} more variables: search for them" if left_out else ""
@@ -295,7 +303,7 @@ class Viewer:
         axis = selection.axes[number]
         name = visible(axis.name[:60])
         slider = pmui.IntSlider(
-            name=self._slider_name(name, number, selection.at[number]),
+            label=self._slider_name(name, number, selection.at[number]),
             start=0,
             end=axis.size - 1,
             value=selection.at[number],
@@ -305,7 +313,7 @@ class Viewer:
         )
 
         def moved(event: Any) -> None:
-            slider.name = self._slider_name(name, number, event.new)
+            slider.label = self._slider_name(name, number, event.new)
             if self._selection is not None:
                 self._selection = self._selection.moved(number, event.new)
                 self._draw()
@@ -397,6 +405,7 @@ class Viewer:
         whole = picture.selection.axes
         if all(w == (0, whole[i].size) for w, i in zip(windows, picture.selection.drawn)):
             figure.hide_detail()
+            self._notes.object = notes_html(picture.notes)
             return
 
         def take(detail: Drawing) -> None:
@@ -489,11 +498,11 @@ class Viewer:
         self._count.loading = True
 
         def go_on(part: float) -> bool:
-            self._schedule(lambda: setattr(self._count, "name", f"{part:.0%} read"))
+            self._schedule(lambda: setattr(self._count, "label", f"{part:.0%} read"))
             return not self._is_gone and self._selection is not None and self._selection.fqn == selection.fqn
 
         def take(statistics: Statistics | None) -> None:
-            self._count.param.update(loading=False, name="Of the whole variable")
+            self._count.param.update(loading=False, label="Of the whole variable")
             if statistics is not None:
                 self._whole.object = statistics_html(
                     statistics, "the whole variable", self._colours.categories

@@ -1,0 +1,221 @@
+"""A headless Chromium that looks at pages made by Panel and Bokeh."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-device-scale-factor=1",
+]
+
+_FIND = """
+const found = [];
+const look = (root) => {
+  for (const e of root.querySelectorAll('*')) {
+    if (e.matches(arguments[0])) found.push(e);
+    if (e.shadowRoot) look(e.shadowRoot);
+  }
+};
+look(document);
+return found;
+"""
+_VIEW = "const view = [...Bokeh.index.query((v) => v.model.name == arguments[0])][0];"
+_PLACE = (
+    _VIEW
+    + """
+if (!view) return null;
+const at = view.el.getBoundingClientRect();
+const x = view.frame.x_scale.compute(arguments[1]), y = view.frame.y_scale.compute(arguments[2]);
+return [at.left + x, at.top + y];
+"""
+)
+_SOURCE = (
+    _VIEW
+    + """
+if (!view) return null;
+for (const r of view.model.renderers) {
+  const data = r.data_source.data;
+  if ((data.get ? data.get(arguments[1]) : data[arguments[1]]) !== undefined) {
+    return Array.from(data.get ? data.get(arguments[1]) : data[arguments[1]]);
+  }
+}
+return null;
+"""
+)
+
+
+def missing_programs() -> str:
+    """What is not installed of the browser; empty if all is there."""
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return ", ".join(missing)
+
+
+class Browser:
+    """A page in the browser."""
+
+    #: Seconds after which a test gives up; nothing is measured by it.
+    PATIENCE = 90.0
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, url: str) -> None:
+        """Open a page, and wait until Bokeh has drawn something or the page says that there is nothing."""
+        self.driver.get(url)
+        self.wait(lambda: self.driver.execute_script("return !!window.Bokeh && Bokeh.documents.length > 0"))
+
+    def wait(self, is_done: Callable[[], Any]) -> Any:
+        """Wait until something is true, and return it."""
+        end = time.monotonic() + self.PATIENCE
+        error: Exception | None = None
+        while time.monotonic() < end:
+            try:
+                found = is_done()
+            except Exception as problem:  # elements come and go while the page is made
+                found, error = None, problem
+            if found:
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"not seen in time; last error: {error}")
+
+    def find(self, selector: str) -> list[Any]:
+        """Elements by a CSS selector, in all shadow roots."""
+        return list(self.driver.execute_script(_FIND, selector))
+
+    def text(self) -> str:
+        """All text of the page."""
+        return str(
+            self.driver.execute_script(
+                """
+                const parts = [];
+                const look = (node) => {
+                  if (node.nodeType == 3) parts.push(node.textContent);
+                  if (['STYLE', 'SCRIPT'].includes(node.nodeName)) return;
+                  if (node.shadowRoot) look(node.shadowRoot);
+                  for (const child of node.childNodes) look(child);
+                };
+                look(document.body);
+                return parts.join(' ');
+                """
+            )
+        )
+
+    def has_figure(self, name: str) -> bool:
+        """True if there is a figure of this name."""
+        return bool(self.driver.execute_script(_VIEW + "return !!view", name))
+
+    def title_of(self, name: str) -> str:
+        """The title of a figure."""
+        return str(self.driver.execute_script(_VIEW + "return view.model.title.text", name))
+
+    def column(self, figure: str, name: str) -> list[Any]:
+        """A column of the data that a figure shows; missing numbers are None."""
+        return list(self.wait(lambda: self.driver.execute_script(_SOURCE, figure, name)))
+
+    def place(self, figure: str, x: float, y: float) -> tuple[float, float]:
+        """Where a place of a figure is in the window."""
+        left, top = self.driver.execute_script(_PLACE, figure, x, y)
+        return float(left), float(top)
+
+    def click(self, figure: str, x: float, y: float) -> None:
+        """Click at a place of a figure."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        left, top = self.place(figure, x, y)
+        actions = ActionChains(self.driver)
+        actions.w3c_actions.pointer_action.move_to_location(int(left), int(top))
+        actions.w3c_actions.pointer_action.click()
+        actions.perform()
+
+    def scroll(self, figure: str, x: float, y: float, by: int) -> None:
+        """Turn the mouse wheel at a place of a figure."""
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+        left, top = self.place(figure, x, y)
+        origin = ScrollOrigin.from_viewport(int(left), int(top))
+        ActionChains(self.driver).scroll_from_origin(origin, 0, by).perform()
+
+    def images(self, figure: str) -> list[list[int] | None]:
+        """Rows and columns of the images of a figure; None for one that is not shown."""
+        return list(
+            self.driver.execute_script(
+                _VIEW
+                + """
+                return view.model.renderers.filter((r) => r.glyph.type == 'Image').map((r) => {
+                  const data = r.data_source.data;
+                  const image = (data.get ? data.get('image') : data.image)[0];
+                  return image ? Array.from(image.shape) : null;
+                });
+                """,
+                figure,
+            )
+        )
+
+    def pixels(self) -> np.ndarray:
+        """The window as it is seen: rows, columns, red-green-blue."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self.driver.get_screenshot_as_png())) as image:
+            return np.asarray(image.convert("RGB"))
+
+    def colour_at(self, figure: str, x: float, y: float) -> tuple[int, int, int]:
+        """The colour at a place of a figure."""
+        left, top = self.place(figure, x, y)
+        red, green, blue = self.pixels()[int(top), int(left)]
+        return int(red), int(green), int(blue)
+
+    def errors(self) -> list[str]:
+        """What the browser's console has of errors since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def addresses(self) -> set[str]:
+        """The addresses that pages have asked for since the last call, but for those of the browser itself."""
+        import json
+
+        found = set()
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                found.add(message["params"]["request"]["url"])
+        return {url for url in found if url.startswith(("http", "ws"))}
+
+
+@contextmanager
+def start_browser(profile: Path, size: tuple[int, int] = (1400, 1300)) -> Iterator[Browser]:
+    """Start Chromium with a new profile."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={profile}")
+    options.add_argument("--window-size={},{}".format(*size))
+    options.add_experimental_option("prefs", {"download.default_directory": str(profile / "downloads")})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    os.environ.setdefault("SE_OFFLINE", "true")
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

@@ -1,0 +1,250 @@
+"""The viewer in a real browser: search, sliders, clicks, pixels, files, links; no error in the console, no network."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import browser as browsers
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.view import serve
+from nczarr.view.picture.colours import MISSING, palette
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        bool(browsers.missing_programs()),
+        reason=f"no browser: apt-get install chromium chromium-driver ({browsers.missing_programs()})",
+    ),
+]
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browsers.Browser]:
+    pytest.importorskip("selenium")
+    with browsers.start_browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def no_errors(browser: browsers.Browser) -> Iterator[None]:
+    browser.errors()
+    browser.addresses()
+    yield
+    assert browser.errors() == []
+    elsewhere = {url for url in browser.addresses() if urlsplit(url).hostname != "127.0.0.1"}
+    assert not elsewhere, "the page needs a network"
+
+
+@pytest.fixture(params=["netCDF", "Zarr"])
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "netCDF":
+        return DATA / "example.nc"
+    nczarr.copy(DATA / "example.nc", tmp_path / "example.zarr")
+    return tmp_path / "example.zarr"
+
+
+def search(browser: browsers.Browser, words: str) -> list[Any]:
+    """Type into the search; the variables that are listed then."""
+    from selenium.webdriver.common.keys import Keys
+
+    field = browser.wait(lambda: browser.find("input[placeholder^='name, long']"))[0]
+    field.send_keys(Keys.BACKSPACE * 40)
+    field.send_keys(words)
+    return browser.wait(
+        lambda: [e for e in browser.find("[role=treeitem]") if not e.get_attribute("aria-expanded")]
+    )
+
+
+def hexadecimal(colour: tuple[int, int, int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def near(first: str, second: str) -> bool:
+    """True if two colours are the same to the eye: a browser may round by one."""
+    return all(abs(int(first[i : i + 2], 16) - int(second[i : i + 2], 16)) <= 6 for i in (1, 3, 5))
+
+
+def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    with serve(example, open_browser=False) as page, nczarr.Dataset(example) as api:
+        browser.open(page.url)
+
+        # Find a variable by its standard name.
+        search(browser, "salinity")
+        items = browser.wait(
+            lambda: [e for e in browser.find("[role=treeitem]") if "salt" in e.text and "ocean" not in e.text]
+        )
+        assert not any("slp" in e.text for e in browser.find("[role=treeitem]"))
+        items[0].click()
+        browser.wait(lambda: "/ocean/salt" in browser.text())
+        search(browser, "potential temp")
+        browser.wait(
+            lambda: [e for e in browser.find("[role=treeitem]") if "temp" in e.text and "ocean" not in e.text]
+        )
+        next(e for e in browser.find("[role=treeitem]") if "temp" in e.text and "ocean" not in e.text).click()
+        browser.wait(lambda: "/ocean/temp" in browser.text() and browser.has_figure("picture"))
+
+        # Move the slider of time by two steps: the date is decoded, the picture follows.
+        slider = browser.wait(
+            lambda: [e for e in browser.find("input[type=range]") if "time" in e.accessible_name]
+        )[0]
+        slider.send_keys(Keys.ARROW_RIGHT)
+        slider.send_keys(Keys.ARROW_RIGHT)
+        browser.wait(lambda: "time = 2020-03-16 12:00" in browser.title_of("picture"))
+        assert "at=time%3D2" in browser.driver.current_url
+
+        # The colours are those of the values, and what is missing is missing.
+        values = api["/ocean/temp"][2, 0]
+        lat, lon = api["lat"][:], api["lon"][:]
+        low, high = values.min(), values.max()
+        colours = palette("plasma")
+        shot = browser.pixels()
+        seen_missing = 0
+        for row in range(1, 17):
+            for column in range(0, 36, 5):
+                # Away from coastlines: an edge of the cell that no line crosses would be hard to find, so try some.
+                places = [(lon[column] + dx, lat[row] + dy) for dx in (-3, 0, 3) for dy in (-3, 0, 3)]
+                pixels = [browser.place("picture", float(x), float(y)) for x, y in places]
+                found = [hexadecimal(tuple(shot[int(top), int(left)])) for left, top in pixels]
+                if np.ma.is_masked(values[row, column]):
+                    seen_missing += 1
+                    wanted = MISSING
+                else:
+                    part = (values[row, column] - low) / (high - low)
+                    wanted = colours[min(int(part * 256), 255)]
+                assert sum(near(colour, wanted) for colour in found) >= 4, (row, column, wanted, found)
+        assert seen_missing > 3
+
+        # A click gives the time series there, and the profile.
+        browser.click("picture", 65.0, 35.0)
+        browser.wait(lambda: browser.has_figure("series time") and browser.has_figure("series depth"))
+        i, j = 12, 6
+        assert (float(lat[i]), float(lon[j])) == (35.0, 65.0)
+        series = browser.column("series time", "value")
+        np.testing.assert_allclose(series, api["/ocean/temp"][:, 0, i, j].filled(math.nan), rtol=1e-12)
+        np.testing.assert_allclose(
+            browser.column("series depth", "value"),
+            api["/ocean/temp"][2, :, i, j].filled(math.nan),
+            rtol=1e-12,
+        )
+        assert browser.column("series time", "label")[2] == "2020-03-16 12:00"
+        assert browser.column("series depth", "place") == [float(d) for d in api["/ocean/depth"][:]]
+
+        # The link shows it all again.
+        link = browser.driver.current_url
+        browser.driver.get("about:blank")
+        browser.open(link)
+        browser.wait(lambda: browser.has_figure("series time"))
+        browser.wait(lambda: "time = 2020-03-16 12:00" in browser.title_of("picture"))
+        assert browser.column("series time", "value") == series
+
+
+def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    browser.driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+    )
+    with serve(example, open_browser=False) as page, nczarr.Dataset(example) as api:
+        browser.open(page.url + "?variable=/ocean/temp&at=time=1")
+        browser.wait(lambda: browser.has_figure("picture"))
+        for kind in ("PNG", "CSV"):
+            buttons = browser.wait(
+                lambda kind=kind: [b for b in browser.find("button, a") if b.text.strip() == kind]
+            )
+            buttons[0].click()
+        browser.wait(lambda: {f.name for f in folder.iterdir()} >= {"temp.png", "temp.csv"})
+        assert (folder / "temp.png").read_bytes().startswith(b"\x89PNG")
+        with (folder / "temp.csv").open(encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        values = api["/ocean/temp"][1, 0]
+        assert len(rows) == values.size + 1
+        for row, expected, index in zip(rows[1:], values.ravel(), np.ndindex(values.shape), strict=True):
+            assert (float(row[0]), float(row[1])) == (api["lat"][index[0]], api["lon"][index[1]])
+            if np.ma.is_masked(expected):
+                assert row[2] == ""
+            else:
+                assert float(row[2]) == expected
+
+
+def test_categories_have_names(browser: browsers.Browser, example: Path) -> None:
+    with serve(example, open_browser=False) as page:
+        browser.open(page.url + "?variable=/ocean/flag")
+        browser.wait(lambda: browser.has_figure("picture"))
+        browser.wait(lambda: "/ocean/flag" in browser.text())
+        named = browser.driver.execute_script(
+            "const v = [...Bokeh.index.query((v) => v.model.name == 'picture')][0];"
+            "return v.model.right.map((bar) => Array.from(bar.major_label_overrides.values())).flat()"
+        )
+        assert named == ["good", "suspect", "bad", "land"]
+
+
+def test_hostile_names_and_attributes_do_nothing(browser: browsers.Browser, tmp_path: Path) -> None:
+    text = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.title = text
+        ds.createDimension("<script><b>", 4)
+        ds.createDimension("y", 3)
+        v = ds.createVariable("<img src=x onerror=alert(1)>", "f4", ("y", "<script><b>"))
+        v.long_name = text + "\u202e" + "x" * 100_000
+        v.units = "\x1b[31m" + text
+        v[:] = 1
+        g = ds.createGroup("'\"><svg onload=alert(1)>")
+        g.createVariable("{{7*7}}", str, ())[...] = text
+    with serve(tmp_path / "a.zarr", open_browser=False) as page:
+        browser.open(page.url)
+        browser.wait(lambda: browser.has_figure("picture"))
+        browser.wait(lambda: "{{7*7}}" in browser.text())
+        next(
+            e for e in browser.find("[role=treeitem]") if "{{7*7}}" in e.text and "svg" not in e.text
+        ).click()
+        browser.wait(lambda: browser.text().count("window.hacked") > 0)
+        assert browser.driver.execute_script("return window.hacked") is None
+        assert not browser.find("img[src=x]")
+        assert "\u202e" not in browser.text()
+
+
+def test_zooming_into_a_large_variable_reads_more(browser: browsers.Browser, tmp_path: Path) -> None:
+    side = 3000
+    with nczarr.Dataset(tmp_path / "big.zarr", "w") as ds:
+        for name in ("y", "x"):
+            ds.createDimension(name, side)
+        v = ds.createVariable("v", "i2", ("y", "x"), chunksizes=(500, 500), zlib=True)
+        v[:] = np.add.outer(np.arange(side, dtype="i2"), np.arange(side, dtype="i2"))
+    with serve(tmp_path / "big.zarr", open_browser=False) as page:
+        browser.open(page.url)
+        browser.wait(lambda: "every 3 values" in browser.text())
+        for _ in range(3):
+            browser.scroll("picture", 1500, 1500, -400)
+        browser.wait(lambda: "every 3 values" not in browser.text())
+        whole, detail = (browser.images("picture")[i] for i in (0, 1))
+        assert whole == [1000, 1000]
+        assert 100 < min(detail) <= max(detail) <= 1000
+        # Out again: the overview is enough.
+        for _ in range(8):
+            browser.scroll("picture", 1500, 1500, 400)
+        browser.wait(lambda: browser.images("picture")[1] is None)
+
+
+def test_a_dataset_of_nothing(browser: browsers.Browser, tmp_path: Path) -> None:
+    nczarr.Dataset(tmp_path / "empty.zarr", "w").close()
+    with serve(tmp_path / "empty.zarr", open_browser=False) as page:
+        browser.open(page.url)
+        browser.wait(lambda: "no variables" in browser.text())
+
+
+def test_text_is_a_table(browser: browsers.Browser, example: Path) -> None:
+    with serve(example, open_browser=False) as page:
+        browser.open(page.url + "?variable=/atmosphere/station_name")
+        browser.wait(lambda: "Île Amsterdam" in browser.text() or "Ile Amsterdam" in browser.text())
