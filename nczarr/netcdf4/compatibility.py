@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.netcdf4.edit.cache import default_bytes
+
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {
     "S1": "\x00",
@@ -103,7 +105,7 @@ def dtype_is_complex(dtype: Any) -> bool:
         return False
 
 
-_chunk_cache: tuple[int, int, float] = (16777216, 4133, 0.75)
+_chunk_cache: tuple[int, int, float] = (default_bytes(), 4133, 0.75)
 _alignment: tuple[int, int] = (1, 1)
 _rc: dict[str, str] = {}
 
@@ -122,7 +124,16 @@ def get_chunk_cache() -> tuple[int, int, float]:
 def set_chunk_cache(
     size: int | None = None, nelems: int | None = None, preemption: float | None = None
 ) -> None:
-    """Remember the settings of the chunk cache; None leaves one as it is. Without effect on Zarr."""
+    """Set the bytes that the decoded chunks of a dataset may need, for datasets that are opened from now on.
+
+    Slots and preemption are remembered only; None leaves a setting as it is.
+
+    Examples
+    --------
+    >>> set_chunk_cache(32 << 20)
+    >>> get_chunk_cache()[0]
+    33554432
+    """
     global _chunk_cache
     old = _chunk_cache
     _chunk_cache = (

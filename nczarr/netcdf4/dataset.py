@@ -152,7 +152,7 @@ class Dataset(AttributeOwner):
             options=options,
             shared=shared,
         )
-        session.chunk_cache = get_chunk_cache()
+        session.cache.bound = get_chunk_cache()[0]
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
             _OPEN[id(self)] = self  # a subclass may have no hash
@@ -434,7 +434,7 @@ class Dataset(AttributeOwner):
             ``_FillValue``; None: the default fill value without an attribute; False: elements are not filled;
             ``'default'``: the default fill value as an attribute.
         chunk_cache : int, optional
-            Remembered only.
+            Bytes that decoded chunks of this variable may need, if less than the dataset's cache has.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from nczarr import model
 from nczarr.model import Attribute
 from nczarr.netcdf4 import storage
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
-from nczarr.netcdf4.compatibility import default_fillvals
+from nczarr.netcdf4.compatibility import default_fillvals, get_chunk_cache
 from nczarr.netcdf4.describe import variable_html
 from nczarr.netcdf4.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.edit import Session, TypeNode, VariableNode
@@ -149,7 +149,7 @@ class Variable(AttributeOwner):
             self._nc_endian = None if dtype is None else endian
             variables[node.name] = self
         if chunk_cache is not None:
-            self._nc_chunk_cache = (int(chunk_cache), *self._nc_chunk_cache[1:])
+            self.set_var_chunk_cache(int(chunk_cache))
 
     @classmethod
     def _nc_of(cls, session: Session, group: Any, node: VariableNode) -> Variable:
@@ -168,7 +168,7 @@ class Variable(AttributeOwner):
         self._nc_datatype = shown
         self._nc_endian = None
         self._nc_ncstring = group._ncstring_attrs__
-        self._nc_chunk_cache = session.chunk_cache
+        self._nc_chunk_cache = get_chunk_cache()
         if shown is not None:
             dtype = shown.dtype
         elif dtype is None:
@@ -379,13 +379,19 @@ class Variable(AttributeOwner):
         return np.array(default_fillvals[self._nc_settings.dtype.str[1:]], self._nc_settings.dtype)
 
     def get_var_chunk_cache(self) -> tuple[int, int, float]:
-        """Size, slots and preemption of the chunk cache, as last set; they have no effect."""
+        """Size in bytes, slots and preemption of the chunk cache, as last set."""
         return self._nc_chunk_cache
 
     def set_var_chunk_cache(
         self, size: int | None = None, nelems: int | None = None, preemption: float | None = None
     ) -> None:
-        """Remember settings of the chunk cache; None leaves one as it is."""
+        """Set the bytes that decoded chunks of this variable may need, if less than the dataset's cache has.
+
+        0: nothing is kept, each write goes to the store. Slots and preemption are remembered only; None leaves a
+        setting as it is.
+        """
+        if size is not None:
+            self._nc_node.cache_bytes = int(size)
         old = self._nc_chunk_cache
         self._nc_chunk_cache = (
             old[0] if size is None else size,

@@ -189,6 +189,13 @@ class VariableData:
         self.array.grow((*shape, *self._binding.encoding.inner_shape))
         self._shape = tuple(shape)
 
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return values of a shape as they are where nothing was written."""
+        encoding, array = self._binding.encoding, self.array
+        raw = np.empty(shape + encoding.inner_shape, array.dtype)
+        raw.fill(array.metadata.fill)
+        return raw if encoding.is_identity else encoding.decode(raw)
+
     def clear_outside(self, axes: tuple[int, ...]) -> None:
         """Remove what a writer that died left behind the shape, along axes that are about to grow."""
         with placed(fqn=self.fqn):

@@ -91,6 +91,7 @@ class _Thaw:
         node.stored_as = node.fqn
         node.frozen = frozen
         node.clean = False
+        node.fresh = None
         group.variables[frozen.name] = node
 
     def dimension(self, ref: model.DimensionRef) -> DimensionNode:

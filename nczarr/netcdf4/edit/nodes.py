@@ -124,14 +124,24 @@ class VariableNode(_WithAttributes):
         Its fully qualified name in the store; None as long as the store has not got it.
     source : StoredArray or None
         Its values there.
+    blocks, passing : int
+        Its chunks that are in memory, and threads that write past them.
+    fresh : set of tuple of int or None
+        The chunks that the store has got; None if it may have others.
+    cache_bytes : int or None
+        What its chunks in memory may need, if less than all that the dataset's may.
     clean : bool
         Nothing is stored behind its shape: it was made in this session, or that was cleared away.
     """
 
     __slots__ = (
+        "blocks",
+        "cache_bytes",
         "clean",
         "dimensions",
+        "fresh",
         "group",
+        "passing",
         "source",
         "storage",
         "stored_as",
@@ -159,6 +169,10 @@ class VariableNode(_WithAttributes):
         self.stored_as: str | None = None
         self.source: StoredArray | None = None
         self.clean = True
+        self.fresh: set[tuple[int, ...]] | None = set()
+        self.blocks = 0
+        self.passing = 0
+        self.cache_bytes: int | None = None
 
     @property
     def fqn(self) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.freeze import freeze, thaw
 from nczarr.netcdf4.edit.gate import Gate
 from nczarr.netcdf4.edit.lock import WriterLock
@@ -28,9 +29,8 @@ from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
 from nczarr.netcdf4.edit.state import State
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
-#: Values of new variables that are held back, at most; and what one object is taken to need.
+#: Values of new variables that are held back, at most.
 _WAITING_BYTES = 64 << 20
-_OBJECT_BYTES = 256
 
 
 class Session(State):
@@ -65,8 +65,6 @@ class Session(State):
         super().__init__(name, writable=writable, format=stored.dataset.format)
         self.stored = stored
         self.disk_format = "ZARR"
-        #: Size in bytes, slots and preemption of the chunk cache, for variables that say nothing else.
-        self.chunk_cache: tuple[int, int, float] = (0, 0, 0.0)
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: What is to be done after closing; its result is what close returns.
@@ -76,6 +74,7 @@ class Session(State):
         #: The store says what the tree said then.
         self._stored_generation = self.generation
         self._gate = Gate()
+        self.cache = ChunkCache(self._values, self.check_owner)
         #: What keeps other writers away until the dataset is closed.
         self.locks: list[WriterLock] = []
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
@@ -96,10 +95,17 @@ class Session(State):
             self._store_changes()
             while self._waiting:  # what fails goes on waiting, with all behind it
                 node, selection, values = self._waiting[0]
-                self._values(node).write(selection, values)
+                self.cache.write(node, selection, values)
                 self._waiting_bytes -= _weight(values)
                 self._waiting.popleft()
             self._waiting_for.clear()
+
+    def _flush_all(self) -> None:
+        """Write everything: values come before the sizes that claim them; the gate is closed."""
+        self.check_owner()
+        self.cache.flush()
+        self.flush()
+        self.cache.flush()
 
     def _store_changes(self) -> None:
         with self.lock:
@@ -134,7 +140,7 @@ class Session(State):
             with self._gate:
                 self.check_open()
                 if self._has(node):
-                    return self._values(node).read_orthogonal(selection)
+                    return self.cache.read(node, selection)
             self.flush()
 
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
@@ -148,7 +154,7 @@ class Session(State):
             with self._gate:
                 self.check_writable()
                 if self._has(node):
-                    self._values(node).write(selection, values)
+                    self.cache.write(node, selection, values)
                     return
                 with self.lock:
                     weight = _weight(values)
@@ -195,7 +201,7 @@ class Session(State):
         if self.writable:
             self.check_owner()
             with self._gate.closed():
-                self.flush()
+                self._flush_all()
                 self.stored.publish()
                 self.stored.sync()
 
@@ -209,9 +215,10 @@ class Session(State):
             self.check_open()
             try:
                 if self.writable:
-                    self.flush()
+                    self._flush_all()
             finally:
                 self.is_open = False
+                self.cache.clear()
                 self.dropped = dropped
                 try:
                     self.stored.close()
@@ -225,6 +232,7 @@ class Session(State):
         self.inherited = True
         self.lock = threading.RLock()
         self._gate = Gate()
+        self.cache.inherit()
         for lock in self.locks:
             lock.forget()
 
@@ -243,7 +251,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _weight(values: np.ndarray) -> int:
-    return values.size * (_OBJECT_BYTES if values.dtype.hasobject else values.itemsize)
+    return weight_of(values.dtype, values.size)
 
 
 def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | None:

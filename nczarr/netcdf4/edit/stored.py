@@ -14,6 +14,13 @@ from nczarr.netcdf4.errors import NetCDFReadOnlyError
 class StoredArray(ArraySource, Protocol):
     """Values of one stored variable that can be read orthogonally, and written."""
 
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Shape of the blocks in which they are best written."""
+
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Values of a shape as they are where nothing was written."""
+
     def read_orthogonal(self, selection: Any) -> np.ndarray:
         """Read: slices or increasing positions, one for each axis."""
 
@@ -103,6 +110,13 @@ class _Readable:
 
     def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
         return self._source.read(region, out)
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        return self._source.shape
+
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only")
 
     def read_orthogonal(self, selection: tuple[slice | np.ndarray, ...]) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)

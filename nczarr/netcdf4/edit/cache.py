@@ -1,0 +1,441 @@
+"""Keep decoded chunks of a dataset within a bound, and write changed ones back when they have to be.
+
+A value that is written alone would cost the reading, changing and writing of a whole chunk. Here it changes a
+chunk in memory, which is written when all of it was written, when it has to make room, when a reader needs more
+than this chunk, and on sync and close. Whole chunks pass by.
+
+Threads: each chunk has a lock of its own. While somebody writes past the cache, other writers of the variable go
+past it, too, where the engine guards each chunk; so a chunk in memory is never older than the stored one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nczarr.model import STRING
+from nczarr.netcdf4.edit.nodes import VariableNode
+from nczarr.netcdf4.edit.stored import StoredArray
+from nczarr.zarr.pool import run
+
+#: What one object is taken to need.
+OBJECT_BYTES = 256
+#: A chunk may be this many times larger than the cache; larger ones are never kept.
+_OVERSIZE = 8
+#: A write that touches more chunks than this in parts goes past the cache.
+_MOST_PARTS = 4096
+
+
+#: Bytes of the cache, if nothing else is asked for.
+_DEFAULT_BYTES = 64 << 20
+
+
+def default_bytes() -> int:
+    """Bytes of a dataset's cache: the environment variable ``NCZARR_CACHE``, otherwise 64 MiB."""
+    text = os.environ.get("NCZARR_CACHE", "").strip()
+    if text.isdecimal() or not text:
+        return int(text or _DEFAULT_BYTES)
+    warnings.warn(f"NCZARR_CACHE is {text!r}, not a number of bytes; it is ignored", stacklevel=2)
+    return _DEFAULT_BYTES
+
+
+def weight_of(dtype: np.dtype, count: int) -> int:
+    """Bytes that so many values are taken to need."""
+    return count * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
+
+
+_NO_END = 1 << 62
+
+
+class Block:
+    """One decoded chunk."""
+
+    __slots__ = ("dirty", "gone", "index", "lock", "node", "pins", "values", "weight", "written")
+
+    def __init__(self, node: VariableNode, index: tuple[int, ...], weight: int) -> None:
+        self.node = node
+        self.index = index
+        self.weight = weight
+        self.lock = threading.Lock()
+        #: None until it is loaded.
+        self.values: np.ndarray | None = None
+        self.dirty = False
+        #: Elements written since it was stored.
+        self.written = 0
+        #: It is in the cache no more: look for another one.
+        self.gone = False
+        #: Threads that are about to use it.
+        self.pins = 0
+
+
+class _Part(NamedTuple):
+    """What a selection takes from the chunks at one place along one dimension."""
+
+    chunk: int
+    inner: Any
+    outer: Any
+    covers: bool
+
+
+class ChunkCache:
+    """The chunks of one dataset that are in memory.
+
+    Parameters
+    ----------
+    source : callable
+        Gives a variable's stored values, in its current shape.
+    check : callable
+        Raises if the store must not be written to.
+    bound : int, optional
+        Bytes that all chunks together may need; default: :func:`default_bytes`.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[VariableNode], StoredArray],
+        check: Callable[[], None],
+        bound: int | None = None,
+    ) -> None:
+        self.bound = default_bytes() if bound is None else bound
+        self._source = source
+        self._check = check
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
+        self._weight = 0
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept."""
+        return self._weight
+
+    # -- writing
+
+    def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
+        """Write values to slices or increasing positions, one for each axis of the variable."""
+        source = self._source(node)
+        shape, chunk = source.shape, source.chunk_shape
+        weight = weight_of(source.dtype, prod(chunk))
+        if not shape or weight > self._limit(node) * _OVERSIZE:
+            self._past(node, source, selection, values)
+            return
+        # A chunk at the end of a dimension that grows is not whole: more of it will come.
+        sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
+        parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
+        count = prod(map(len, parts))
+        if count == 1:
+            part = [axis[0] for axis in parts]
+            if all(p.covers for p in part) or not self._change(node, source, part, values, weight):
+                self._past(node, source, selection, values, parts)
+            return
+        whole = [[p for p in axis if p.covers] for axis in parts]
+        partial = count - prod(map(len, whole))
+        if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
+            self._past(node, source, selection, values, parts)
+            return
+        if partial < count:
+            box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
+            inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
+            self._past(node, source, box, values[inside], whole)
+        if partial:
+            for item in itertools.product(*parts):
+                if not all(p.covers for p in item):
+                    piece = values[_index([p.outer for p in item])]
+                    if not self._change(node, source, item, piece, weight):
+                        self._past(node, source, _outside(item, chunk), piece, [[p] for p in item])
+
+    def _limit(self, node: VariableNode) -> int:
+        return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
+
+    def _change(
+        self, node: VariableNode, source: StoredArray, parts: Iterable[_Part], values: np.ndarray, weight: int
+    ) -> bool:
+        """Write to a part of one chunk in memory; False if this has to go past the cache now."""
+        parts = list(parts)
+        index = tuple([p.chunk for p in parts])
+        inner = _index([p.inner for p in parts])
+        while True:
+            block = self._pin(node, index, weight)
+            if block is None:
+                return False
+            try:
+                with block.lock:
+                    if block.gone:
+                        continue
+                    if block.values is None:
+                        block.values = self._loaded(node, source, index)
+                    block.values[inner] = values
+                    block.dirty = True
+                    block.written += values.size
+                    if block.written >= block.values.size:
+                        self._store(block)
+            finally:
+                self._unpin(block)
+            if self._weight > self.bound or node.cache_bytes is not None:
+                self._shrink(node)
+            return True
+
+    def _pin(self, node: VariableNode, index: tuple[int, ...], weight: int) -> Block | None:
+        key = (id(node), index)
+        with self._lock:
+            if node.passing:
+                return None
+            block = self._blocks.get(key)
+            if block is None:
+                block = self._blocks[key] = Block(node, index, weight)
+                self._weight += weight
+                node.blocks += 1
+            else:
+                self._blocks.move_to_end(key)
+            block.pins += 1
+            return block
+
+    def _unpin(self, block: Block) -> None:
+        with self._lock:
+            block.pins -= 1
+
+    def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
+        """A chunk as it is stored; fill where nothing is."""
+        chunk = source.chunk_shape
+        fresh = node.fresh
+        if fresh is not None and index not in fresh:
+            return source.filled(chunk)
+        region = _region(index, chunk, source.shape)
+        held = source.read(region)
+        if held.shape == chunk:
+            return held
+        values = source.filled(chunk)
+        values[tuple([slice(0, n) for n in held.shape])] = held
+        return values
+
+    def _store(self, block: Block) -> None:
+        """Write a changed chunk; its lock is held."""
+        if not block.dirty or block.values is None:
+            return
+        source = self._source(block.node)
+        region = _region(block.index, source.chunk_shape, source.shape)
+        source.write(region, block.values[tuple([slice(0, s.stop - s.start) for s in region])])
+        block.dirty = False
+        block.written = 0
+        fresh = block.node.fresh
+        if fresh is not None:
+            fresh.add(block.index)
+
+    def _past(
+        self,
+        node: VariableNode,
+        source: StoredArray,
+        selection: Any,
+        values: np.ndarray,
+        parts: list[list[_Part]] | None = None,
+    ) -> None:
+        """Write to the store; chunks in memory that are concerned are written before, and forgotten."""
+        with self._lock:
+            node.passing += 1
+            concerned = self._within(node, parts) if node.blocks else []
+            for block in concerned:
+                self._drop(block)
+            if node.fresh is not None:
+                if parts is None or prod(map(len, parts)) > _MOST_PARTS:
+                    node.fresh = None
+                else:
+                    node.fresh.update(itertools.product(*[[p.chunk for p in axis] for axis in parts]))
+        try:
+            for block in concerned:
+                with block.lock:
+                    self._store(block)
+                    block.gone = True
+            source.write(selection, values)
+        finally:
+            with self._lock:
+                node.passing -= 1
+
+    # -- reading
+
+    def read(self, node: VariableNode, selection: Any) -> np.ndarray:
+        """Read slices or increasing positions, one for each axis of the variable."""
+        source = self._source(node)
+        if not node.blocks:
+            return source.read_orthogonal(selection)
+        parts = [_parts(s, c, n) for s, c, n in zip(selection, source.chunk_shape, source.shape, strict=True)]
+        # The parts of nested values might be changed by whoever gets them.
+        plain = not source.dtype.hasobject or node.type == STRING
+        if plain and all(len(axis) == 1 for axis in parts):
+            block = self._held(node, tuple([axis[0].chunk for axis in parts]))
+            if block is not None:
+                try:
+                    with block.lock:
+                        if block.values is not None and not block.gone:
+                            return block.values[_index([axis[0].inner for axis in parts])].copy()
+                finally:
+                    self._unpin(block)
+        with self._lock:
+            concerned = [block for block in self._within(node, parts) if block.dirty]
+        if concerned:
+            self._check()
+            self._store_all(concerned)
+        return source.read_orthogonal(selection)
+
+    def _held(self, node: VariableNode, index: tuple[int, ...]) -> Block | None:
+        with self._lock:
+            block = self._blocks.get((id(node), index))
+            if block is not None:
+                self._blocks.move_to_end((id(node), index))
+                block.pins += 1
+            return block
+
+    def _within(self, node: VariableNode, parts: list[list[_Part]] | None) -> list[Block]:
+        """The chunks of a variable that are in memory, and in the parts; the cache's lock is held."""
+        blocks, key = self._blocks, id(node)
+        if parts is not None and prod(map(len, parts)) <= node.blocks:
+            keys = [(key, index) for index in itertools.product(*[[p.chunk for p in axis] for axis in parts])]
+            return [blocks[k] for k in keys if k in blocks]
+        own = [block for block in blocks.values() if block.node is node]
+        if parts is None:
+            return own
+        wanted = [{p.chunk for p in axis} for axis in parts]
+        return [b for b in own if all(i in axis for i, axis in zip(b.index, wanted, strict=True))]
+
+    # -- making room
+
+    def _drop(self, block: Block) -> None:
+        """Take a chunk out; the cache's lock is held."""
+        if self._blocks.pop((id(block.node), block.index), None) is not None:
+            self._weight -= block.weight
+            block.node.blocks -= 1
+
+    def _shrink(self, node: VariableNode) -> None:
+        """Write and forget what was not used for longest, until the bounds hold; one chunk may stay."""
+        while True:
+            with self._lock:
+                block = self._too_much(node)
+                if block is None:
+                    return
+                block.pins += 1
+            try:
+                with block.lock:
+                    self._store(block)
+                    with self._lock:
+                        if block.pins == 1 and not block.gone:
+                            self._drop(block)
+                            block.gone = True
+            finally:
+                self._unpin(block)
+
+    def _too_much(self, node: VariableNode) -> Block | None:
+        if self._weight > self.bound and len(self._blocks) > 1:
+            free = (block for block in self._blocks.values() if not block.pins)
+            return next(free, None)
+        limit = node.cache_bytes
+        if limit is not None and node.blocks:
+            own = [block for block in self._blocks.values() if block.node is node]
+            if sum(block.weight for block in own) > limit and (len(own) > 1 or not limit):
+                return next((block for block in own if not block.pins), None)
+        return None
+
+    # -- as a whole
+
+    def flush(self) -> None:
+        """Write all changed chunks; they stay in memory."""
+        with self._lock:
+            changed = [block for block in self._blocks.values() if block.dirty]
+        self._store_all(changed)
+
+    def _store_all(self, blocks: list[Block]) -> None:
+        def store(block: Block) -> None:
+            with block.lock:
+                self._store(block)
+
+        if len(blocks) < 2:
+            for block in blocks:
+                store(block)
+        else:
+            run(store, blocks)
+
+    def clear(self) -> None:
+        """Forget everything, written or not."""
+        with self._lock:
+            for block in self._blocks.values():
+                block.node.blocks = 0
+                block.gone = True
+            self._blocks.clear()
+            self._weight = 0
+
+    def inherit(self) -> None:
+        """Renew the locks in a forked child, where nobody holds them."""
+        self._lock = threading.Lock()
+        for block in self._blocks.values():
+            block.lock = threading.Lock()
+            block.node.passing = 0
+
+
+def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
+    """Cut the selection along one dimension at the chunks."""
+    if isinstance(selector, slice):
+        start, step = selector.start, selector.step or 1
+        count = len(range(start, selector.stop, step))
+        last = start + (count - 1) * step
+        first = start // chunk
+        if count and first == last // chunk:
+            low = first * chunk
+            covers = step == 1 and start == low and last + 1 == min(low + chunk, size)
+            return [_Part(first, slice(start - low, last - low + 1, step), slice(0, count), covers)]
+        result, done = [], 0
+        while done < count:
+            at = start + done * step
+            low = at // chunk * chunk
+            here = min((min(low + chunk, last + 1) - 1 - at) // step + 1, count - done)
+            end = at + (here - 1) * step + 1
+            covers = step == 1 and at == low and end == min(low + chunk, size)
+            result.append(
+                _Part(low // chunk, slice(at - low, end - low, step), slice(done, done + here), covers)
+            )
+            done += here
+        return result
+    numbers = selector // chunk
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(selector)]
+    return [
+        _Part(int(numbers[a]), selector[a:b] - int(numbers[a]) * chunk, slice(a, b), False)
+        for a, b in itertools.pairwise(edges)
+        if b > a
+    ]
+
+
+def _joined(parts: list[_Part], chunk: int) -> slice:
+    """The stretch of the array that whole chunks, one behind the other, take."""
+    first, last = parts[0], parts[-1]
+    start = first.chunk * chunk
+    return slice(start, start + last.outer.stop - first.outer.start, 1)
+
+
+def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where parts of one chunk are in the array."""
+    result: list[Any] = []
+    for part, length in zip(parts, chunk, strict=True):
+        low = part.chunk * length
+        inner = part.inner
+        if isinstance(inner, slice):
+            result.append(slice(inner.start + low, inner.stop + low, inner.step))
+        else:
+            result.append(inner + low)
+    return tuple(result)
+
+
+def _index(items: list[Any]) -> tuple[Any, ...]:
+    """An index that acts on each axis for itself."""
+    if all(isinstance(item, slice) for item in items):
+        return tuple(items)
+    arrays = [np.arange(i.start, i.stop, i.step or 1) if isinstance(i, slice) else i for i in items]
+    return np.ix_(*arrays)
+
+
+def _region(index: tuple[int, ...], chunk: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """The part of the array that a chunk holds."""
+    return tuple([slice(i * c, min((i + 1) * c, n), 1) for i, c, n in zip(index, chunk, shape, strict=True)])

@@ -1,0 +1,191 @@
+"""W8: loops that write and read in parts, against netCDF4-python in one run.
+
+``python tests/benchmarks/partial.py [--scale 1.0] [--only WORD]`` prints one row for each loop: the best time of both
+libraries, taken in turn, and their ratio (above 1: nczarr is slower).
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+
+import nczarr.netcdf4
+
+Loop = Callable[[Any, str, int], None]
+LOOPS: dict[str, tuple[Loop, int]] = {}
+
+
+def loop(name: str, count: int) -> Callable[[Loop], Loop]:
+    def register(function: Loop) -> Loop:
+        LOOPS[name] = (function, count)
+        return function
+
+    return register
+
+
+def make(nc: Any, path: str, shape: tuple[int, ...], dtype: Any = "f4", **options: Any) -> tuple[Any, Any]:
+    ds = nc.Dataset(path, "w")
+    names = []
+    for i, size in enumerate(shape):
+        ds.createDimension(f"d{i}", size or None)
+        names.append(f"d{i}")
+    return ds, ds.createVariable("v", dtype, names, **options)
+
+
+@loop("row by row, chunked", 1000)
+def rows_chunked(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (n, 1000), chunksizes=(100, 100))
+    row = np.arange(1000, dtype="f4")
+    for i in range(n):
+        v[i] = row
+    ds.close()
+
+
+@loop("row by row, contiguous", 1000)
+def rows_contiguous(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (n, 1000))
+    row = np.arange(1000, dtype="f4")
+    for i in range(n):
+        v[i] = row
+    ds.close()
+
+
+@loop("append rows, uncompressed", 1000)
+def append_rows(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0, 1000))
+    row = np.arange(1000, dtype="f4")
+    for i in range(n):
+        v[i] = row
+    ds.close()
+
+
+@loop("append planes, uncompressed", 200)
+def append_planes(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0, 180, 360))
+    plane = np.random.default_rng(0).random((180, 360), "f4")
+    for i in range(n):
+        v[i] = plane
+    ds.close()
+
+
+@loop("append, chunks of 20, deflate", 200)
+def append_deflate(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0, 90, 180), chunksizes=(20, 90, 180), zlib=True)
+    plane = np.add.outer(np.arange(90), np.arange(180)).astype("f4")
+    for i in range(n):
+        v[i] = plane + i
+    ds.close()
+
+
+@loop("strings one by one", 2000)
+def strings(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0,), str)
+    for i in range(n):
+        v[i] = f"station {i}"
+    ds.close()
+
+
+@loop("read strings one by one", 2000)
+def read_strings(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (n,), str)
+    v[:] = np.array([f"station {i}" for i in range(n)], object)
+    ds.close()
+    with nc.Dataset(path) as ds:
+        v = ds["v"]
+        for i in range(n):
+            v[i]
+
+
+@loop("element by element", 3000)
+def elements(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (60, 50))
+    for i in range(n):
+        v[i // 50, i % 50] = i
+    ds.close()
+
+
+@loop("read element by element", 3000)
+def read_elements(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (60, 50))
+    v[:] = 1
+    ds.close()
+    with nc.Dataset(path) as ds:
+        v = ds["v"]
+        for i in range(n):
+            v[i // 50, i % 50]
+
+
+@loop("1-D series", 5000)
+def series(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0,), "f8")
+    for i in range(n):
+        v[i] = i
+    ds.close()
+
+
+@loop("sync every step", 100)
+def sync(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0, 100))
+    row = np.arange(100, dtype="f4")
+    for i in range(n):
+        v[i] = row
+        ds.sync()
+    ds.close()
+
+
+@loop("variables made and written", 1000)
+def variables(nc: Any, path: str, n: int) -> None:
+    ds = nc.Dataset(path, "w")
+    ds.createDimension("x", 100)
+    values = np.arange(100, dtype="f4")
+    for i in range(n):
+        ds.createVariable(f"v{i}", "f4", ("x",))[:] = values
+    ds.close()
+
+
+@loop("attributes set", 2000)
+def attributes(nc: Any, path: str, n: int) -> None:
+    ds = nc.Dataset(path, "w")
+    for i in range(n):
+        ds.setncattr(f"a{i}", f"value {i}")
+    ds.close()
+
+
+def best(function: Loop, count: int, folder: Path, repeats: int) -> tuple[float, float]:
+    times = [float("inf"), float("inf")]
+    for _ in range(repeats):
+        for which, nc in enumerate((netCDF4, nczarr.netcdf4)):
+            path = folder / ("a.nc" if which == 0 else "a.zarr")
+            start = time.perf_counter()
+            function(nc, str(path), count)
+            times[which] = min(times[which], time.perf_counter() - start)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return times[0], times[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of steps")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default="", help="a part of the name of a loop")
+    parser.add_argument("--folder", default=None, help="where the data go")
+    arguments = parser.parse_args()
+    print(f"{'loop':32}{'steps':>7}{'netCDF4 s':>12}{'nczarr s':>12}{'ratio':>8}")
+    for name, (function, count) in LOOPS.items():
+        if arguments.only in name:
+            count = max(1, int(count * arguments.scale))
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+                theirs, ours = best(function, count, Path(folder), arguments.repeats)
+            print(f"{name:32}{count:7}{theirs:12.4f}{ours:12.4f}{ours / theirs:8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""The chunk cache: what is read is what was written, whatever is in memory, and little is."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nczarr.netcdf4 as ours
+from nczarr.netcdf4.attributes import node_of, session_of
+from nczarr.netcdf4.edit.cache import default_bytes
+
+FILL = -99
+
+
+@st.composite
+def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A slice, an integer, or increasing positions for each axis."""
+    items: list[Any] = []
+    for size in shape:
+        kind = draw(st.sampled_from(["slice", "all", "integer", "positions"]))
+        if kind == "integer":
+            items.append(draw(st.integers(0, size - 1)))
+        elif kind == "positions":
+            items.append(sorted(draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=4))))
+        elif kind == "slice":
+            start = draw(st.integers(0, size - 1))
+            items.append(slice(start, draw(st.integers(start + 1, size)), draw(st.integers(1, 3))))
+        else:
+            items.append(slice(None))
+    return tuple(items)
+
+
+def orthogonal(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    return np.ix_(*[np.atleast_1d(np.arange(n)[i]) for i, n in zip(index, shape, strict=True)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_order_of_writes_and_reads(data: Any) -> None:
+    """Against an array in memory: with caches of all sizes, growth, syncs and reopening in between."""
+    chunks = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 5)))
+    bound = data.draw(st.sampled_from([0, 1, 40, 100, 1 << 20]))
+    dtype = data.draw(st.sampled_from(["i4", str]))
+    empty: Any = FILL if dtype == "i4" else ""
+    target: dict[str, bytes] = {}
+    model = np.full((0, 7), empty, object)
+    ds = ours.Dataset(target, "w")
+    ds.createDimension("t")
+    ds.createDimension("x", 7)
+    fill = {"fill_value": FILL} if dtype == "i4" else {}
+    ds.createVariable("v", dtype, ("t", "x"), chunksizes=chunks, **fill).set_auto_mask(False)
+    session_of(ds).cache.bound = bound
+    try:
+        for step in range(data.draw(st.integers(1, 12))):
+            v = ds["v"]
+            action = data.draw(st.sampled_from(["write", "write", "write", "grow", "read", "sync", "reopen"]))
+            if action == "grow" or not len(model):
+                length = len(model) + data.draw(st.integers(1, 5))
+                grown = np.full((length, 7), empty, object)
+                grown[: len(model)] = model
+                model = grown
+                model[-1, 3] = step if dtype == "i4" else str(step)
+                v[length - 1, 3] = model[-1, 3]
+            elif action == "write":
+                index = data.draw(indices(model.shape))
+                where = orthogonal(index, model.shape)
+                count = model[where].size
+                values = np.array([100 * step + i for i in range(count)], object)
+                if dtype is str:
+                    values = np.array([str(x) for x in values], object)
+                values = values.reshape(model[where].shape)
+                model[where] = values
+                v[tuple([i] if isinstance(i, int) else i for i in index)] = (
+                    values.astype("i4") if dtype == "i4" else values
+                )
+            elif action == "read":
+                index = data.draw(indices(model.shape))
+                got = np.asarray(v[index]).reshape(-1).tolist()
+                assert got == model[orthogonal(index, model.shape)].reshape(-1).tolist()
+            elif action == "sync":
+                ds.sync()
+                with ours.Dataset(target) as reader:
+                    reader.set_auto_mask(False)
+                    assert reader["v"][:].tolist() == model.tolist()
+            else:
+                ds.close()
+                ds = ours.Dataset(target, "a")
+                ds.set_auto_mask(False)
+                session_of(ds).cache.bound = bound
+            cache = session_of(ds).cache
+            assert cache.weight == sum(b.weight for b in cache._blocks.values())
+            assert node_of(ds["v"]).blocks == len(cache._blocks)
+        assert ds["v"][:].tolist() == model.tolist()
+    finally:
+        ds.close()
+    with ours.Dataset(target) as ds:
+        ds.set_auto_mask(False)
+        assert ds["v"][:].tolist() == model.tolist()
+
+
+class Counting(dict[str, bytes]):
+    """A store that counts how often chunks are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self.writes += "/c/" in key or key.endswith("/c")
+        super().__setitem__(key, value)
+
+
+@pytest.fixture
+def store() -> Counting:
+    return Counting()
+
+
+def test_a_chunk_is_written_once(store: Counting) -> None:
+    with ours.Dataset(store, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 4)
+        v = ds.createVariable("v", "i4", ("t", "x"), chunksizes=(20, 4), zlib=True)
+        ds.sync()
+        for i in range(60):
+            v[i] = i
+        assert store.writes == 3  # as soon as they are full
+        v[60] = 1
+        assert store.writes == 3
+        ds.sync()
+        assert store.writes == 4
+        ds.sync()
+        assert store.writes == 4
+
+
+def test_the_bound_holds(store: Counting) -> None:
+    with ours.Dataset(store, "w") as ds:
+        ds.createDimension("x", 10000)
+        v = ds.createVariable("v", "f8", ("x",), chunksizes=(100,))
+        ds.sync()
+        cache = session_of(ds).cache
+        cache.bound = 3 * 800
+        for i in range(0, 10000, 50):
+            v[i] = i
+            assert cache.weight <= cache.bound
+        assert store.writes >= 97
+    with ours.Dataset(store) as ds:
+        assert ds["v"][::50].tolist() == list(range(0, 10000, 50))
+
+
+def test_settings(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ours.get_chunk_cache()
+    try:
+        ours.set_chunk_cache(5000)
+        with ours.Dataset(store, "w") as ds:
+            assert session_of(ds).cache.bound == 5000
+            ds.createDimension("x", 100)
+            v = ds.createVariable("v", "i4", ("x",), chunksizes=(10,))
+            w = ds.createVariable("w", "i4", ("x",), chunksizes=(10,), chunk_cache=0)
+            ds.sync()
+            v[0] = 1
+            assert store.writes == 0
+            w[0] = 1
+            assert store.writes == 1
+            v.set_var_chunk_cache(0)
+            v[11] = 1
+            assert store.writes == 3  # and what was kept before
+    finally:
+        ours.set_chunk_cache(*before)
+    monkeypatch.setenv("NCZARR_CACHE", "12345")
+    assert default_bytes() == 12345
+    monkeypatch.setenv("NCZARR_CACHE", "many")
+    with pytest.warns(UserWarning, match="NCZARR_CACHE"):
+        assert default_bytes() == 64 << 20
+
+
+def test_what_is_read_does_not_share_memory_with_the_cache(tmp_path: Path) -> None:
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 4)
+        kind = ds.createVLType("i4", "sequence")
+        v = ds.createVariable("v", "i4", ("x",))
+        s = ds.createVariable("s", kind, ("x",))
+        ds.sync()
+        v[1] = 5
+        s[1] = np.array([1, 2], "i4")
+        v[1:3][...] = 9
+        s[1][...] = 9
+        assert (v[1], s[1].tolist()) == (5, [1, 2])
+
+
+def test_a_damaged_chunk_is_said_and_stays(tmp_path: Path) -> None:
+    from nczarr.errors import ChunkError
+
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("x", 4)
+        ds.createVariable("v", "i4", ("x",), zlib=True)[:] = 1
+    chunk = path / "v" / "c" / "0"
+    chunk.write_bytes(b"damaged")
+    ds = ours.Dataset(path, "a")
+    for _ in range(2):
+        with pytest.raises(ChunkError):
+            ds["v"][0] = 5
+    ds["v"][:] = 7  # replaces it as a whole
+    ds.close()
+    with ours.Dataset(path) as ds:
+        assert ds["v"][:].tolist() == [7] * 4
+
+
+@pytest.mark.parametrize("bound", [0, 100, 1 << 20])
+def test_threads_write_and_read_one_variable(tmp_path: Path, bound: int) -> None:
+    """Partial writes into shared chunks, whole chunks that pass by, and reads, against one value for each element."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("x", 64)
+        ds.createDimension("y", 6)
+        v = ds.createVariable("v", "i4", ("x", "y"), chunksizes=(4, 3), fill_value=-1)
+        v[:] = 0
+        ds.sync()
+        session_of(ds).cache.bound = bound
+        written = [0] * 8
+        stop = threading.Event()
+
+        def write(n: int) -> None:  # rows n, n + 8, n + 16, …: all chunks are shared
+            for turn in range(1, 12):
+                for row in range(n, 64, 8):
+                    if turn % 3:
+                        v[row] = turn
+                    else:
+                        for column in range(6):
+                            v[row, column] = turn
+                written[n] = turn
+
+        def sync() -> None:
+            while not stop.is_set():
+                ds.sync()
+
+        def read() -> None:
+            while not stop.is_set():
+                least = list(written)
+                seen = v[:]
+                for row, n in zip(range(64), itertools.cycle(range(8)), strict=False):
+                    assert seen[row].min() >= least[n]
+
+        with ThreadPoolExecutor(10) as pool:
+            others = [pool.submit(sync), pool.submit(read)]
+            try:
+                for future in [pool.submit(write, n) for n in range(8)]:
+                    future.result()
+            finally:
+                stop.set()
+            for future in others:
+                future.result()
+        assert v[:].min() == v[:].max() == 11
+    with ours.Dataset(path) as ds:
+        assert ds["v"][:].min() == ds["v"][:].max() == 11
+
+
+def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
+    """One thread writes chunks as a whole, another elements of the chunks beside and of the same."""
+    path = tmp_path / "a.zarr"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("x", 40)
+        v = ds.createVariable("v", "i4", ("x",), chunksizes=(10,), fill_value=0)
+        ds.sync()
+
+        def whole() -> None:
+            for turn in range(1, 60):
+                v[10:20] = turn
+
+        def parts() -> None:
+            for turn in range(1, 60):
+                for i in (3, 25, 27):
+                    v[i] = turn
+
+        def both() -> None:
+            for turn in range(1, 60):
+                v[28:32] = turn  # two chunks in part
+
+        with ThreadPoolExecutor(3) as pool:
+            for future in [pool.submit(f) for f in (whole, parts, both)]:
+                future.result()
+        expected = [0] * 40
+        for i in (3, 25, 27, *range(10, 20), *range(28, 32)):
+            expected[i] = 59
+        assert v[:].filled(0).tolist() == expected
+    with ours.Dataset(path) as ds:
+        assert ds["v"][:].filled(0).tolist() == expected
