@@ -38,7 +38,7 @@ try:
     from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint, StoreBackendEntrypoint
     from xarray.core import indexing
 except ImportError as error:  # pragma: no cover
-    raise NCZarrError("xarray is not installed", hint="pip install 'nczarr[xarray]'") from error
+    raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 

@@ -100,7 +100,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UnsupportedError("pictures need matplotlib", hint="pip install 'nczarr[view]'") from None
+        raise UnsupportedError("pictures need matplotlib", hint="pip install matplotlib scipy") from None
 
 
 def check_colour_map(name: str | None) -> None:

@@ -38,7 +38,7 @@ def hdf5() -> Any:
             except ImportError as error:
                 raise UnsupportedError(
                     "netCDF-4 files need the package h5py",
-                    hint="install the extra: pip install 'nczarr[netcdf]'",
+                    hint="pip install h5py",
                 ) from error
             _loaded = SimpleNamespace(
                 h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,

@@ -278,5 +278,5 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 def _extra(url: str) -> str | None:
     if "s3://" in url:
-        return "pip install nczarr[s3]"
-    return "pip install nczarr[http]" if "http" in url else None
+        return "pip install obstore s3fs"
+    return "pip install aiohttp tenacity" if "http" in url else None

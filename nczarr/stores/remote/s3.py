@@ -119,7 +119,7 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
     have_s3fs = _importable("s3fs")
     if not _importable("obstore"):
         if backend == "obstore" or not have_s3fs:
-            raise NCZarrError("no S3 client is installed", path=url, hint="pip install nczarr[s3]")
+            raise NCZarrError("no S3 client is installed", path=url, hint="pip install obstore s3fs")
         return _open_s3fs(url, options, writable)
     if backend != "s3fs":
         store = _open_obstore(url, options, writable, only=backend == "obstore" or not have_s3fs)

@@ -39,9 +39,7 @@ class ZarrStore(ConcurrentStore):
         try:
             from zarr.core.buffer import default_buffer_prototype
         except ImportError as error:
-            raise NCZarrError(
-                "zarr-python 3 is needed to use its stores", hint="pip install nczarr[xarray]"
-            ) from error
+            raise NCZarrError("zarr-python 3 is needed to use its stores", hint="pip install zarr") from error
         self.store = store
         self.url = str(store)
         self.writable = (

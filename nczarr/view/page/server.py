@@ -149,7 +149,9 @@ def serve(
         import panel_material_ui  # noqa: F401
         import scipy  # noqa: F401
     except ImportError as error:
-        raise UnsupportedError(f"the viewer needs {error.name}", hint="pip install 'nczarr[view]'") from None
+        raise UnsupportedError(
+            f"the viewer needs {error.name}", hint="pip install matplotlib scipy panel panel-material-ui"
+        ) from None
     served = Served(OpenedDataset(source, storage_options), port)
     if open_browser:
         webbrowser.open(served.url)

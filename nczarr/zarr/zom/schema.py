@@ -82,7 +82,7 @@ def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> lis
         from jsonschema import Draft202012Validator
     except ImportError:
         raise UnsupportedError(
-            "validation needs the package jsonschema", hint="pip install 'nczarr[schema]'"
+            "validation needs the package jsonschema", hint="pip install jsonschema"
         ) from None
     if zarr_format is None:
         version = value.get("zarr_format") if isinstance(value, dict) else None
