@@ -11,7 +11,8 @@ user and system) instead of time on the clock, for a machine that others use too
 
 W1  1 GiB float32 in chunks of 4 MiB: write and read, uncompressed, zstd, blosc (lz4, shuffle), gzip
 W2  256 MiB in chunks of 64 KiB: write and read, uncompressed and zstd
-W3  parts: one point of every chunk, a box across chunks, every seventh element
+W3  parts, in chunks of 4 MiB and of 64 KiB: one point of every chunk (near its beginning, and in its middle), a box
+    across chunks, every seventh element
 W4  shards of 16 MiB with inner chunks of 64 KiB: the whole, 1,000 inner chunks at random, and write
 W5  1,000 arrays of 10 attributes: create; open and look at all of them
 W6  100,000 chunks in one array: open and read one, count what is stored
@@ -220,16 +221,20 @@ class Bench:
             self._reading(f"W2 read {codec}", paths, [(slice(None), slice(None))], values.nbytes)
 
     def w3(self) -> None:
-        for codec in self.codecs or ("none", "zstd"):
-            shape, _, _, paths = self._large(codec)
-            side = shape[0]
-            points = slice(5, None, 1024)
-            self._reading(f"W3 points {codec}", paths, [(points, points)])
-            box = slice(side // 8 + 3, side // 2 + 77)
-            self._reading(f"W3 box {codec}", paths, [(box, box)])
-            self._reading(f"W3 stride 7 {codec}", paths, [(slice(None, None, 7), slice(None, None, 7))])
-            for path in paths.values():
-                peers.clear(path)
+        for codec in self.codecs or ("none", "zstd", "blosc"):
+            for size, tag in ((1024, "4 MiB"), (128, "64 KiB")):
+                side = (16384 if size == 1024 else 8192) // self.shrink
+                paths = self._written((side, side), (size, size), codec, None, field((side, side)), "parts")
+                points = slice(5, None, size)
+                self._reading(f"W3 points {tag} {codec}", paths, [(points, points)])
+                column = (slice(size // 2, None, size), slice(size - 7, None, size))
+                self._reading(f"W3 late points {tag} {codec}", paths, [column])
+                box = slice(side // 8 + 3, side // 2 + 77)
+                self._reading(f"W3 box {tag} {codec}", paths, [(box, box)])
+                stride = slice(None, None, 7)
+                self._reading(f"W3 stride 7 {tag} {codec}", paths, [(stride, stride)])
+                for path in paths.values():
+                    peers.clear(path)
 
     def w4(self) -> None:
         side = max(4096, 16384 // self.shrink)

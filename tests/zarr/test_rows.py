@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.arrays import neighbours as rows
+from nczarr.zarr.arrays import read_files
 from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.arrays.cache import BoundedCache
 from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec
@@ -53,6 +57,15 @@ def make(folder: Path, chain: list[NamedConfig], shape: tuple[int, ...], chunks:
 
 
 SELECTIONS = [
+    (slice(None, None, 3), slice(None, None, 3)),
+    (slice(1, None, 2), slice(2, None, 7)),
+    (slice(3, 7), slice(3, 61)),
+    (slice(None), slice(5, None, 8)),
+    (7, slice(60, 3, -5)),
+    (slice(2, 9, 6), slice(1, None, 16)),
+    (slice(1, 3), slice(0, 64)),
+    (slice(0, 9, 2), [3, 11, 19, 27, 28, 29]),
+    (slice(5), slice(7, 9)),
     ...,
     (slice(None), slice(4, 60)),
     (slice(3, 9), slice(None)),
@@ -62,10 +75,14 @@ SELECTIONS = [
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_rows_against_numpy(chain: str, tmp_path: Path) -> None:
+def test_rows_against_numpy(chain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = make(tmp_path, CHAINS[chain], (10, 66), (4, 8))
     values = np.random.default_rng(0).integers(0, 9, (10, 66)).astype("int32")
     array.write(..., values)
+    for selection in SELECTIONS:
+        np.testing.assert_array_equal(array.read(selection), values[selection])
+    # As if there were too many chunks to keep them.
+    monkeypatch.setattr(read_files, "CHUNKS", BoundedCache(0))
     for selection in SELECTIONS:
         np.testing.assert_array_equal(array.read(selection), values[selection])
     # Into a buffer whose elements do not lie in order.
@@ -96,6 +113,31 @@ def test_writing_gives_the_same_files_as_a_store_in_memory(chain: str, tmp_path:
             if "zstd" not in chain:  # two libraries may compress in two ways
                 assert bytes(array.store.get(key) or b"") == bytes(memory.store.get(key) or b"")
         np.testing.assert_array_equal(array.read(), memory.read())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_part_of_small_chunks(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_files, "CHUNKS", BoundedCache(0))
+    shape = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=3).map(tuple))
+    chunks = tuple(data.draw(st.integers(1, 9)) for _ in shape)
+    order = data.draw(st.permutations(range(len(shape))))
+    chain = [
+        N("transpose", {"order": list(order)}),
+        *CHAINS[data.draw(st.sampled_from(["none", "big-endian", "zstd"]))],
+    ]
+    array = make(tmp_path_factory.mktemp("rows"), chain, shape, chunks)
+    values = np.random.default_rng(0).integers(0, 9, shape).astype("int32")
+    array.write(..., values)
+    selection = tuple(
+        slice(
+            *sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))), data.draw(st.integers(1, 12))
+        )
+        for n in shape
+    )
+    np.testing.assert_array_equal(array.read(selection), values[selection])
 
 
 @pytest.mark.parametrize("checksum", [True, False])

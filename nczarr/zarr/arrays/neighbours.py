@@ -31,25 +31,24 @@ def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
     return max(1, min(ROW_BYTES // (chain.decoded_size or ROW_BYTES), fair))
 
 
-def rows(parts: Sequence[Sequence[Part]], length: int) -> Iterator[list[Item]]:
+def rows(parts: Sequence[Sequence[Part]], length: int, evenly: bool = False) -> Iterator[list[Item]]:
     """Yield the chunks of a plan: rows of at most `length` chunks, and other chunks one by one.
+
+    With `evenly`, chunks of which only a part is selected make rows too, as long as the places in them go on at one
+    distance from chunk to chunk.
 
     Examples
     --------
     >>> a, b, c = (Part(i, slice(2 * i, 2 * i + 2), slice(0, 2, 1), i < 2, True, 2) for i in range(3))
     >>> [[item[1].chunk for item in row] for row in rows([[a], [a, b, c]], 8)]
     [[0, 1], [2]]
+    >>> [[item[1].chunk for item in row] for row in rows([[a], [a, b, c]], 8, evenly=True)]
+    [[0, 1], [2]]
     """
     *leading, last = parts
-    groups: list[list[Part]] = []
-    for part in last:
-        group = groups[-1] if groups else []
-        if 0 < len(group) < length and follows(group[-1], part):
-            group.append(part)
-        else:
-            groups.append([part])
+    groups = _groups(last, length, goes_on if evenly else follows)
     for head in product(*leading):
-        if all(map(is_whole, head)):
+        if all(map(_is_sliced if evenly else is_whole, head)):
             for group in groups:
                 yield [(*head, part) for part in group]
         else:
@@ -57,8 +56,54 @@ def rows(parts: Sequence[Sequence[Part]], length: int) -> Iterator[list[Item]]:
                 yield [(*head, part)]
 
 
-def follows(before: Part, part: Part) -> bool:
-    """True if two whole parts go to neighbouring places."""
+def _groups(
+    parts: Sequence[Part], length: int, belongs: Callable[[Sequence[Part], Part], bool]
+) -> list[list[Part]]:
+    groups: list[list[Part]] = []
+    for part in parts:
+        group = groups[-1] if groups else []
+        if 0 < len(group) < length and belongs(group, part):
+            group.append(part)
+        else:
+            groups.append([part])
+    return groups
+
+
+def _is_sliced(part: Part) -> bool:
+    return type(part.out) is slice and type(part.inner) is slice
+
+
+def _distance(group: Sequence[Part]) -> int:
+    """Return the distance between selected places in a row of one or more parts; 0 if a single place has none."""
+    first = group[0]
+    if first.inner.stop - first.inner.start > 1:
+        step: int = first.inner.step
+        return step
+    if len(group) == 1:
+        return 0
+    second = group[1]
+    return first.size - int(first.inner.start) + int(second.inner.start)
+
+
+def goes_on(group: Sequence[Part], part: Part) -> bool:
+    """True if the places in a part continue those of a row, at the same distance, in the next chunk."""
+    if follows(group, part):
+        return True
+    before = group[-1]
+    if not (_is_sliced(before) and _is_sliced(part)) or is_whole(before) != is_whole(part):
+        return False
+    if part.chunk != before.chunk + 1 or part.size != before.size or part.out.start != before.out.stop:
+        return False
+    distance = before.size - (before.inner.stop - 1) + part.inner.start
+    step = _distance(group)
+    if step == 0:
+        step = distance
+    return bool(step == distance and (part.inner.stop - part.inner.start == 1 or part.inner.step == step))
+
+
+def follows(group: Sequence[Part], part: Part) -> bool:
+    """True if a whole part goes to the place behind the last whole part of a row."""
+    before = group[-1]
     return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
 
 
@@ -69,12 +114,13 @@ def run_rows(
     workers: int | None,
     work_chunk: Callable[[Item], None],
     work_row: Callable[[Sequence[Item]], bool],
+    evenly: bool = False,
 ) -> None:
     """Do the work of all chunks of a plan in several threads, in rows where that is possible.
 
     `parts` are the plan and `items` its product; without `chain`, the codecs of all chunks, each chunk is done for
     itself. `work_row` returns False if anything is not as usual: then `work_chunk` does its chunks one by one, and
-    finds what it is.
+    finds what it is. For `evenly` see :func:`rows`.
     """
     if chain is None or not fits_rows(chain):
         run(work_chunk, items, workers)
@@ -85,7 +131,7 @@ def run_rows(
             for item in row:
                 work_chunk(item)
 
-    run(work, rows(parts, row_length(chain, len(items), workers or worker_count())), workers)
+    run(work, rows(parts, row_length(chain, len(items), workers or worker_count()), evenly), workers)
 
 
 def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
@@ -119,6 +165,56 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
         decoded = scratch("row", size)[:size]
         chain.decode_row(data, bounds, decoded)
     np.copyto(place, decoded.view(stored).reshape(place.shape))
+
+
+def gather_row(
+    chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], row: Sequence[Item], target: np.ndarray
+) -> None:
+    """Decode the chunks of a row, and put what is selected of them into the result with one or two copies.
+
+    The row is one that :func:`rows` gives with `evenly`; else see :func:`place_row`.
+    """
+    stored = chain.stored_dtype
+    assert stored is not None
+    assert chain.order is not None
+    count = len(row)
+    if chain.is_raw:
+        decoded = data[bounds[0][0] : bounds[-1][1]]
+    else:
+        size = count * (chain.decoded_size or 0)
+        decoded = scratch("row", size)[:size]
+        chain.decode_row(data, bounds, decoded)
+    shape = chain.spec.shape
+    *head, first = row[0]
+    last = row[-1][-1]
+    # The dimensions in the array's order, and before the last one the number of the chunk in the row.
+    where = [1 + chain.order.index(i) for i in range(len(shape))]
+    values = decoded.view(stored).reshape(count, *[shape[i] for i in chain.order])
+    values = values.transpose(*where[:-1], 0, where[-1])[tuple([part.inner for part in head])]
+    place = target[(*[part.out for part in head], slice(first.out.start, last.out.stop))]
+    if first.full:
+        np.copyto(
+            place.reshape(values.shape) if place.flags.c_contiguous else _split_last(place, count), values
+        )
+        return
+    rows_shape = (*values.shape[:-2], count * shape[-1])
+    nbytes = values.size * stored.itemsize
+    lines = scratch("lines", nbytes)[:nbytes].view(stored).reshape(rows_shape)
+    np.copyto(lines.reshape(values.shape), values)
+    begin = first.inner.start
+    end = (count - 1) * shape[-1] + last.inner.stop
+    np.copyto(place, lines[..., begin : end : max(_distance([part[-1] for part in row]), 1)])
+
+
+def _split_last(place: np.ndarray, count: int) -> np.ndarray:
+    """Return a view of an array whose last dimension is split into `count` parts."""
+    length = place.shape[-1] // count
+    stride = place.strides[-1]
+    return np.lib.stride_tricks.as_strided(
+        place,
+        (*place.shape[:-1], count, length),
+        (*place.strides[:-1], stride * length, stride),
+    )
 
 
 def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:

@@ -14,8 +14,8 @@ from nczarr.stores import LocalStore
 from nczarr.zarr.arrays.cache import CHUNKS
 from nczarr.zarr.arrays.chunks import Chunks, Index
 from nczarr.zarr.arrays.files import Directory, longest, read_box, read_exactly, read_file
-from nczarr.zarr.arrays.neighbours import place_row, row_view, run_rows
-from nczarr.zarr.arrays.place import place_start, put_fill, put_whole
+from nczarr.zarr.arrays.neighbours import gather_row, place_row, row_view, run_rows
+from nczarr.zarr.arrays.place import needed_bytes, place_start, put_fill, put_whole
 from nczarr.zarr.arrays.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.arrays.read_shards import Run, read_shards
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
@@ -45,7 +45,11 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         if chunks.sharding is not None:
             _read_shards(chunks, chunks.sharding, directory, items, target, workers)
             return
-        read = _raw_reader(target) if chunks.chain().is_raw else _reader(chunks, target, len(items))
+        size = chunks.chain().decoded_size
+        is_raw = chunks.chain().is_raw
+        # A region of many chunks would only drive out what is kept.
+        remember = not is_raw and size is not None and size * len(items) <= CHUNKS.bound // 2
+        read = _raw_reader(target) if is_raw else _reader(chunks, target, remember)
         name = chunks.metadata.chunk_key_encoding.key
         fixed = chunks.fixed_chain
 
@@ -69,13 +73,16 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         def work_row(row: Sequence[Item]) -> bool:
             return _read_row(chunks, directory, row, target)
 
-        run_rows(fixed, parts, items, workers, work, work_row)
+        run_rows(fixed, parts, items, workers, work, work_row, evenly=not remember)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
     """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
     chain = chunks.chain()
     size = chain.decoded_size or 0
+    whole = all(map(is_whole, row[0]))
+    if chain.is_raw and not whole and 2 * needed_bytes(chain, row[0])[1] < size:
+        return False  # a few bytes of each chunk
     # One byte more than is expected shows that a file is longer.
     buffer = scratch("file", (len(row) + 1) * size + 1)
     bounds = []
@@ -91,17 +98,17 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
         bounds.append((start, start + count))
         start += count
     try:
-        place_row(chain, buffer, bounds, row_view(row, target))
+        if whole:
+            place_row(chain, buffer, bounds, row_view(row, target))
+        else:
+            gather_row(chain, buffer, bounds, row, target)
     except CodecError:
         return False
     return True
 
 
-def _reader(chunks: Chunks, target: np.ndarray, count: int) -> Reader:
-    """Return the reader of chunks that have to be decoded; `count` is how many there are."""
-    size = chunks.chain().decoded_size
-    # A region of many chunks would only drive out what is remembered.
-    remember = size is not None and size * count <= CHUNKS.bound // 2
+def _reader(chunks: Chunks, target: np.ndarray, remember: bool) -> Reader:
+    """Return the reader of chunks that have to be decoded, and are kept if `remember` is true."""
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")

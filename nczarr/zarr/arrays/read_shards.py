@@ -215,7 +215,7 @@ def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
     return (
         piece.start == before.stop
         and (size is None or piece.stop - piece.start == size == before.stop - before.start)
-        and follows(before.item[-1], piece.item[-1])
+        and follows(before.item[-1:], piece.item[-1])
         and all(map(is_, before.item[:-1], piece.item[:-1]))
         and all(map(is_whole, piece.item[:-1]))
     )
