@@ -211,7 +211,7 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.no_consolidated:
         chosen["consolidated"] = False
     if getattr(options, "dimension", None):
-        from nczarr.convert.change.select import parse_selection
+        from nczarr.convert.change.selecting import parse_selection
 
         pairs = [parse_selection(text) for text in options.dimension]
         _refuse_twice([name for name, _ in pairs], "-d")

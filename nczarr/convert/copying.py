@@ -16,13 +16,14 @@ from nczarr.convert.edges import create_sink, inside_folder, is_folder, open_sou
 from nczarr.convert.many import expand_sources
 from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.raw import copy_stored
 from nczarr.convert.report import Report
 from nczarr.convert.resume import Recording, fingerprint, state
 from nczarr.convert.transfer import BLOCK_BYTES, Work, blocks_of, data_bytes, transfer, value_bytes
 from nczarr.convert.verify import diff
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.mapping import StoredDataset
+from nczarr.mapping import ArrayShape, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
 
 #: Bound on the values that are in memory at once.
@@ -314,10 +315,13 @@ class _Job:
                 options["compression"] = shaped.compression
             if how.checksum:
                 options["checksum"] = True
-            if any(a.shards for a in shaped.arrays.values()) and layout not in _NEW_LAYOUTS:
-                raise UnsupportedError(f"--shards: the layout {layout} has none")
-            if shaped.arrays:
-                options["arrays"] = shaped.arrays
+            arrays = dict(shaped.arrays)
+            if layout not in _NEW_LAYOUTS:
+                if how.shards is not None and any(a.shards for a in arrays.values()):
+                    raise UnsupportedError(f"--shards: the layout {layout} has none")
+                arrays = {fqn: ArrayShape(a.chunks) for fqn, a in arrays.items()}
+            if arrays:
+                options["arrays"] = arrays
         return shaped.dataset, options
 
     def create(self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: str) -> DatasetSink:
@@ -354,6 +358,8 @@ class _Job:
                 record = Recording(sink, mark)
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
+                if isinstance(sink, StoredDataset) and not self.resume:
+                    work = copy_stored(work, sink, self.progress, self.workers)
                 limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
                 blocks = blocks_of(work, sink, limit)
                 if record is not None:

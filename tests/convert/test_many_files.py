@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.many.join import JoinedSource
+from nczarr.convert.many.joining import JoinedSource
 from nczarr.errors import ModelError, NCZarrError, UnsupportedError
 from nczarr.model import MemorySource
 

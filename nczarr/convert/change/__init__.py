@@ -4,9 +4,9 @@ Each function takes a dataset and gives another one, whose data are read through
 is refused here, before anything is written.
 """
 
-from nczarr.convert.change.choose import choose
-from nczarr.convert.change.rename import rename
-from nczarr.convert.change.select import select
-from nczarr.convert.change.shape import Shaping, shape
+from nczarr.convert.change.choosing import choose
+from nczarr.convert.change.renaming import rename
+from nczarr.convert.change.selecting import select
+from nczarr.convert.change.shaping import Shaping, shape
 
 __all__ = ["Shaping", "choose", "rename", "select", "shape"]

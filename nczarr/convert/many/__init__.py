@@ -3,8 +3,8 @@
 All files are looked at before anything is written; what does not fit is listed. Few of them are open at a time.
 """
 
-from nczarr.convert.many.append import append, appended
+from nczarr.convert.many.appending import append, appended
 from nczarr.convert.many.files import expand_sources
-from nczarr.convert.many.join import join
+from nczarr.convert.many.joining import join
 
 __all__ = ["append", "appended", "expand_sources", "join"]

@@ -132,6 +132,20 @@ def parse_compression(text: str, itemsize: int) -> list[NamedConfig]:
     return [NamedConfig(name, {"level": level, "checksum": False} if name == "zstd" else {"level": level})]
 
 
+def codecs_of_filters(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | None:
+    """Return the codecs that decode the very bytes of filtered HDF5 chunks; None if there are none.
+
+    Examples
+    --------
+    >>> [c.name for c in codecs_of_filters([Filter(2), Filter(1, (4,))], 4)], codecs_of_filters([Filter(4)], 4)
+    (['numcodecs.shuffle', 'numcodecs.zlib'], None)
+    """
+    known = {Filter.SHUFFLE, Filter.DEFLATE, Filter.FLETCHER32, Filter.BZIP2, Filter.ZSTD, Filter.BLOSC}
+    if not {f.id for f in filters} <= known:
+        return None
+    return _numcodecs(filters, itemsize) or []
+
+
 def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -> NamedConfig:
     typesize = itemsize if itemsize <= _BLOSC_MAX_TYPESIZE else 1
     if shuffle is None:

@@ -39,7 +39,10 @@ def stored_form(
     shape = options.arrays.get(fqn)
     if shape is not None and shape.chunks is not None:
         chunks = shape.chunks
-    codecs = codecs_for(storage, encoding, options, scalar=not chunks)
+    if shape is not None and shape.codecs is not None and shape.data_type == encoding.data_type:
+        codecs = shape.codecs
+    else:
+        codecs = codecs_for(storage, encoding, options, scalar=not chunks)
     inner = encoding.inner_shape
     if shape is None or shape.shards is None or not chunks:
         return RegularGrid(chunks + inner), codecs

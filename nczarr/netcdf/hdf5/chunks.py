@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -124,3 +124,36 @@ def read_chunks(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+@dataclass(frozen=True)
+class StoredChunks:
+    """All chunks of a dataset as they are in the file.
+
+    Attributes
+    ----------
+    shape, extent : tuple of int
+        Of a chunk, and of the dataset.
+    places : dict
+        Offset and size by the chunk's origin.
+    """
+
+    file: io.FileIO
+    path: str
+    shape: tuple[int, ...]
+    extent: tuple[int, ...]
+    big_endian: bool
+    places: dict[tuple[int, ...], tuple[int, int]]
+
+    def chunks(self) -> Iterator[tuple[tuple[int, ...], Callable[[], bytes]]]:
+        """Yield each chunk's origin, and what reads its bytes."""
+
+        def reader(offset: int, size: int) -> Callable[[], bytes]:
+            def read() -> bytes:
+                with placed(self.path):
+                    return read_bytes(self.file, offset, size)
+
+            return read
+
+        for origin, (offset, size) in self.places.items():
+            yield origin, reader(offset, size)

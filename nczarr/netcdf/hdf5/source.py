@@ -16,7 +16,14 @@ import numpy as np
 from nczarr.errors import NetCDFFileError
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
-from nczarr.netcdf.hdf5.chunks import SMALLEST, ChunkPlaces, StoredChunk, descriptor_of, read_chunks
+from nczarr.netcdf.hdf5.chunks import (
+    SMALLEST,
+    ChunkPlaces,
+    StoredChunk,
+    StoredChunks,
+    descriptor_of,
+    read_chunks,
+)
 from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
@@ -229,6 +236,27 @@ class HDF5Source:
                 out[place] = part
         read_chunks(file, stored, filters, chunk, out, path=self.file.path, fqn=self.fqn)
         return out
+
+    def stored_chunks(self) -> StoredChunks | None:
+        """The chunks as they are in the file; None where some was never written, or left out a filter."""
+        with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
+            dataset = self.file.dataset(self.link)
+            plist = dataset.get_create_plist()
+            file = self.file.raw_file()
+            if plist.get_layout() != hdf5().h5d.CHUNKED or file is None or has_pointers(self.layout):
+                return None
+            shape, places = tuple(plist.get_chunk()), self.file.places(self.link, dataset)
+            count = math.prod(-(-n // c) for n, c in zip(self.stored, shape, strict=True))
+            if dataset.get_num_chunks() != count:
+                return None
+            found = {}
+            for origin in product(*(range(0, n, c) for n, c in zip(self.stored, shape, strict=True))):
+                place = places[origin]
+                if place is None or place[2]:
+                    return None
+                found[origin] = place[:2]
+        big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
+        return StoredChunks(file, self.file.path, shape, self.stored, big, found)
 
     def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Read chunk by chunk what has filters that HDF5 itself lacks."""

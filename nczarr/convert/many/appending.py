@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.change.rewrite import rewrite
-from nczarr.convert.change.select import SelectedSource, find_dimension
+from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.edges import open_source
 from nczarr.convert.many.fit import differences, refuse, same_data
-from nczarr.convert.many.join import JoinedSource, growing_variables, in_units_of
+from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.progress import Progress
 from nczarr.convert.transfer import Work, blocks_of, data_bytes, transfer
 from nczarr.errors import UnsupportedError, placed

@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change.choose import matches
+from nczarr.convert.change.choosing import matches
 from nczarr.convert.change.rewrite import rewrite
-from nczarr.convert.change.select import find_dimension
+from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.convert.transfer import block_shape, value_bytes
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
-from nczarr.mapping import ArrayShape
+from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.chunks import default_chunks
 from nczarr.mapping.values.filters import parse_compression
 from nczarr.model import INT, ArraySource, Attribute, Dataset, Filter, Region, Storage, Variable
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.metadata import NamedConfig
 
 #: Chunks of a netCDF source are kept between these sizes.
 SMALLEST, LARGEST = 256 << 10, 64 << 20
@@ -29,6 +31,8 @@ _CHUNK = 4 << 20
 MANY = 10_000
 #: … of about this size.
 _SHARD = 64 << 20
+#: Codecs that every reader of Zarr v3 has.
+_PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
 _CLASSIC = ("classic", "64-bit offset", "cdf5")
 
 
@@ -122,14 +126,43 @@ def shape(
             storage = replace(storage, layout="chunked", chunk_shape=chunks)
         if target == "netcdf":
             return replace(variable, storage=_netcdf_storage(storage, sizes, how))
+        kept = _stored(variable) if source == "zarr" and how.compression in (None, "source") else None
+        if kept is not None and not chosen and kept.chunks is not None:
+            chunks = kept.chunks
         actual = chunks or sizes.default()
         shards = _shards(sizes, actual, how, sharding, better)
-        if shards is not None or actual != storage.chunk_shape:
+        if kept is not None:
+            if shards is None and sharding is None and not chosen:
+                shards = kept.shards
+            codecs = None if how.checksum else kept.codecs
+            arrays[fqn] = ArrayShape(actual, shards, codecs, kept.data_type)
+        elif shards is not None or actual != storage.chunk_shape:
             arrays[fqn] = ArrayShape(actual, shards)
         return replace(variable, storage=storage)
 
     made = rewrite(dataset, variable=changed)
     return Shaped(made, arrays, how.compression or ("default" if better else "source"))
+
+
+def _stored(variable: Variable) -> ArrayShape | None:
+    """How a variable of a Zarr source is stored; None if readers of the target may not know its codecs."""
+    data: Any = variable.data
+    while isinstance(data, SelectedSource | QuantizedSource):
+        data = data.inner
+    if not isinstance(data, VariableData):
+        return None
+    metadata, rank = data.array.metadata, len(variable.dimensions)
+    codecs, shards = metadata.codecs, None
+    chunks = metadata.chunk_shape if isinstance(metadata.chunk_grid, RegularGrid) else None
+    if chunks is None or metadata.storage_transformers:
+        return None
+    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
+        shards, configuration = chunks, codecs[0].configuration
+        chunks = tuple(configuration["chunk_shape"])
+        codecs = tuple(NamedConfig(c["name"], c.get("configuration", {})) for c in configuration["codecs"])
+    if not all(codec.name in _PORTABLE for codec in codecs):
+        return None
+    return ArrayShape(chunks[:rank], shards and shards[:rank], codecs, metadata.data_type)
 
 
 def _refuse(how: Shaping, target: Kind, format: str | None) -> None:

@@ -1,0 +1,122 @@
+"""Copy stored chunks as they are, where source and target hold the same bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from nczarr.convert.progress import Progress
+from nczarr.convert.transfer import Work, data_bytes
+from nczarr.mapping import StoredDataset, VariableData
+from nczarr.mapping.values.filters import codecs_of_filters
+from nczarr.model import ArraySource, Variable
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+
+#: Chunks that are under way at once.
+_BATCH = 64
+
+
+def copy_stored(work: Iterable[Work], sink: StoredDataset, progress: Progress, workers: int) -> list[Work]:
+    """Copy the chunks of variables that can be copied so; return the other variables."""
+    rest = []
+    for fqn, variable, data in work:
+        chunks = _zarr_chunks(fqn, data, sink) or _file_chunks(fqn, variable, data, sink)
+        if chunks is None:
+            rest.append((fqn, variable, data))
+            continue
+        total, count = data_bytes(data), max(1, sink.data(fqn).array.nchunks)
+        done = 0
+        for number in _copied(chunks, sink, workers):
+            step = min(total, number * total // count) - done
+            done += step
+            progress.advance(step, fqn)
+        progress.advance(total - done, fqn)
+    return rest
+
+
+def _copied(chunks: Iterator[tuple[str, Any]], sink: StoredDataset, workers: int) -> Iterator[int]:
+    """Write chunks in batches; yield how many are written."""
+    number = 0
+
+    def put(item: tuple[str, Any]) -> None:
+        key, read = item
+        data = read() if callable(read) else read
+        if data is not None:
+            sink.store.set(key, data)
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
+        while batch := list(islice(chunks, _BATCH)):
+            for _ in pool.map(put, batch):
+                pass
+            number += len(batch)
+            yield number
+
+
+def _zarr_chunks(fqn: str, data: ArraySource, sink: StoredDataset) -> Iterator[tuple[str, Any]] | None:
+    if not isinstance(data, VariableData):
+        return None
+    source, target = data.array, sink.data(fqn).array
+    if data.binding.encoding != sink.data(fqn).binding.encoding or not _alike(
+        source.metadata, target.metadata
+    ):
+        return None
+
+    def chunks() -> Iterator[tuple[str, Any]]:
+        indices = iter(source.initialized_chunks())
+        while batch := list(islice(indices, _BATCH)):
+            values = source.store.get_many([source.chunk_key(index) for index in batch])
+            for index, value in zip(batch, values, strict=True):
+                yield target.chunk_key(index), value
+
+    return chunks()
+
+
+def _alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
+    if (
+        source.shape != target.shape
+        or source.chunk_grid != target.chunk_grid
+        or source.data_type != target.data_type
+        or source.codecs != target.codecs
+        or source.storage_transformers
+        or source.fill_value is None
+        or target.fill_value is None
+    ):
+        return False
+    fills = [m.data_type.fill_to_json(m.fill_value) for m in (source, target)]
+    return bool(fills[0] == fills[1])
+
+
+def _file_chunks(
+    fqn: str, variable: Variable, data: ArraySource, sink: StoredDataset
+) -> Iterator[tuple[str, Any]] | None:
+    ask = getattr(data, "stored_chunks", None)
+    if ask is None or not sink.data(fqn).binding.encoding.is_identity:
+        return None
+    target = sink.data(fqn).array
+    codecs = target.metadata.codecs
+    # Cheap tests first: whoever asks for the places of all chunks has to read them.
+    own = variable.storage.filters
+    expected = codecs_of_filters(own, variable.type.dtype.itemsize)
+    if expected is None or codecs[1:] != tuple(expected) or codecs[0].name != "bytes":
+        return None
+    if not own and math.prod(data.shape) == 0:
+        return None
+    stored = ask()
+    if stored is None or tuple(stored.shape) != target.chunk_shape or data.shape != stored.extent:
+        return None
+    if codecs[0] not in _bytes_codecs(stored.big_endian, variable):
+        return None
+
+    def chunks() -> Iterator[tuple[str, Any]]:
+        for origin, read in stored.chunks():
+            yield target.chunk_key(tuple(o // c for o, c in zip(origin, stored.shape, strict=True))), read
+
+    return chunks()
+
+
+def _bytes_codecs(big_endian: bool, variable: Variable) -> tuple[NamedConfig, ...]:
+    endian = NamedConfig("bytes", {"endian": "big" if big_endian else "little"})
+    return (endian,) if variable.type.dtype.itemsize > 1 else (endian, NamedConfig("bytes"))
