@@ -32,6 +32,7 @@ from nczarr.netcdf4 import Dataset as NetCDFDataset
 from nczarr.netcdf4 import EnumType, VLType
 from nczarr.netcdf4 import Variable as NetCDFVariable
 from nczarr.netcdf4.attributes import node_of, session_of
+from nczarr.stores import open_store
 
 try:
     import xarray as xr
@@ -205,8 +206,16 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """True for names that end with ``.zarr``, ``.ncz`` or ``.nczarr``."""
-        return _is_path(filename_or_obj) and PurePath(filename_or_obj).suffix in _SUFFIXES
+        """True for a Zarr store whose root says that it is NCZarr; the other engines have everything else."""
+        if not _is_path(filename_or_obj):
+            return False
+        target = _normal(filename_or_obj)
+        is_url = "://" in target
+        if is_url and PurePath(target).suffix not in _SUFFIXES:
+            return False
+        if not is_url and not os.path.isdir(target) and not target.endswith(_ARCHIVES):
+            return False
+        return _has_marker(target)
 
     def open_dataset(
         self,
@@ -233,7 +242,6 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         storage_options : dict, optional
             For remote stores.
         """
-        source = _Source(_normal(filename_or_obj), storage_options)
         options = {
             "mask_and_scale": mask_and_scale,
             "decode_times": decode_times,
@@ -243,6 +251,10 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
+        source = _Source(_normal(filename_or_obj), storage_options)
+        engine = _engine_for_plain_zarr(source)
+        if engine is not None:
+            return engine.open_dataset(source.target, group=group, storage_options=storage_options, **options)
         return _opened(source, group or "/", options)
 
     def open_groups_as_dict(
@@ -255,6 +267,12 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     ) -> dict[str, Any]:
         """Open all groups, one dataset each, by path."""
         source = _Source(_normal(filename_or_obj), storage_options)
+        engine = _engine_for_plain_zarr(source)
+        if engine is not None:
+            plain: dict[str, Any] = engine.open_groups_as_dict(
+                source.target, group=group, storage_options=storage_options, **options
+            )
+            return plain
         top = "/" + (group or "").strip("/")
         try:
             return {
@@ -272,6 +290,41 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         for path, dataset in groups.items():
             tree[path].set_close(dataset._close)
         return tree
+
+
+#: What the root document of an NCZarr store holds: of version 3, also where only arrays have keys, and of version 2.
+_MARKERS = (b'"_nczarr_', b'"nczarr":', b'"_NCZARR_')
+_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".nczarr")
+_ARCHIVES = (".zarr.zip", ".zip", ".ncz")
+
+
+def _has_marker(target: str) -> bool:
+    try:
+        with open_store(target, "r") as store:
+            found = store.get_many(list(_DOCUMENTS))
+    except Exception:  # whatever is wrong, it is for the engine that is asked for to say
+        return False
+    return found[-1] is not None or any(
+        data is not None and any(marker in data for marker in _MARKERS) for data in found
+    )
+
+
+def _engine_for_plain_zarr(source: _Source) -> Any:
+    """xarray's own engine, for Zarr that says nothing of netCDF and that zarr-python reads; None for all else."""
+    stored = session_of(source.dataset).stored
+    hierarchy = getattr(stored, "hierarchy", None)
+    layout = getattr(stored, "layout", "")
+    if layout not in ("zarr-v3", "zarr-v2") or hierarchy is None or hierarchy.layout not in ("v3", "v2"):
+        return None
+    if hierarchy.is_array(""):
+        return None
+    try:
+        import zarr  # noqa: F401
+        from xarray.backends.zarr import ZarrBackendEntrypoint
+    except ImportError:
+        return None
+    source.close()
+    return ZarrBackendEntrypoint()
 
 
 def _normal(target: Any) -> Any:

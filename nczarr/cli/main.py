@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     options = build_parser().parse_args(arguments)
     try:
-        with _terminable():
+        with _terminable(), _short_warnings():
             status = int(options.run(options) or 0)
             sys.stdout.flush()
             return status
@@ -59,6 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated as error:
         print(f"nczarr: terminated; {_left(error)}", file=sys.stderr)
         return 143
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Print warnings in one line, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=".*'nczarr repair'")
+        warnings.showwarning = lambda message, *_, **__: print(f"nczarr: warning: {message}", file=sys.stderr)
+        yield
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,16 +187,35 @@ DAMAGES = {
         edit("time/zarr.json", lambda d: d.update(extensions=[{"name": "x.must", "configuration": {}}])),
     ),
     "unknown key": ("time", edit("time/zarr.json", lambda d: d.update(secret=1))),
-    "dangling dimension": (
-        "time",
-        edit(
-            "time/zarr.json",
-            lambda d: (
-                d["attributes"].setdefault("_nczarr_array", {}).update(dimension_references=["/nowhere"])
-            ),
-        ),
-    ),
 }
+
+
+def test_what_other_programs_changed_is_read_listed_and_mended(
+    zarr: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(d: dict[str, Any]) -> None:
+        d["nczarr"]["configuration"]["_nczarr_array"]["dimension_references"] = ["/nowhere/time"]
+
+    assert main(["check", str(zarr)]) == 0
+    edit("time/zarr.json", change)(zarr)
+    assert main(["dump", "-h", str(zarr)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("nczarr: warning: ")
+    assert "[reference-moved]" in said
+    assert "'nczarr repair' mends it" in said
+    assert main(["check", "--json", str(zarr)]) == 1
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert "reference-moved" in {f["code"] for f in found}
+    assert all(f.keys() == {"code", "severity", "where", "what", "remedy"} for f in found)
+    before = (zarr / "time" / "zarr.json").read_bytes()
+    assert main(["repair", "--dry-run", str(zarr)]) == 0
+    assert "would be done: rewrite the reference" in capsys.readouterr().out
+    assert (zarr / "time" / "zarr.json").read_bytes() == before
+    assert main(["repair", "--json", str(zarr)]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == found
+    assert main(["check", str(zarr)]) == 0
+    assert main(["repair", str(zarr)]) == 0
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("name", DAMAGES)

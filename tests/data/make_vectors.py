@@ -1,12 +1,14 @@
 """Writes the test vectors of docs/spec/nczarr-v3.md: small stores, and the CDL that each of them stands for.
 
-Written from the specification alone, with json, struct and base64, and without any part of nczarr, so that the
-reader is held against something that is not the writer. Run it to write tests/data/vectors anew.
+The stores are written from the specification alone, with json, struct and base64, and without any part of nczarr, so
+that the reader is held against something that is not the writer. Run it to write tests/data/vectors anew.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
+import hashlib
 import json
 import math
 import struct
@@ -15,11 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent / "vectors"
-CONVENTION = {
-    "uuid": "4058cf9a-85c0-4aeb-a3e4-72f486c51814",
-    "name": "nczarr",
-    "description": "The netCDF-4 data model on Zarr v3",
-}
+VERSION = "3.1.0"
 FORMATS = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
     "uint64": "Q", "float32": "f", "float64": "d",
@@ -30,15 +28,33 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def group(attributes: dict[str, Any] | None = None, **info: Any) -> dict[str, Any]:
-    own = {"_nczarr_group": info} if info else {}
-    return {"zarr_format": 3, "node_type": "group", "attributes": {**(attributes or {}), **own}}
+def group(
+    attributes: dict[str, Any] | None = None,
+    *,
+    dimensions: dict[str, Any] | None = None,
+    types: dict[str, Any] | None = None,
+    attr: dict[str, Any] | None = None,
+    **info: Any,
+) -> dict[str, Any]:
+    """A group; a dimension is its size, or a list of one size where it is unlimited."""
+    record: dict[str, Any] = {}
+    if "name" in info:
+        record["name"] = info.pop("name")
+    if dimensions:
+        record["dimensions"] = [
+            {"name": n, "size": s[0], "unlimited": True} if isinstance(s, list) else {"name": n, "size": s}
+            for n, s in dimensions.items()
+        ]
+    if types:
+        record["types"] = [{"name": n, **t} for n, t in types.items()]
+    record.update(info)
+    keys = {**({"_nczarr_group": record} if record else {}), **({"_nczarr_attr": attr} if attr else {})}
+    return {"zarr_format": 3, "node_type": "group", "attributes": {**(attributes or {}), **keys}}
 
 
 def root(attributes: dict[str, Any] | None = None, **info: Any) -> dict[str, Any]:
     document = group(attributes, **info)
-    document["attributes"]["_nczarr_superblock"] = {"version": "3.0.0"}
-    document["attributes"]["zarr_conventions"] = [CONVENTION]
+    document["attributes"]["_nczarr_superblock"] = {"version": VERSION}
     return document
 
 
@@ -51,14 +67,17 @@ def array(
     *,
     chunk: list[int] | None = None,
     codecs: list[Any] | None = None,
+    attr: dict[str, Any] | None = None,
+    copy: dict[str, Any] | None = None,
     **info: Any,
 ) -> dict[str, Any]:
     if codecs is None:
         wide = isinstance(data_type, str) and data_type in FORMATS and not data_type.endswith("int8")
         wide = wide or (isinstance(data_type, dict) and data_type["name"] == "struct")
         codecs = [{"name": "bytes", "configuration": {"endian": "little"}} if wide else {"name": "bytes"}]
-    own = {"_nczarr_array": info} if info else {}
-    return {
+    if "types" in info:
+        info["types"] = [{"name": n, **t} for n, t in info["types"].items()]
+    document = {
         "zarr_format": 3,
         "node_type": "array",
         "shape": shape,
@@ -70,9 +89,22 @@ def array(
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": fill,
         "codecs": codecs,
-        "attributes": {**(attributes or {}), **own},
+        "attributes": attributes or {},
         "dimension_names": labels,
     }
+    keys: dict[str, Any] = {
+        **({"_nczarr_array": info} if info else {}),
+        **({"_nczarr_attr": attr} if attr else {}),
+    }
+    if copy:
+        keys["_nczarr_copy"] = json.dumps(copy, separators=(",", ":"))
+    if keys:
+        document["nczarr"] = {
+            "name": "nczarr",
+            "must_understand": False,
+            "configuration": {"version": VERSION, **keys},
+        }
+    return document
 
 
 def numbers(data_type: str, values: list[Any], order: str = "<") -> bytes:
@@ -92,6 +124,13 @@ def record(*fields: tuple[str, Any]) -> dict[str, Any]:
     return {"name": "struct", "configuration": {"fields": [{"name": n, "data_type": t} for n, t in fields]}}
 
 
+#: netCDF's default fill values, as Zarr writes them.
+DEFAULTS = {
+    "int8": -127, "uint8": 255, "int16": -32767, "uint16": 65535, "int32": -2147483647, "uint32": 4294967295,
+    "int64": -9223372036854775806, "uint64": 18446744073709551614, "float32": 9.969209968386869e36,
+    "float64": 9.969209968386869e36,
+}  # fmt: skip
+INT = DEFAULTS["int32"]
 TEXT = [{"name": "vlen-utf8"}]
 BYTES = [{"name": "vlen-bytes"}]
 Store = dict[str, Any]
@@ -112,12 +151,12 @@ def atomic() -> tuple[Store, str]:
         bits = 8 * struct.calcsize("<" + FORMATS[name])
         low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         values = [low, 1, high]
-        store[f"v_{name}/zarr.json"] = array(name, [3], ["x"], 0, dimension_references=["/x"])
+        store[f"v_{name}/zarr.json"] = array(name, [3], ["x"], DEFAULTS[name], dimension_references=["/x"])
         store[f"v_{name}/c/0"] = numbers(name, values)
         header.append(f"\t{cdl_name} v_{name}(x) ;")
         data.append(f" v_{name} = {', '.join(f'{v}{suffix}' for v in values)} ;")
     for name, cdl_name, suffix in (("float32", "float", "f"), ("float64", "double", "")):
-        store[f"v_{name}/zarr.json"] = array(name, [3], ["x"], 0.0, dimension_references=["/x"])
+        store[f"v_{name}/zarr.json"] = array(name, [3], ["x"], DEFAULTS[name], dimension_references=["/x"])
         store[f"v_{name}/c/0"] = numbers(name, [1.5, -0.0, math.inf])
         header.append(f"\t{cdl_name} v_{name}(x) ;")
         data.append(f" v_{name} = 1.5{suffix}, -0.{suffix}, Infinity{suffix} ;")
@@ -153,7 +192,7 @@ def atomic() -> tuple[Store, str]:
 def text() -> tuple[Store, str]:
     store: Store = {
         "zarr.json": root(dimensions={"n": 2, "len": 4}, arrays=["c", "u", "s", "t"]),
-        "c/zarr.json": array(char(1), [2, 4], ["n", "len"], "", dimension_references=["/n", "/len"]),
+        "c/zarr.json": array(char(1), [2, 4], ["n", "len"], "AA==", dimension_references=["/n", "/len"]),
         "c/c/0/0": b"abcdx\0\0\0",
         "u/zarr.json": array("uint8", [4], ["len"], 0, dimension_references=["/len"], type="char"),
         "u/c/0": b"byte",
@@ -218,7 +257,7 @@ def attributes() -> tuple[Store, str]:
 		:_nczarr_array = "hidden" ;
 }
 """
-    return {"zarr.json": root({**plain, "_nczarr_attr": info})}, cdl
+    return {"zarr.json": root(plain, attr=info)}, cdl
 
 
 def fill_values() -> tuple[Store, str]:
@@ -239,12 +278,10 @@ def fill_values() -> tuple[Store, str]:
             [2],
             ["x"],
             "none",
-            {
-                "_nczarr_attr": {
-                    "types": {"_FillValue": "string"},
-                    "exact": {"_FillValue": ["none"]},
-                    "order": ["_FillValue"],
-                }
+            attr={
+                "types": {"_FillValue": "string"},
+                "exact": {"_FillValue": ["none"]},
+                "order": ["_FillValue"],
             },
             codecs=TEXT,
             dimension_references=["/x"],
@@ -260,19 +297,26 @@ def fill_values() -> tuple[Store, str]:
 
 def groups() -> tuple[Store, str]:
     store: Store = {
-        "zarr.json": root(
-            dimensions={"t": {"size": 2, "unlimited": True}, "x": 2}, arrays=["t"], groups=["zz", "aa"]
-        ),
+        "zarr.json": root(dimensions={"t": [2], "x": 2}, arrays=["t"], groups=["zz", "aa"]),
         "t/zarr.json": array(
-            "int32", [2], ["t"], 0, chunk=[1], dimension_references=["/t"], storage="chunked"
+            "int32",
+            [2],
+            ["t"],
+            INT,
+            chunk=[1],
+            dimension_references=["/t"],
+            unlimited=["/t"],
+            storage="chunked",
         ),
         "t/c/0": numbers("int32", [10]),
         "t/c/1": numbers("int32", [20]),
         "zz/zarr.json": group({"where": "zz"}, dimensions={"x": 3}, arrays=["own"], groups=["deep"]),
-        "zz/own/zarr.json": array("int32", [3], ["x"], 0, dimension_references=["/zz/x"]),
+        "zz/own/zarr.json": array("int32", [3], ["x"], INT, dimension_references=["/zz/x"]),
         "zz/own/c/0": numbers("int32", [1, 2, 3]),
         "zz/deep/zarr.json": group(arrays=["both"]),
-        "zz/deep/both/zarr.json": array("int32", [2, 3], ["t", "x"], 0, dimension_references=["/t", "/zz/x"]),
+        "zz/deep/both/zarr.json": array(
+            "int32", [2, 3], ["t", "x"], INT, dimension_references=["/t", "/zz/x"], unlimited=["/t"]
+        ),
         "zz/deep/both/c/0/0": numbers("int32", [1, 2, 3, 4, 5, 6]),
         "aa/zarr.json": group(),
     }
@@ -287,15 +331,15 @@ def groups() -> tuple[Store, str]:
 
 def names() -> tuple[Store, str]:
     store: Store = {
-        "zarr.json": root(arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b"], groups=["_nc-__x_1"]),
-        "_nc-__x/zarr.json": array("int32", [], [], 0, name="__x"),
+        "zarr.json": root(arrays=["_nc-__x", "_nc-zarr.2Ejson", "a b"], groups=["_nc-.5F.5F.78"]),
+        "_nc-__x/zarr.json": array("int32", [], [], INT, name="__x"),
         "_nc-__x/c": numbers("int32", [1]),
-        "_nc-zarr.2Ejson/zarr.json": array("int32", [], [], 0, name="zarr.json"),
+        "_nc-zarr.2Ejson/zarr.json": array("int32", [], [], INT, name="zarr.json"),
         "_nc-zarr.2Ejson/c": numbers("int32", [2]),
-        "a b/zarr.json": array("int32", [], [], 0),
+        "a b/zarr.json": array("int32", [], [], INT),
         "a b/c": numbers("int32", [3]),
-        # The name that is recorded counts, whatever the node is called.
-        "_nc-__x_1/zarr.json": group(name="__x"),
+        # A group of the name of an array: every byte is escaped.
+        "_nc-.5F.5F.78/zarr.json": group(name="__x"),
     }
     return store, (
         "netcdf names {\nvariables:\n\tint __x ;\n\tint zarr.json ;\n\tint a\\ b ;\ndata:\n __x = 1 ;\n"
@@ -305,7 +349,7 @@ def names() -> tuple[Store, str]:
 
 def user_types() -> tuple[Store, str]:
     types = {
-        "flag": {"class": "enum", "base": "uint8", "members": {"good": 0, "bad": 255}},
+        "flag": {"class": "enum", "base": "uint8", "members": [["good", 0], ["bad", 255]]},
         "key": {"class": "opaque", "size": 2},
         "row": {"class": "vlen", "base": "int16"},
         "fixed": {
@@ -328,15 +372,17 @@ def user_types() -> tuple[Store, str]:
         return struct.pack("<I", len(s)) + s + struct.pack("<I", len(r)) + numbers("int16", r)
 
     ref = {"dimension_references": ["/x"]}
-    note = {
-        "state": 255,
-        "rows": [[1, 2], []],
-        "both": {"s": "t", "r": [3]},
-        "_nczarr_attr": {"types": {"state": "/flag", "rows": "/row", "both": "/mixed"}},
+    note = {"state": 255, "rows": [[1, 2], []], "both": {"s": "t", "r": [3]}}
+    annotated = {
+        "types": {"state": "/flag", "rows": "/row", "both": "/mixed"},
+        "order": ["state", "rows", "both"],
     }
+    own = {name: {"types": {f"/{name}": types[name]}} for name in types}
     store: Store = {
-        "zarr.json": root(note, dimensions={"x": 2}, types=types, arrays=["e", "o", "v", "c", "m"]),
-        "e/zarr.json": array("uint8", [2], ["x"], 0, **ref, type="/flag"),
+        "zarr.json": root(
+            note, dimensions={"x": 2}, types=types, arrays=["e", "o", "v", "c", "p", "m"], attr=annotated
+        ),
+        "e/zarr.json": array("uint8", [2], ["x"], 255, **ref, type="/flag", **own["flag"]),
         "e/c/0": b"\x00\xff",
         "o/zarr.json": array("uint8", [2, 2], ["x", "bytes_2"], 0, **ref, type="/key"),
         "o/c/0/0": b"\x01\x02\xab\xcd",
@@ -349,6 +395,13 @@ def user_types() -> tuple[Store, str]:
         + b"z\0\0"
         + numbers("int16", [-1, -2])
         + b"\xff",
+        "p/zarr.json": array("uint8", [2, 8], ["x", "bytes_8"], 0, **ref, type="/fixed"),
+        "p/c/0/0": b"abc"
+        + numbers("int16", [1, 2])
+        + b"\x00"
+        + b"z\0\0"
+        + numbers("int16", [-1, -2])
+        + b"\xff",
         "m/zarr.json": array("bytes", [2], ["x"], b64(mixed(b"", [])), codecs=BYTES, **ref, type="/mixed"),
         "m/c/0": sequences([mixed(b"hi", [7]), mixed(b"", [])]),
     }
@@ -356,31 +409,343 @@ def user_types() -> tuple[Store, str]:
         "netcdf user_types {\ntypes:\n  ubyte enum flag {good = 0, bad = 255} ;\n  opaque(2) key ;\n"
         "  short(*) row ;\n  compound fixed {\n    char id(3) ;\n    short xy(2) ;\n    flag f ;\n  }; // fixed\n"
         "  compound mixed {\n    string s ;\n    row r ;\n  }; // mixed\ndimensions:\n\tx = 2 ;\nvariables:\n"
-        "\tflag e(x) ;\n\tkey o(x) ;\n\trow v(x) ;\n\tfixed c(x) ;\n\tmixed m(x) ;\n\n// global attributes:\n"
+        "\tflag e(x) ;\n\tkey o(x) ;\n\trow v(x) ;\n\tfixed c(x) ;\n\tfixed p(x) ;\n\tmixed m(x) ;\n\n"
+        "// global attributes:\n"
         '\t\tflag :state = bad ;\n\t\trow :rows = {1, 2}, {} ;\n\t\tmixed :both = {"t", {3}} ;\ndata:\n'
         " e = good, bad ;\n o = 0X0102, 0XABCD ;\n v = {1, -2, 3}, {} ;\n"
-        ' c = {{"abc"}, {1, 2}, good}, {{"z"}, {-1, -2}, bad} ;\n m = {"hi", {7}}, {"", {}} ;\n}\n'
+        ' c = {{"abc"}, {1, 2}, good}, {{"z"}, {-1, -2}, bad} ;\n'
+        ' p = {{"abc"}, {1, 2}, good}, {{"z"}, {-1, -2}, bad} ;\n m = {"hi", {7}}, {"", {}} ;\n}\n'
     )
 
 
-VECTORS = (empty, atomic, text, attributes, fill_values, groups, names, user_types)
+def default_fills() -> tuple[Store, str]:
+    """Arrays without chunks: every element is the default fill of its type."""
+    types = {
+        "e": {"class": "enum", "base": "int16", "members": [["one", 1], ["none", -32767]]},
+        "o": {"class": "opaque", "size": 2},
+        "c": {"class": "compound", "fields": [{"name": "n", "type": "int32"}, {"name": "q", "type": "/e"}]},
+        "v": {"class": "vlen", "base": "/e"},
+    }
+    ref = {"dimension_references": ["/x"]}
+    cdl = {
+        "int8": "byte", "uint8": "ubyte", "int16": "short", "uint16": "ushort", "int32": "int",
+        "uint32": "uint", "int64": "int64", "uint64": "uint64", "float32": "float", "float64": "double",
+    }  # fmt: skip
+    store: Store = {f"v_{n}/zarr.json": array(n, [2], ["x"], DEFAULTS[n], **ref) for n in cdl}
+    store["v_char/zarr.json"] = array(char(1), [2], ["x"], "AA==", **ref)
+    store["v_string/zarr.json"] = array("string", [2], ["x"], "", codecs=TEXT, **ref)
+    store["v_e/zarr.json"] = array("int16", [2], ["x"], -32767, **ref, type="/e")
+    store["v_o/zarr.json"] = array("uint8", [2, 2], ["x", "bytes_2"], 0, **ref, type="/o")
+    store["v_c/zarr.json"] = array("uint8", [2, 6], ["x", "bytes_6"], 0, **ref, type="/c")
+    store["v_v/zarr.json"] = array("bytes", [2], ["x"], "", codecs=BYTES, **ref, type="/v")
+    store["zarr.json"] = root(
+        dimensions={"x": 2}, types=types, arrays=[k.partition("/")[0] for k in store if "/" in k]
+    )
+    names = [*cdl.values(), "char", "string", "e", "o", "c", "v"]
+    arrays = [k.partition("/")[0] for k in store if "/" in k]
+    header = "".join(f"\t{kind} {name}(x) ;\n" for kind, name in zip(names, arrays, strict=True))
+    return store, (
+        "netcdf default_fills {\ntypes:\n  short enum e {one = 1, none = -32767} ;\n  opaque(2) o ;\n"
+        "  compound c {\n    int n ;\n    e q ;\n  }; // c\n  e(*) v ;\ndimensions:\n\tx = 2 ;\nvariables:\n"
+        f"{header}}}\n"
+    )
+
+
+def packed() -> tuple[Store, str]:
+    """Values whose fill values no other form could say."""
+    types = {"key": {"class": "opaque", "size": 2}}
+    ref = {"dimension_references": ["/x"]}
+
+    def fill_of(kind: str, value: Any) -> dict[str, Any]:
+        return {"types": {"_FillValue": kind}, "exact": {"_FillValue": [value]}, "order": ["_FillValue"]}
+
+    text = struct.pack("<I", 2) + b"\xffa"
+    store: Store = {
+        "zarr.json": root(dimensions={"x": 2}, types=types, arrays=["o", "s"]),
+        "o/zarr.json": array(
+            "bytes", [2], ["x"], b64(b"\x01\x02"), codecs=BYTES, attr=fill_of("/key", b64(b"\x01\x02")), **ref,
+            type="/key",
+        ),
+        "o/c/0": sequences([b"\xab\xcd", b"\x01\x02"]),
+        "s/zarr.json": array(
+            "bytes", [2], ["x"], b64(text), codecs=BYTES, attr=fill_of("string", {"base64": b64(b"\xffa")}),
+            **ref, type="string",
+        ),
+        "s/c/0": sequences([struct.pack("<I", 3) + b"abc", text]),
+    }  # fmt: skip
+    return store, (
+        "netcdf packed {\ntypes:\n  opaque(2) key ;\ndimensions:\n\tx = 2 ;\nvariables:\n\tkey o(x) ;\n"
+        '\t\tkey o:_FillValue = 0X0102 ;\n\tstring s(x) ;\n\t\tstring s:_FillValue = "\\377a" ;\n'
+        'data:\n o = 0XABCD, 0X0102 ;\n s = "abc", "\\377a" ;\n}\n'
+    )
+
+
+def storage() -> tuple[Store, str]:
+    """Filters, byte order, chunks and fill mode as netCDF knows them, and the codecs that are really there."""
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    gzip_codec = {"name": "gzip", "configuration": {"level": 4}}
+    ref = {"dimension_references": ["/x"]}
+    store: Store = {
+        "zarr.json": root(dimensions={"x": 4}, arrays=["z", "b", "n", "k"]),
+        "z/zarr.json": array(
+            "int32", [4], ["x"], INT, codecs=[little, gzip_codec], chunk=[2], **ref, storage="chunked",
+            filters=[{"id": 1, "parameters": [4]}],
+        ),
+        "z/c/0": gzip.compress(numbers("int32", [1, 2]), 4, mtime=0),
+        "z/c/1": gzip.compress(numbers("int32", [3, 4]), 4, mtime=0),
+        "b/zarr.json": array(
+            "float64", [4], ["x"], DEFAULTS["float64"], codecs=[{"name": "bytes", "configuration": {"endian": "big"}}],
+            **ref, storage="contiguous", endian="big",
+        ),
+        "b/c/0": numbers("float64", [1.5, 2.5, 3.5, 4.5], ">"),
+        "n/zarr.json": array("int16", [4], ["x"], DEFAULTS["int16"], **ref, storage="contiguous", no_fill=True),
+        "n/c/0": numbers("int16", [1, 2, 3, 4]),
+        "k/zarr.json": array(
+            "int16", [4], ["x"], DEFAULTS["int16"], **ref, storage="chunked", chunk_shape=[3]
+        ),
+        "k/c/0": numbers("int16", [4, 3, 2, 1]),
+    }  # fmt: skip
+    return store, (
+        'netcdf storage {\ndimensions:\n\tx = 4 ;\nvariables:\n\tint z(x) ;\n\t\tz:_Storage = "chunked" ;\n'
+        "\t\tz:_ChunkSizes = 2 ;\n\t\tz:_DeflateLevel = 4 ;\n\tdouble b(x) ;\n"
+        '\t\tb:_Storage = "contiguous" ;\n\t\tb:_Endianness = "big" ;\n\tshort n(x) ;\n'
+        '\t\tn:_Storage = "contiguous" ;\n\t\tn:_NoFill = "true" ;\n\tshort k(x) ;\n'
+        '\t\tk:_Storage = "chunked" ;\n\t\tk:_ChunkSizes = 3 ;\ndata:\n z = 1, 2, 3, 4 ;\n'
+        " b = 1.5, 2.5, 3.5, 4.5 ;\n n = 1, 2, 3, 4 ;\n k = 4, 3, 2, 1 ;\n}\n"
+    )
+
+
+def labels() -> tuple[Store, str]:
+    """One dimension twice, one behind another of its name, names with blanks."""
+    store: Store = {
+        "zarr.json": root(dimensions={"x": 2, "a b": 1}, arrays=["twice"], groups=["g h"]),
+        "twice/zarr.json": array("int8", [2, 2], ["x", "x_2"], -127, dimension_references=["/x", "/x"]),
+        "twice/c/0/0": bytes([1, 2, 3, 4]),
+        "g h/zarr.json": group(dimensions={"x": 3}, arrays=["hidden"]),
+        "g h/hidden/zarr.json": array(
+            "int8",
+            [2, 1, 3],
+            ["x_hidden1", "a b", "x"],
+            -127,
+            dimension_references=["/x", "/a\\ b", "/g\\ h/x"],
+        ),
+        "g h/hidden/c/0/0/0": bytes([1, 2, 3, 4, 5, 6]),
+    }
+    return store, (
+        "netcdf labels {\ndimensions:\n\tx = 2 ;\n\ta\\ b = 1 ;\nvariables:\n\tbyte twice(x, x) ;\ndata:\n"
+        " twice = 1, 2, 3, 4 ;\n\ngroup: g\\ h {\n  dimensions:\n  \tx = 3 ;\n  variables:\n"
+        "  \tbyte hidden(/x, a\\ b, x) ;\n  data:\n   hidden = 1, 2, 3, 4, 5, 6 ;\n  } // group g h\n}\n"
+    )
+
+
+def cut_names() -> tuple[Store, str]:
+    """Names of more than 255 bytes: a beginning, and a digest."""
+    name = "n" * 256
+    node = "_nc-" + name
+    cut = node[: 255 - 66 - 8] + ".." + hashlib.sha256(f"{node}\0{name}".encode()).hexdigest()
+    store: Store = {
+        "zarr.json": root(arrays=[cut]),
+        f"{cut}/zarr.json": array("int8", [], [], -127, name=name),
+        f"{cut}/c": bytes([7]),
+    }
+    return store, f"netcdf cut_names {{\nvariables:\n\tbyte {name} ;\ndata:\n {name} = 7 ;\n}}\n"
+
+
+def _series(copy: dict[str, Any] | None = None, length: int = 2, **info: Any) -> dict[str, Any]:
+    return array(
+        "int32", [length], ["t"], INT, chunk=[4], copy=copy, dimension_references=["/t"], unlimited=["/t"],
+        storage="chunked", **info,
+    )  # fmt: skip
+
+
+def copies() -> tuple[Store, str]:
+    """Another program replaced the attributes of all groups: the copies in the arrays are what is left."""
+    record = {
+        "dimensions": [{"name": "t", "unlimited": True}, {"name": "unused", "size": 3}],
+        "arrays": ["t", "a"],
+        "groups": ["g"],
+    }
+    copy = {
+        "/": {"_nczarr_superblock": {"version": VERSION}, "_nczarr_group": record,
+              "_nczarr_attr": {"types": {"n": "int16"}}},
+        "/g": {"_nczarr_group": {"dimensions": [{"name": "y", "size": 2}]}},
+    }  # fmt: skip
+    store: Store = {
+        "zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {"n": 7}},
+        "a/zarr.json": _series(),
+        "a/c/0": numbers("int32", [3, 4, INT, INT]),
+        "g/zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {}},
+        "t/zarr.json": _series(copy),
+        "t/c/0": numbers("int32", [1, 2, INT, INT]),
+    }
+    return store, (
+        "netcdf copies {\ndimensions:\n\tt = UNLIMITED ; // (2 currently)\n\tunused = 3 ;\nvariables:\n\tint t(t) ;\n"
+        "\tint a(t) ;\n\n// global attributes:\n\t\t:n = 7s ;\ndata:\n t = 1, 2 ;\n a = 3, 4 ;\n\n"
+        "group: g {\n  dimensions:\n  \ty = 2 ;\n  } // group g\n}\n"
+    )
+
+
+def appended() -> tuple[Store, str]:
+    """Another program appended to one array: it decides, and what is shorter reads as fill."""
+    store: Store = {
+        "zarr.json": root(dimensions={"t": [2]}, arrays=["t", "a"]),
+        "t/zarr.json": _series(length=3),
+        "t/c/0": numbers("int32", [1, 2, 3, INT]),
+        "a/zarr.json": _series(),
+        "a/c/0": numbers("int32", [3, 4, INT, INT]),
+    }
+    return store, (
+        "netcdf appended {\ndimensions:\n\tt = UNLIMITED ; // (3 currently)\nvariables:\n\tint t(t) ;\n\tint a(t) ;\n"
+        "data:\n t = 1, 2, 3 ;\n a = 3, 4, _ ;\n}\n"
+    )
+
+
+def version_3_0() -> tuple[Store, str]:
+    """The carriers and the objects of version 3.0."""
+    attributes = {
+        "_nczarr_superblock": {"version": "3.0.0"},
+        "_nczarr_group": {
+            "dimensions": {"t": {"size": 2, "unlimited": True}, "x": 2},
+            "types": {"flag": {"class": "enum", "base": "uint8", "members": {"good": 1, "bad": 0}}},
+            "arrays": ["e"],
+        },
+        "zarr_conventions": [{"uuid": "4058cf9a-85c0-4aeb-a3e4-72f486c51814", "name": "nczarr"}],
+    }
+    plain = array("uint8", [2, 2], ["t", "x"], 255, chunk=[1, 2])
+    plain["attributes"] = {
+        "units": "1",
+        "_nczarr_array": {"dimension_references": ["/t", "/x"], "type": "/flag", "storage": "chunked"},
+    }
+    store: Store = {
+        "zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": attributes},
+        "e/zarr.json": plain,
+        "e/c/0/0": bytes([0, 1]),
+        "e/c/1/0": bytes([1, 0]),
+    }
+    return store, (
+        "netcdf version_3_0 {\ntypes:\n  ubyte enum flag {good = 1, bad = 0} ;\ndimensions:\n"
+        '\tt = UNLIMITED ; // (2 currently)\n\tx = 2 ;\nvariables:\n\tflag e(t, x) ;\n\t\te:units = "1" ;\n'
+        "data:\n e = bad, good, good, bad ;\n}\n"
+    )
+
+
+VECTORS = (
+    empty, atomic, text, attributes, fill_values, default_fills, groups, names, cut_names, labels, user_types,
+    packed, storage, copies, appended, version_3_0,
+)  # fmt: skip
+#: The codes that are found in vectors that other programs have worked on.
+WORKED_ON = {
+    "copies": ["keys-removed"],
+    "appended": ["length-differs", "size-stale"],
+    "version_3_0": ["version-old"],
+}
+
+
+def invalid() -> dict[str, tuple[Store, list[str]]]:
+    """Stores that each break one constraint, and the codes that a validating reader has to print."""
+
+    def good() -> Store:
+        types = {"flag": {"class": "enum", "base": "int8", "members": [["one", 1]]}}
+        return {
+            "zarr.json": root(
+                {"n": 1}, dimensions={"x": 2}, types=types, arrays=["v", "e"], attr={"types": {"n": "int16"}}
+            ),
+            "v/zarr.json": array("int32", [2], ["x"], INT, {"units": "K"}, dimension_references=["/x"]),
+            "e/zarr.json": array("int8", [2], ["x"], -127, dimension_references=["/x"], type="/flag"),
+        }  # fmt: skip
+
+    def info(store: Store, node: str = "v") -> dict[str, Any]:
+        found: dict[str, Any] = store[f"{node}/zarr.json"]["nczarr"]["configuration"]["_nczarr_array"]
+        return found
+
+    def record_of(store: Store) -> dict[str, Any]:
+        found: dict[str, Any] = store["zarr.json"]["attributes"]["_nczarr_group"]
+        return found
+
+    cases: dict[str, tuple[Store, list[str]]] = {}
+
+    def case(name: str, *codes: str) -> Store:
+        cases[name] = (good(), list(codes))
+        return cases[name][0]
+
+    del case("version_missing", "version-missing")["zarr.json"]["attributes"]["_nczarr_superblock"]["version"]
+    del info(case("references_missing", "references-missing"))["dimension_references"]
+    info(case("references_no_list", "key-unreadable"))["dimension_references"] = "/x"
+    info(case("references_too_many", "rank-mismatch"))["dimension_references"] = ["/x", "/x"]
+    info(case("reference_nowhere", "reference-moved"))["dimension_references"] = ["/gone/x"]
+    store = case("dimension_undeclared", "dimension-unlisted")
+    info(store)["dimension_references"] = ["/y"]
+    store["v/zarr.json"]["dimension_names"] = ["y"]
+    info(case("type_nowhere", "type-missing"))["type"] = "/nowhere"
+    info(case("type_not_held", "type-mismatch"))["type"] = "float64"
+    info(case("storage_unknown", "storage-damaged"))["storage"] = "tape"
+    case("fill_value", "fill-value")["v/zarr.json"]["fill_value"] = 0
+    case("fill_value_of_enum", "fill-value")["e/zarr.json"]["fill_value"] = 0
+    case("labels", "labels")["v/zarr.json"]["dimension_names"] = ["y"]
+    case("labels_missing", "labels")["v/zarr.json"]["dimension_names"] = [None]
+    store = case("sizes", "size-conflict")
+    store["v/zarr.json"]["shape"] = [3]
+    store = case("size_recorded", "size-stale")
+    for node in ("v", "e"):
+        store[f"{node}/zarr.json"]["shape"] = [3]
+    record_of(case("enum_empty", "enum-empty"))["types"][0]["members"] = []
+    record_of(case("enum_duplicate", "enum-duplicate"))["types"][0]["members"] = [["one", 1], ["one", 2]]
+    record_of(case("enum_of_float", "type-damaged", "type-missing"))["types"][0]["base"] = "float32"
+    record_of(case("type_of_itself", "type-damaged"))["types"].append(
+        {"name": "loop", "class": "vlen", "base": "/loop"}
+    )
+    record_of(case("node_missing", "node-missing"))["arrays"] = ["v", "e", "gone"]
+    record_of(case("node_unlisted", "node-unlisted"))["arrays"] = ["v"]
+    record_of(case("record_damaged", "record-damaged"))["dimensions"].append({"size": 3})
+    info(case("name_taken", "name-taken"), "e")["name"] = "v"
+    info(case("name_illegal", "key-unreadable"), "e")["name"] = "a/b"
+    attr = case("order_twice", "order-duplicate")["zarr.json"]["attributes"]["_nczarr_attr"]
+    attr["order"] = ["n", "n"]
+    case("annotation", "annotation-stale")["zarr.json"]["attributes"]["n"] = 70000
+    case("bare_nan", "bare-nan")["v/zarr.json"]["attributes"]["limit"] = math.nan
+    case("object", "key-unreadable")["v/zarr.json"]["nczarr"]["configuration"]["_nczarr_array"] = 7
+    store = case("record_lost", "record-lost")
+    store["zarr.json"]["attributes"] = {}
+    info(store, "e")["types"] = [{"name": "/flag", "class": "enum", "base": "int8", "members": [["one", 1]]}]
+    return cases
 
 
 def main(folder: Path) -> None:
     """Write all vectors below a folder."""
     for make in VECTORS:
         store, cdl = make()
-        for key, value in store.items():
-            path = folder / f"{make.__name__}.zarr" / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(value, bytes):
-                path.write_bytes(value)
-            else:
-                path.write_text(
-                    json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8"
-                )
+        _write(folder / f"{make.__name__}.zarr", store)
         (folder / f"{make.__name__}.cdl").write_text(cdl, encoding="utf-8")
+        codes = WORKED_ON.get(make.__name__, [])
+        (folder / f"{make.__name__}.findings").write_text("".join(f"{c}\n" for c in codes), encoding="utf-8")
+    for name, (store, codes) in invalid().items():
+        _write(folder / "invalid" / f"{name}.zarr", store)
+        (folder / "invalid" / f"{name}.findings").write_text(
+            "".join(f"{c}\n" for c in codes), encoding="utf-8"
+        )
+
+
+def write_json(folder: Path) -> None:
+    """Write the canonical JSON of each vector, from its CDL: what a reader of the store has to give."""
+    from nczarr import cdl
+    from nczarr.convert.canonical import canonical
+
+    for path in folder.glob("*.cdl"):
+        text = json.dumps(canonical(cdl.load(path)), indent=1, ensure_ascii=False, allow_nan=False)
+        path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+
+
+def _write(folder: Path, store: Store) -> None:
+    for key, value in store.items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(value, bytes):
+            path.write_bytes(value)
+        else:
+            path.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    main(target)
+    write_json(target)

@@ -14,13 +14,15 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 
-from nczarr.mapping import WriteOptions, open_dataset
+from nczarr.mapping import WriteOptions, check_metadata
 from nczarr.mapping.node_names import escape_name
 from nczarr.mapping.values.attributes import decode_attributes, encode_attributes
 from nczarr.mapping.values.types import types_from_json, types_to_json
 from nczarr.model import (
+    DEFAULT_FILL,
     DOUBLE,
     FLOAT,
+    PRIMITIVES,
     Attribute,
     CompoundType,
     Dataset,
@@ -29,7 +31,7 @@ from nczarr.model import (
     Variable,
 )
 from nczarr.stores import MemoryStore
-from nczarr.zarr.documents.v3 import node_document, parse_node
+from nczarr.zarr.documents.v3 import array_document, parse_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -44,80 +46,76 @@ def schema() -> Any:
     return jsonschema.Draft202012Validator(document)
 
 
-def attributes_of(example: dict[str, Any]) -> dict[str, Any]:
-    return example.get("attributes", example)
+def keys_of(document: dict[str, Any]) -> dict[str, Any]:
+    if document["node_type"] == "array":
+        keys: dict[str, Any] = document["nczarr"]["configuration"]
+        return keys
+    return {k: v for k, v in document["attributes"].items() if k.startswith("_nczarr")}
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) >= 8
+    assert len(EXAMPLES) >= 5
+    assert {e["node_type"] for e in EXAMPLES} == {"group", "array"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: "-".join(e)[:40])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: str(list(keys_of(e))))
 def test_examples_fit_the_schema(example: dict[str, Any]) -> None:
-    assert [e.message for e in schema().iter_errors(attributes_of(example))] == []
+    assert [e.message for e in schema().iter_errors(example)] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: "-".join(e)[:40])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: str(list(keys_of(e))))
 def test_examples_are_what_is_read_and_written(example: dict[str, Any]) -> None:
-    attributes = attributes_of(example)
-    if "node_type" in example:
-        assert node_document(parse_node(example, "example")) == example
-    types: dict[str, Any] = {}
-    for group_types in [attributes.get("_nczarr_group", {}).get("types", {})]:
-        bound = types_from_json({"/": group_types})["/"]
-        assert types_to_json(bound) == group_types
-        assert list(types_to_json(bound)) == list(group_types)
-        types = {t.fqn: t for t in bound}
-    array = None
-    if "_nczarr_array" in attributes:
-        array = FLOAT if "_FillValue" in attributes else DOUBLE
-    decoded = decode_attributes(attributes, attributes.get("_nczarr_attr"), types, array=array)
+    keys = keys_of(example)
+    if example["node_type"] == "array":
+        assert array_document(parse_node(example, "example")) == example
+    group_types = keys.get("_nczarr_group", {}).get("types", [])
+    bound = types_from_json({"/": group_types})["/"]
+    assert types_to_json(bound) == group_types
+    named = keys.get("_nczarr_array", {}).get("types", [])
+    short = types_from_json({"/": [{**t, "name": t["name"][1:]} for t in named]})["/"]
+    assert types_to_json(short, full_names=True) == named
+    array = DOUBLE if example["node_type"] == "array" else None
+    types = {t.fqn: t for t in (*bound, *short)}
+    decoded = decode_attributes(example["attributes"], keys.get("_nczarr_attr"), types, array=array)
     plain, info = encode_attributes(decoded, array=array)
-    own = {k: v for k, v in attributes.items() if not k.startswith("_nczarr") and k != "zarr_conventions"}
+    own = {k: v for k, v in example["attributes"].items() if not k.startswith("_nczarr")}
     assert json.dumps(plain) == json.dumps(own)
-    written = attributes.get("_nczarr_attr", {})
-    assert {k: v for k, v in info.items() if k != "types"} == {
-        k: v for k, v in written.items() if k != "types"
-    }
-    assert info.get("types", {}) == written.get("types", {})
+    assert info == keys.get("_nczarr_attr", {})
 
 
 def test_the_examples_make_one_dataset() -> None:
-    """The group of the page, with arrays that its children need, is read as the page says."""
-    group = next(e for e in EXAMPLES if "station" in e.get("_nczarr_group", {}).get("groups", []))
-    storage = next(e for e in EXAMPLES if e.get("_nczarr_array", {}).get("endian") == "big")
+    """The group of the page, with arrays that it lists, is read as the page says."""
+    group, temp = EXAMPLES[:2]
     store = MemoryStore()
-    number = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-        "data_type": "int32",
+    time = {
+        **temp,
         "shape": [3],
-        "attributes": {"_nczarr_array": {"dimension_references": ["/time"]}},
+        "data_type": "int32",
+        "fill_value": -2147483647,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}},
+        "dimension_names": ["time"],
+        "attributes": {},
+        "nczarr": {
+            **temp["nczarr"],
+            "configuration": {"version": "3.1.0", "_nczarr_array": {"dimension_references": ["/time"]}},
+        },
     }
-    temp = {**number, "shape": [3, 4], "attributes": storage}
-    temp["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [1, 4]}}
     for key, document in (
-        ("zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group}),
-        ("time/zarr.json", number),
+        ("zarr.json", group),
+        ("time/zarr.json", time),
         ("temp/zarr.json", temp),
         ("station/zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": {}}),
     ):
         store.set(key, json.dumps(document).encode())
-    with open_dataset(store) as stored:
+    opened, found = check_metadata(store)
+    assert found == ()
+    with opened as stored:
         dataset = stored.dataset
-        assert [(d.name, d.size, d.unlimited) for d in dataset.dimensions] == [
-            ("time", 3, True),
-            ("x", 4, False),
-        ]
+        assert dataset.dimensions == (Dimension("time", 3, True), Dimension("x", 4))
         assert [v.name for v in dataset.variables] == ["time", "temp"]
-        found = dataset.variable_at("/temp")
-        assert found.storage.endian == "big"
-        assert found.storage.chunk_shape == (1, 4)
-        assert [f.id for f in found.storage.filters] == [2, 1]
+        assert dataset.variable_at("/temp").type == dataset.all_types["/flag_t"]
+        assert [a.name for a in dataset.variable_at("/temp").attributes] == ["units", "long_name"]
         assert [g.name for g in dataset.groups] == ["station"]
 
 
@@ -129,10 +127,32 @@ def test_the_table_of_node_names_is_right() -> None:
         assert escape_name(name) == node
 
 
-def test_the_convention_is_declared_as_on_the_page() -> None:
-    store = MemoryStore()
-    tools.copy(Dataset("d", format="netCDF-4"), store)
-    assert json.loads(store.get("zarr.json"))["attributes"] == EXAMPLES[0]
+def test_the_convention_is_declared_on_request_only() -> None:
+    for asked in (False, True):
+        store = MemoryStore()
+        tools.copy(Dataset("d", format="netCDF-4"), store, WriteOptions(zarr_conventions=asked))
+        attributes = json.loads(store.get("zarr.json"))["attributes"]
+        assert attributes.pop("_nczarr_superblock") == {"version": "3.1.0", "format": "netCDF-4"}
+        assert [c["uuid"] in TEXT for c in attributes.pop("zarr_conventions", [])] == [True] * asked
+        assert attributes == {}
+
+
+def test_the_table_of_default_fills_is_right() -> None:
+    section = TEXT.partition("### Fill values")[2].partition("\n### ")[0]
+    rows = dict(re.findall(r"^\| (`.+`) \| (-?[0-9].*) \|$", section, re.M))
+    said = {
+        name: float(value) if "e" in value else int(value)
+        for names, values in rows.items()
+        for name, value in zip(re.findall(r"`(.+?)`", names), (values.split(", ") * 2)[:2], strict=True)
+    }
+    known = {t.zarr_name: DEFAULT_FILL[t.name] for t in PRIMITIVES.values() if t.dtype.kind in "iuf"}
+    assert said == known
+
+
+def test_the_table_of_recovery_and_the_constraints_name_the_same_codes() -> None:
+    constraints = set(re.findall(r"^\| C\d+ \|.*\| `([a-z-]+)` \|", TEXT, re.M))
+    section = TEXT.partition("## Recovery")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`([a-z]+-[a-z]+)`", section)) <= constraints
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -145,24 +165,44 @@ def test_what_is_written_fits_the_schema(dataset: Dataset) -> None:
         for key in store.list():
             if key.endswith("zarr.json"):
                 document = json.loads(store.get(key))
-                assert [e.message for e in validator.iter_errors(document["attributes"])] == []
+                assert [e.message for e in validator.iter_errors(document)] == []
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
     validator = schema()
+    group, array = EXAMPLES[:2]
+    assert validator.is_valid({**group, "attributes": {"_nczarr_group": {"more": 1}, "mine": {}}})
     for wrong in (
         {"_nczarr_superblock": {}},
         {"_nczarr_superblock": {"version": "2.0.0"}},
-        {"_nczarr_group": {"dimensions": {"x": -1}}},
-        {"_nczarr_group": {"dimensions": {"x": {"unlimited": True}}}},
+        {"_nczarr_group": {"dimensions": [{"name": "x", "size": -1}]}},
+        {"_nczarr_group": {"dimensions": [{"name": "x", "unlimited": True}]}},
+        {"_nczarr_group": {"dimensions": {"x": 1}}},
         {"_nczarr_group": {"arrays": ["a/b"]}},
-        {"_nczarr_group": {"types": {"t": {"class": "enum", "base": "int8"}}}},
-        {"_nczarr_array": {"dimension_references": ["x"]}},
-        {"_nczarr_array": {"type": "int"}},
+        {"_nczarr_group": {"types": [{"name": "t", "class": "enum", "base": "int8", "members": []}]}},
+        {"_nczarr_group": {"types": [{"class": "opaque", "size": 1}]}},
         {"_nczarr_attr": {"types": {"a": "<f4"}}},
         {"zarr_conventions": [{"name": "x"}]},
     ):
-        assert not validator.is_valid(wrong), wrong
+        assert not validator.is_valid({**group, "attributes": wrong}), wrong
+        inside = {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": {"g": {**group, "attributes": wrong}},
+        }
+        assert not validator.is_valid({**group, "consolidated_metadata": inside}), wrong
+    for wrong in (
+        {"_nczarr_array": {"dimension_references": ["x"]}},
+        {"_nczarr_array": {"type": "int"}},
+        {"_nczarr_array": {"unlimited": [1]}},
+        {"_nczarr_array": {"types": [{"name": "t", "class": "opaque", "size": 1}]}},
+        {"_nczarr_copy": {}},
+        {"version": 3},
+    ):
+        changed = {"version": "3.1.0", **wrong}
+        assert not validator.is_valid({**array, "nczarr": {**array["nczarr"], "configuration": changed}}), (
+            wrong
+        )
 
 
 @pytest.mark.parametrize("compound", ["struct", "bytes"])
@@ -170,6 +210,7 @@ def test_compounds_are_stored_as_the_page_says(compound: str) -> None:
     """Both rows of the table, and the fill value that the form on request cannot say."""
     rows = re.findall(r"^\| compound of fixed size(.*?) \| (.+?) \| FQN \| `(.+?)` \|$", TEXT, re.M)
     assert [(r[0], r[2]) for r in rows] == [("", "bytes"), (", on request", "bytes")]
+    assert WriteOptions().compound == "bytes"
     pair = CompoundType("/pair", (Field("a", FLOAT), Field("b", DOUBLE)))
     fill = Attribute("_FillValue", pair, np.array([(1.0, 2.0)], pair.dtype))
     dataset = Dataset(
@@ -181,14 +222,14 @@ def test_compounds_are_stored_as_the_page_says(compound: str) -> None:
     store = MemoryStore()
     tools.copy(dataset, store, WriteOptions(compound=compound))
     document = json.loads(store.get("v/zarr.json"))
-    said = {"struct": rows[0], "bytes": rows[1]}[compound]
+    said = {"bytes": rows[0], "struct": rows[1]}[compound]
     name = document["data_type"] if isinstance(document["data_type"], str) else document["data_type"]["name"]
     assert f"`{name}`" in said[1]
     assert document["codecs"][0]["name"] == said[2]
-    assert document["attributes"]["_nczarr_array"]["type"] == "/pair"
+    assert keys_of(document)["_nczarr_array"]["type"] == "/pair"
     assert ("one more dimension" in said[1]) == (document["shape"] == [2, 12])
     assert document["dimension_names"] == (["x"] if compound == "struct" else ["x", "bytes_12"])
-    assert not [e.message for e in schema().iter_errors(document["attributes"])]
+    assert not [e.message for e in schema().iter_errors(document)]
     packed = json.loads(store.get("w/zarr.json"))["data_type"]
     assert packed == "bytes" if compound == "bytes" else packed["name"] == "struct"
     assert tools.differences(dataset, store) == []
@@ -197,4 +238,6 @@ def test_compounds_are_stored_as_the_page_says(compound: str) -> None:
 def test_scalars_say_nothing_that_need_not_be_said() -> None:
     store = MemoryStore()
     tools.copy(Dataset("d", variables=(Variable("v", DOUBLE),)), store)
-    assert json.loads(store.get("v/zarr.json"))["attributes"] == {}
+    document = json.loads(store.get("v/zarr.json"))
+    assert document["attributes"] == {}
+    assert list(keys_of(document)) == ["version", "_nczarr_copy"]

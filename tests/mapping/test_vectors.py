@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -17,20 +18,22 @@ NAMES = sorted(p.stem for p in (DATA / "vectors").glob("*.cdl"))
 
 
 def test_the_vectors_are_those_of_the_script(tmp_path: Path) -> None:
-    runpy.run_path(str(DATA / "make_vectors.py"))["main"](tmp_path)
+    script = runpy.run_path(str(DATA / "make_vectors.py"))
+    script["main"](tmp_path)
+    script["write_json"](tmp_path)
     made = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     kept = {
         p.relative_to(DATA / "vectors"): p.read_bytes() for p in (DATA / "vectors").rglob("*") if p.is_file()
     }
     assert made == kept
-    assert len(NAMES) >= 8
+    assert len(NAMES) >= 16
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vector_is_read_as_its_cdl_says(name: str) -> None:
     cdl = pytest.importorskip("nczarr.cdl")
     expected = cdl.load(DATA / "vectors" / f"{name}.cdl")
-    assert tools.differences(expected, DATA / "vectors" / f"{name}.zarr", storage=False) == []
+    assert tools.differences(expected, DATA / "vectors" / f"{name}.zarr", storage=name == "storage") == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +46,32 @@ def test_a_vector_survives_writing(name: str) -> None:
         assert tools.differences(stored.dataset, store) == []
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "names"])
+def test_the_command_checks_vectors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from nczarr.cli import main as command
+
+    for folder in (DATA / "vectors", DATA / "vectors" / "invalid"):
+        assert command(["check", "--vectors", str(folder)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == len(list(folder.glob("*.zarr")))
+        assert all(line.endswith(": ok") for line in lines)
+    shutil.copytree(DATA / "vectors" / "groups.zarr", tmp_path / "groups.zarr")
+    text = (DATA / "vectors" / "groups.json").read_text(encoding="utf-8")
+    (tmp_path / "groups.json").write_text(
+        text.replace('"unlimited": true', '"unlimited": false'), encoding="utf-8"
+    )
+    assert command(["check", "--vectors", str(tmp_path)]) == 1
+    assert "groups.json says otherwise" in capsys.readouterr().out
+
+
+def test_every_constraint_has_a_store_that_breaks_it() -> None:
+    """The numbered list of the page, and the folder of invalid stores."""
+    page = (DATA.parents[1] / "docs" / "spec" / "nczarr-v3.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| C\d+ \|.*\| `([a-z-]+)` \|", page, re.M))
+    broken = {c for p in (DATA / "vectors").rglob("*.findings") for c in p.read_text().split()}
+    assert listed == broken | {"consolidated-stale", "type-unlisted"}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("names", "labels", "cut_names")])
 def test_the_cdl_is_legal(name: str, tmp_path: Path) -> None:
     """netCDF's own ncgen takes it; but not names that begin with two underscores."""
     if shutil.which("ncgen") is None:

@@ -185,9 +185,41 @@ def test_missing_groups_and_datasets(pair: tuple[str, str], tmp_path: Path) -> N
         xr.open_dataset(tmp_path / "nope.zarr", engine=NCZarrBackendEntrypoint)
 
 
-def test_guessing() -> None:
+def test_only_our_stores_are_claimed(pair: tuple[str, str], tmp_path: Path) -> None:
     engine = NCZarrBackendEntrypoint()
-    assert engine.guess_can_open("a.zarr")
-    assert engine.guess_can_open(Path("a.ncz"))
+    assert engine.guess_can_open(pair[1])
+    assert engine.guess_can_open(Path(pair[1]))
+    assert not engine.guess_can_open(pair[0])
+    assert not engine.guess_can_open("a.zarr")
     assert not engine.guess_can_open("a.nc")
     assert not engine.guess_can_open({})
+    xr.Dataset({"v": ("x", [1, 2])}).to_zarr(tmp_path / "plain.zarr")
+    assert not engine.guess_can_open(tmp_path / "plain.zarr")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_plain_zarr_is_what_the_zarr_engine_gives(tmp_path: Path, zarr_format: int) -> None:
+    pytest.importorskip("zarr")
+    plain = xr.Dataset(
+        {
+            "c": ("x", np.array([1 + 2j, 3])),
+            "h": ("x", np.array([1.5, 2.5], "f2"), {"nested": {"a": [1, None]}, "flag": True}),
+            "b": ("x", [True, False]),
+            "t": ("x", np.array(["2000-01-01", "2000-01-02"], "M8[ns]")),
+            "s": ("x", np.array(["a", "bc"])),
+            "i": ("x", np.array([1, 2], "i2")),
+        },
+        attrs={"title": "plain", "numbers": [1, 2]},
+    )
+    xr.DataTree.from_dict({"/": plain, "/g": plain[["i"]]}).to_zarr(
+        tmp_path / "p.zarr", zarr_format=zarr_format
+    )
+    for group in (None, "g"):
+        ours = xr.open_dataset(tmp_path / "p.zarr", engine=NCZarrBackendEntrypoint, group=group)
+        theirs = xr.open_dataset(tmp_path / "p.zarr", engine="zarr", group=group)
+        xr.testing.assert_identical(ours, theirs)
+        assert {n: v.dtype for n, v in ours.variables.items()} == {
+            n: v.dtype for n, v in theirs.variables.items()
+        }
+    ours = xr.open_datatree(tmp_path / "p.zarr", engine=NCZarrBackendEntrypoint)
+    xr.testing.assert_identical(ours, xr.open_datatree(tmp_path / "p.zarr", engine="zarr"))

@@ -288,7 +288,7 @@ class _Reader:
 
     def references(self, array: ArrayNode, ndim: int) -> list[Any] | None:
         if "dimension_references" not in array.info:
-            if array.info and ndim:
+            if array.keys and ndim:
                 what = f"{ARRAY_KEY}.dimension_references is missing; the labels are taken"
                 self.findings.add("references-missing", array.fqn, what, "warning", "write them")
             return None
