@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from nczarr.errors import NCZarrError
 from nczarr.view.data.coordinates import Coordinates
@@ -51,8 +52,8 @@ class Address:
         """The state as the parameters of an address; what says nothing is left out."""
         query = {
             "variable": self.variable,
-            "at": ",".join(f"{name}={index}" for name, index in self.at.items()),
-            "axes": ",".join(self.drawn),
+            "at": ",".join(f"{quote(name, safe='')}={index}" for name, index in self.at.items()),
+            "axes": ",".join(quote(name, safe="") for name in self.drawn),
             "colours": self.colours,
             "low": "" if self.low is None else repr(self.low),
             "high": "" if self.high is None else repr(self.high),
@@ -60,24 +61,32 @@ class Address:
         }
         return {name: text for name, text in query.items() if text}
 
+    def to_search(self) -> str:
+        """The state as it stands in an address, with its question mark."""
+        return "?" + urlencode(self.to_query(), errors="surrogateescape")
+
     @classmethod
-    def from_query(cls, query: Mapping[str, object]) -> Address:
+    def from_search(cls, search: str) -> Address:
+        """Read what stands in an address; see :meth:`from_query`."""
+        return cls.from_query(dict(parse_qsl(search.removeprefix("?"), errors="surrogateescape")))
+
+    @classmethod
+    def from_query(cls, texts: Mapping[str, str]) -> Address:
         """Read the parameters of an address; what makes no sense is as if it were not there."""
-        texts = {name: str(value) for name, value in query.items()}
         at = {}
         for item in texts.get("at", "").split(","):
             name, _, index = item.rpartition("=")
-            if name and index.isascii() and index.isdigit():
-                at[name] = int(index)
+            if name and _is_index(index):
+                at[unquote(name)] = int(index)
         place = texts.get("place", "").split(",")
         return cls(
             texts.get("variable", ""),
             at,
-            tuple(name for name in texts.get("axes", "").split(",") if name),
+            tuple(unquote(name) for name in texts.get("axes", "").split(",") if name),
             texts.get("colours", ""),
             _number(texts.get("low")),
             _number(texts.get("high")),
-            tuple(map(int, place)) if all(p.isascii() and p.isdigit() for p in place) else (),
+            tuple(map(int, place)) if all(map(_is_index, place)) else (),
         )
 
     def selection(self, opened: OpenedDataset, coordinates: Coordinates) -> Selection | None:
@@ -94,6 +103,10 @@ class Address:
         if 1 <= len(set(drawn)) == len(drawn) <= 2 and selection.drawn:
             selection = with_drawn(opened, coordinates, selection, drawn)
         return selection
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _number(text: str | None) -> float | None:

@@ -176,7 +176,7 @@ class Viewer:
     def _start(self) -> None:
         self._list("")
         location = pn.state.location
-        address = Address.from_query(location.query_params if location else {})
+        address = Address.from_search(location.search if location and location.search else "")
         selection = address.selection(self._opened, self._drawer.coordinates) if address.variable else None
         if selection is None:
             first = self._first_variable()
@@ -535,9 +535,7 @@ class Viewer:
         changed = selection.drawn != first.drawn
         self._address.drawn = tuple(selection.axes[i].name for i in selection.drawn) if changed else ()
         if pn.state.location is not None:
-            from urllib.parse import urlencode
-
-            pn.state.location.search = "?" + urlencode(self._address.to_query())
+            pn.state.location.search = self._address.to_search()
 
 
 def _all_paths(items: list[dict[str, Any]], before: tuple[int, ...] = ()) -> list[tuple[int, ...]]:

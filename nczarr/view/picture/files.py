@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +23,9 @@ _INK = "#222222"
 
 def draw_figure(drawing: Drawing, colours: Colours, *, dpi: int = 150) -> Figure:
     """Return a drawing as a figure of matplotlib."""
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    # "$" in a name is a dollar, not the beginning of a formula.
-    with rc_context({"text.parse_math": False, "axes.unicode_minus": True}):
+    with _quiet():
         figure = Figure(figsize=_size(drawing), dpi=dpi, layout="constrained")
         axes = figure.add_subplot()
         if isinstance(drawing, Picture):
@@ -43,13 +44,21 @@ def draw_figure(drawing: Drawing, colours: Colours, *, dpi: int = 150) -> Figure
 
 def to_image(drawing: Drawing, colours: Colours, *, format: str = "png", dpi: int = 150) -> bytes:
     """Return a drawing as the bytes of an image file."""
-    from matplotlib import rc_context
-
     figure = draw_figure(drawing, colours, dpi=dpi)
     out = io.BytesIO()
-    with rc_context({"text.parse_math": False}):
+    with _quiet():
         figure.savefig(out, format=format)
     return out.getvalue()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """``$`` in a name is a dollar; letters that the font has not and values beyond all scales are no news."""
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _printable(text: str) -> str:

@@ -170,7 +170,7 @@ class GlobeGrid:
         self._index = np.flatnonzero(valid)
         self._lat = lat.data.reshape(-1)[self._index]
         lon_values = lon.data.reshape(-1)[self._index]
-        self._west = _west_end(lon_values)
+        self._west = _west_end(lon_values) - 1e-5  # that of the first point was rounded
         self._lon = self._west + (lon_values - self._west) % 360
         points = _on_sphere(self._lat, self._lon)
         self._tree = cKDTree(points) if len(points) else None

@@ -305,8 +305,10 @@ class Drawer:
         total = prod(shape)
         if total:
             part = tuple(slice(0, min(n, _MOST_ROWS)) for n in shape[-1:])
-            values = np.ma.asanyarray(self.opened.read(selection.fqn, (*selection.at[:-1], *part)))
-            flat = values.reshape(-1) if values.ndim else values.reshape(1)
+            values: np.ndarray = self.opened.read(selection.fqn, (*selection.at[:-1], *part))
+            if values.dtype.names:
+                values = np.ma.getdata(values)  # masks of single fields help nobody here
+            flat = values.reshape(-1)
             for i, value in enumerate(flat[:_MOST_ROWS]):
                 label = self.coordinates.label(selection.axes[-1], i) if selection.axes else ""
                 rows.append((label, "missing" if value is np.ma.masked else format_value(_plain(value))))
@@ -323,11 +325,7 @@ class Drawer:
 
 def _plain(value: Any) -> Any:
     """A value of a compound as a list, so that it is shown field by field."""
-    if isinstance(value, np.void) and value.dtype.names:
-        return list(value.tolist())
-    if isinstance(value, np.ma.core.mvoid):
-        return list(value.tolist())  # type: ignore[no-untyped-call]
-    return value
+    return list(value.tolist()) if isinstance(value, np.void) and value.dtype.names else value
 
 
 def zoomed(picture: Picture, extent: Extent) -> Windows | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+
+from nczarr.errors import UnsupportedError
 
 
 def show_image(data: bytes) -> None:
@@ -13,7 +16,14 @@ def show_image(data: bytes) -> None:
     ----------
     data : bytes
         A PNG file.
+
+    Raises
+    ------
+    UnsupportedError
+        If the terminal does not say how large it is.
     """
+    if not os.get_terminal_size(sys.stdout.fileno()).columns:
+        raise UnsupportedError("the terminal does not say how large it is", hint="write a file: -o map.png")
     from PIL import Image as ImageFile
     from rich.console import Console
     from textual_image.renderable import Image

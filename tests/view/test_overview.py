@@ -1,0 +1,121 @@
+"""Only what a picture needs is read: few values, few chunks, little memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import product
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from counting_store import CountingStore
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nczarr
+from nczarr.stores import LocalStore
+from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.data.overview import plan_overview
+from nczarr.view.data.statistics import Statistics, whole_statistics
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.make import Drawer, zoomed
+from nczarr.view.picture.pictures import Picture
+from nczarr.view.picture.selection import first_selection
+
+
+def touched(parts: tuple[slice, ...], chunks: list[int]) -> int:
+    """How many chunks hold one of the values, counted one by one."""
+    return len(
+        set(product(*({i // c for i in range(p.start, p.stop, p.step)} for p, c in zip(parts, chunks))))
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(1, 60)), min_size=1, max_size=2),
+    st.integers(1, 50),
+    st.integers(1, 2000),
+)
+def test_an_overview_keeps_its_limits(axes: list[tuple[int, int]], most_pixels: int, most_bytes: int) -> None:
+    windows, chunks = [(0, n) for n, _ in axes], [min(c, n) for n, c in axes]
+    overview = plan_overview(windows, chunks, 10, most_pixels=most_pixels, most_bytes=most_bytes)
+    sizes = [len(range(p.start, p.stop, p.step)) for p in overview.parts]
+    assert all(1 <= size <= most_pixels for size in sizes)
+    cost = touched(overview.parts, chunks) * 10
+    assert cost <= most_bytes or prod(sizes) == 1
+    if not overview.coarse:  # nothing was left out that could be seen
+        assert all(size >= min(most_pixels, n) // 2 for size, (n, _) in zip(sizes, axes))
+
+
+def sparse(path: Path) -> None:
+    """A variable of 100 GB of which one step of time is stored: 100 chunks of 1 MB."""
+    with nczarr.Dataset(path, "w") as ds:
+        for name, size in (("time", 1000), ("y", 5000), ("x", 5000)):
+            ds.createDimension(name, size)
+        v = ds.createVariable("v", "f4", ("time", "y", "x"), chunksizes=(1, 500, 500), compression="zstd")
+        row = np.linspace(0, 1, 5000, dtype="f4")
+        v[500] = row[:, None] + row
+
+
+def test_a_slice_of_100_gigabytes_reads_its_chunks_once_and_holds_little(tmp_path: Path) -> None:
+    sparse(tmp_path / "big.zarr")
+    store = CountingStore(LocalStore(tmp_path / "big.zarr"))
+    with OpenedDataset(store) as opened:
+        assert prod(opened.shape("/v")) * 4 == 100_000_000_000
+        drawer = Drawer(opened)
+        selection = first_selection(opened, drawer.coordinates, "/v").moved(0, 500)
+        before = sum(keys for _, keys in store.calls)
+        tracemalloc.start()
+        picture = drawer.draw(selection)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert isinstance(picture, Picture)
+        assert picture.pixels.shape == (1000, 1000)
+        assert picture.steps == (5, 5)
+        assert sum(keys for _, keys in store.calls) - before <= 110
+        assert peak < 120e6, "more than the chunks that are decoded at a time"
+        expected = opened.read("/v", (500, slice(0, 5000, 5), slice(0, 5000, 5)))
+        assert (picture.pixels == expected).all()
+
+
+def test_a_slice_with_too_many_chunks_is_coarse_and_says_so(tmp_path: Path) -> None:
+    sparse(tmp_path / "big.zarr")
+    with OpenedDataset(tmp_path / "big.zarr") as opened:
+        drawer = Drawer(opened)
+        selection = first_selection(opened, drawer.coordinates, "/v").moved(0, 500)
+        picture = drawer.draw(selection, most_bytes=20 * 500 * 500 * 4)
+        assert isinstance(picture, Picture)
+        assert touched(picture.parts, [500, 500]) <= 20
+        assert "to read few chunks" in picture.notes[0]
+        windows = zoomed(picture, Extent(1000, 1400, 2000, 2500))
+        assert windows is not None
+        (y0, y1), (x0, x1) = windows
+        assert y0 <= 2000 < 2500 <= y1 + 1
+        assert x0 <= 1000 < 1400 <= x1 + 1
+        detail = drawer.draw(selection, windows)
+        assert detail.steps == (1, 1) or max(detail.steps) < max(picture.steps)
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=20), max_size=8))
+def test_statistics_in_parts_are_those_of_the_whole(parts: list[list[float]]) -> None:
+    found = Statistics()
+    for part in parts:
+        found.add(np.array(part, "f8"))
+    whole = np.array([v for part in parts for v in part], "f8")
+    present = whole[~np.isnan(whole)]
+    assert (found.valid, found.missing) == (present.size, whole.size - present.size)
+    if present.size:
+        assert (found.low, found.high) == (present.min(), present.max())
+        np.testing.assert_allclose(found.mean, present.mean(), rtol=1e-9, atol=1e-6)
+        np.testing.assert_allclose(found.deviation, present.std(), rtol=1e-6, atol=1e-3)
+
+
+def test_statistics_of_a_whole_variable(tmp_path: Path) -> None:
+    with OpenedDataset(Path(__file__).parents[1] / "data" / "example.nc") as opened:
+        parts: list[float] = []
+        found = whole_statistics(opened, "/ocean/temp", lambda part: parts.append(part) or True)
+        values = opened.read("/ocean/temp", ...)
+        assert found is not None
+        assert (found.low, found.high, found.valid) == (values.min(), values.max(), values.count())
+        np.testing.assert_allclose(found.mean, values.mean(), rtol=1e-12)
+        assert parts[-1] == 1
+        assert whole_statistics(opened, "/ocean/temp", lambda part: False) is None

@@ -1,0 +1,299 @@
+"""What kind of picture a variable gets: lines, images, maps, categories, tables, with axes, dates and colours."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import cftime
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nczarr import cdl
+from nczarr.errors import NCZarrError
+from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.data.times import TimeUnits
+from nczarr.view.page.address import Address
+from nczarr.view.picture.coastlines import coastlines
+from nczarr.view.picture.colours import adjust_colours, choose_colours, find_categories
+from nczarr.view.picture.grids import Extent
+from nczarr.view.picture.make import Drawer
+from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
+from nczarr.view.picture.selection import select
+from nczarr.view.picture.tables import to_csv
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def drawn(text: str, fqn: str, **at: str) -> Drawing:
+    with OpenedDataset(cdl.loads(text)) as opened:
+        drawer = Drawer(opened)
+        return drawer.draw(select(opened, drawer.coordinates, fqn, at))
+
+
+CURVILINEAR = """netcdf c {
+dimensions: t = 2; y = 3; x = 4;
+variables:
+  float lat(y, x); lat:units = "degrees_north";
+  float lon(y, x); lon:units = "degrees_east";
+  float v(t, y, x); v:coordinates = "lon lat";
+data:
+  lat = 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15;
+  lon = 0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6;
+  v = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, _;
+}"""
+ROTATED = """netcdf r {
+dimensions: rlat = 3; rlon = 3;
+variables:
+  float rlat(rlat); rlat:standard_name = "grid_latitude"; rlat:units = "degrees";
+  float rlon(rlon); rlon:standard_name = "grid_longitude"; rlon:units = "degrees";
+  int pole; pole:grid_mapping_name = "rotated_latitude_longitude";
+    pole:grid_north_pole_latitude = 39.25; pole:grid_north_pole_longitude = -162.;
+  float v(rlat, rlon); v:grid_mapping = "pole";
+data: rlat = -1, 0, 1; rlon = -1, 0, 1; v = 1, 2, 3, 4, 5, 6, 7, 8, 9;
+}"""
+POINTS = """netcdf p {
+dimensions: cell = 4;
+variables:
+  double clat(cell); clat:standard_name = "latitude"; clat:units = "degrees_north";
+  double clon(cell); clon:standard_name = "longitude"; clon:units = "degrees_east";
+  float v(cell); v:coordinates = "clat clon";
+data: clat = 0, 0, 1, 1; clon = 0, 1, 0, 1; v = 1, 2, 3, 4;
+}"""
+
+
+def test_a_curvilinear_grid_is_a_map() -> None:
+    picture = drawn(CURVILINEAR, "/v", t="1")
+    assert isinstance(picture, Picture)
+    assert picture.is_map
+    assert picture.index_at(2, 12) == (1, 1)
+    assert set(picture.pixels.compressed().tolist()) == set(range(21, 32))
+    assert picture.where == "t = 1"
+    rows = list(csv.reader(io.StringIO(to_csv(picture))))
+    assert rows[0] == ["latitude", "longitude", "v"]
+    assert rows[1] == ["10.0", "0.0", "21.0"]
+    assert rows[-1] == ["15.0", "6.0", ""]
+
+
+def test_a_rotated_grid_is_a_map_where_it_really_is() -> None:
+    picture = drawn(ROTATED, "/v")
+    assert isinstance(picture, Picture)
+    assert picture.is_map
+    assert picture.index_at(18, 50.75) == (1, 1)  # the origin of this grid
+    assert picture.extent.left > 15
+    assert picture.extent.right < 21
+
+
+def test_points_are_a_map() -> None:
+    picture = drawn(POINTS, "/v")
+    assert isinstance(picture, Picture)
+    assert picture.is_map
+    assert picture.index_at(1, 1) == (3,)
+    assert set(picture.pixels.compressed().tolist()) == {1, 2, 3, 4}
+
+
+def test_longitudes_across_greenwich_are_unwrapped() -> None:
+    picture = drawn(
+        """netcdf w { dimensions: lat = 2; lon = 4; variables:
+        float lat(lat); lat:units = "degrees_north"; float lon(lon); lon:units = "degrees_east";
+        int v(lat, lon); data: lat = 1, -1; lon = 340, 350, 0, 10; v = 1, 2, 3, 4, 5, 6, 7, 8; }""",
+        "/v",
+    )
+    assert isinstance(picture, Picture)
+    assert (picture.extent.left, picture.extent.right) == (335, 375)
+    assert picture.pixels.tolist() == [[5, 6, 7, 8], [1, 2, 3, 4]]  # rows from the south
+    assert picture.index_at(360, -1) == (1, 2)
+    assert coastlines(picture.extent)
+
+
+@pytest.mark.parametrize("bad", ["1, 3, 2", "1, 1, 1", "1, _, 3", "NaN, 2, 3"])
+def test_coordinates_that_cannot_be_used_are_not(bad: str) -> None:
+    picture = drawn(
+        f"netcdf b {{ dimensions: y = 2; x = 3; variables: float x(x); int v(y, x); data: x = {bad}; "
+        "v = 1, 2, 3, 4, 5, 6; }",
+        "/v",
+    )
+    assert isinstance(picture, Picture)
+    assert (picture.extent.left, picture.extent.right) == (-0.5, 2.5)
+    assert picture.pixels.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_values_are_unpacked_and_missing_ones_are_missing() -> None:
+    line = drawn(
+        """netcdf m { dimensions: x = 5; variables: short v(x); v:scale_factor = 0.5; v:add_offset = 10.;
+        v:_FillValue = -1s; v:valid_max = 100s; data: v = 1, -1, 3, 101, 4; }""",
+        "/v",
+    )
+    assert isinstance(line, Line)
+    assert line.sample.tolist() == [10.5, None, 11.5, None, 12.0]
+    assert to_csv(line) == "x,v\n0,10.5\n1,\n2,11.5\n3,\n4,12.0\n"
+
+
+def test_what_is_no_number_is_a_table() -> None:
+    with OpenedDataset(cdl.load(DATA / "user_types.cdl")) as opened:
+        drawer = Drawer(opened)
+        for fqn in opened.model.all_variables:
+            drawing = drawer.draw(select(opened, drawer.coordinates, fqn, {}))
+            to_csv(drawing)
+            if fqn in ("/cloud", "/big"):
+                assert isinstance(drawing, Line)
+            else:
+                assert isinstance(drawing, Table)
+                assert drawing.rows
+        table = drawer.draw(select(opened, drawer.coordinates, "/words", {}))
+        assert isinstance(table, Table)
+        assert table.rows[1] == ("1", '"größer"')
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "example",
+        "groups",
+        "names",
+        "primitives",
+        "nested",
+        "coordinates",
+        "classic",
+        "storage",
+        "bits",
+        "empty",
+    ],
+)
+def test_every_variable_of_real_files_is_drawn(name: str) -> None:
+    pytest.importorskip("matplotlib")
+    from nczarr.view.picture.files import to_image
+
+    with OpenedDataset(DATA / f"{name}.nc") as opened:
+        drawer = Drawer(opened)
+        for fqn in opened.model.all_variables:
+            drawing = drawer.draw(select(opened, drawer.coordinates, fqn, {}))
+            colours = choose_colours(opened.variable(fqn), drawing.sample)
+            assert to_image(drawing, colours, dpi=30).startswith(b"\x89PNG")
+
+
+# -- axes
+
+
+def test_an_axis_of_depth_goes_down_and_dates_run_to_the_right() -> None:
+    with OpenedDataset(DATA / "example.nc") as opened:
+        drawer = Drawer(opened)
+        picture = drawer.draw(select(opened, drawer.coordinates, "/ocean/temp", {"lat": "9", "lon": "0"}))
+        assert isinstance(picture, Picture)
+        assert (picture.x.kind, picture.y.down) == ("date", True)
+        assert not picture.is_map
+        assert picture.where == "lat = 5°N, lon = 5°E"
+        milliseconds = np.datetime64("2020-01-16T12:00").astype("datetime64[ms]").astype(float)
+        assert picture.index_at(milliseconds, 0.0) == (0, 0)
+
+
+def test_selecting_by_date_and_from_the_end() -> None:
+    with OpenedDataset(DATA / "example.nc") as opened:
+        coordinates = Drawer(opened).coordinates
+        assert select(opened, coordinates, "/ocean/temp", {"time": "2020-03"}).at[0] == 2
+        assert select(opened, coordinates, "/ocean/temp", {"time": "-1"}).at[0] == 5
+        for wrong in ({"time": "6"}, {"time": "soon"}, {"tim": "1"}, {"depth": "x"}):
+            with pytest.raises(NCZarrError):
+                select(opened, coordinates, "/ocean/temp", wrong)
+
+
+@pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day", "julian", "all_leap"])
+@given(number=st.integers(-400_000, 400_000))
+def test_dates_are_those_of_cftime(calendar: str, number: int) -> None:
+    units = TimeUnits.parse("hours since 1999-12-30 06:00", calendar)
+    assert units is not None
+    date = cftime.num2date(number, "hours since 1999-12-30 06:00", calendar)
+    assert units.label(number) in (date.strftime("%Y-%m-%d %H:%M"), date.strftime("%Y-%m-%d"))
+    assert units.is_real == (calendar == "standard")
+
+
+def test_milliseconds_are_those_of_numpy() -> None:
+    units = TimeUnits.parse("days since 2000-01-01", "proleptic_gregorian")
+    assert units is not None
+    days = np.arange(0.0, 9000, 7)
+    expected = (
+        (np.datetime64("2000-01-01") + days.astype("timedelta64[D]")).astype("datetime64[ms]").astype(float)
+    )
+    found = units.milliseconds(days)
+    assert found is not None
+    np.testing.assert_allclose(found, expected, atol=1)
+
+
+@pytest.mark.parametrize(
+    "units", ["days since", "furlongs since 2000-01-01", "days since yesterday", "m", " since "]
+)
+def test_what_is_no_time_is_none(units: str) -> None:
+    assert TimeUnits.parse(units, "standard") is None
+    assert TimeUnits.parse("days since 2000-01-01", "martian") is None
+
+
+# -- colours
+
+
+def test_flags_are_categories() -> None:
+    variable = cdl.loads(
+        """netcdf f { variables: byte v; v:flag_values = 0b, 1b, 4b; v:flag_meanings = "sea land ice"; }"""
+    ).variables[0]
+    assert [(c.value, c.name) for c in find_categories(variable)] == [(0, "sea"), (1, "land"), (4, "ice")]
+    colours = choose_colours(variable, np.ma.array([0, 4]))
+    numbered = colours.numbered(np.ma.array([0, 1, 4, 3, 0], mask=[0, 0, 0, 0, 1]))
+    assert numbered.tolist() == [0, 1, 2, None, None]
+
+
+@given(st.lists(st.floats(-1e30, 1e30) | st.just(float("nan")) | st.just(float("inf")), max_size=20))
+def test_colours_always_have_a_range(values: list[float]) -> None:
+    variable = cdl.loads("netcdf d { variables: double v; }").variables[0]
+    chosen = choose_colours(variable, np.ma.array(values, dtype=float))
+    assert np.isfinite([chosen.low, chosen.high]).all()
+    assert chosen.low < chosen.high
+    if chosen.name == "RdBu_r":
+        assert chosen.low == -chosen.high
+    for low, high in ((5.0, 5.0), (9.0, 1.0), (None, chosen.low), (chosen.high, None)):
+        adjusted = adjust_colours(chosen, "magma", low, high)
+        assert adjusted.low < adjusted.high
+        assert adjusted.name == "magma"
+
+
+# -- coastlines and addresses
+
+
+def test_coastlines_are_in_the_longitudes_of_the_map() -> None:
+    japan = coastlines(Extent(125, 150, 30, 46))
+    assert japan
+    again = coastlines(Extent(125 - 360, 150 - 360, 30, 46))
+    assert len(again) == len(japan)
+    np.testing.assert_allclose(again[0][:, 0] + 360, japan[0][:, 0])
+
+
+names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+)
+
+
+@given(
+    st.builds(
+        Address,
+        variable=names.map("/{}".format),
+        at=st.dictionaries(names, st.integers(0, 10**9), max_size=3),
+        drawn=st.lists(names, max_size=2, unique=True).map(tuple),
+        colours=st.sampled_from(["", "magma"]),
+        low=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        high=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        place=st.lists(st.integers(0, 10**6), max_size=2).map(tuple),
+    )
+)
+def test_an_address_keeps_all_of_the_state(address: Address) -> None:
+    assert Address.from_search(address.to_search()) == address
+
+
+@given(st.text(max_size=80))
+def test_any_address_is_read(text: str) -> None:
+    Address.from_search("?" + text)
+    with OpenedDataset(DATA / "example.nc") as opened:
+        coordinates = Drawer(opened).coordinates
+        Address.from_search(f"?variable=/ocean/temp&at=time=99&axes=lat,{text}&place=1").selection(
+            opened, coordinates
+        )

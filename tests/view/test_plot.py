@@ -1,0 +1,137 @@
+"""``nczarr plot`` and :func:`nczarr.view.plot`: files, terminals, messages."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import nczarr
+from nczarr.cli import main
+from nczarr.view import plot
+from nczarr.view.picture.colours import MISSING
+
+DATA = Path(__file__).parents[1] / "data"
+EXAMPLE = str(DATA / "example.nc")
+
+
+@pytest.fixture(params=["netCDF", "NCZarr v3", "NCZarr v2", "plain", "2019 draft", "CDL"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    layouts = {
+        "NCZarr v3": "nczarr-v3",
+        "NCZarr v2": "nczarr-v2",
+        "plain": "zarr-v3",
+        "2019 draft": "draft-2019",
+    }
+    if request.param == "netCDF":
+        return EXAMPLE
+    if request.param == "CDL":
+        nczarr.copy(EXAMPLE, tmp_path / "example.cdl")
+        return str(tmp_path / "example.cdl")
+    nczarr.copy(EXAMPLE, tmp_path / "e.zarr", layout=layouts[request.param], lossy=True)
+    return str(tmp_path / "e.zarr")
+
+
+def test_every_kind_of_source_gives_the_same_picture(source: str) -> None:
+    with Image.open(io.BytesIO(plot(source, "/ocean/temp", at={"time": 1}, dpi=50))) as image:
+        found = np.asarray(image.convert("RGB"))
+    with Image.open(io.BytesIO(plot(EXAMPLE, "/ocean/temp", at={"time": 1}, dpi=50))) as image:
+        expected = np.asarray(image.convert("RGB"))
+    assert (found == expected).all()
+    grey = tuple(int(MISSING[i : i + 2], 16) for i in (1, 3, 5))
+    share = (found == grey).all(axis=2).mean()
+    with nczarr.Dataset(EXAMPLE) as ds:
+        missing = np.ma.getmaskarray(ds["/ocean/temp"][1, 0]).mean()
+    assert 0.4 * missing < share < 1.1 * missing  # the map is a large part of the picture
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begin"),
+    [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("jpg", b"\xff\xd8\xff"), ("webp", b"RIFF")],
+)
+def test_formats(suffix: str, begin: bytes, tmp_path: Path) -> None:
+    target = tmp_path / f"map.{suffix}"
+    assert main(["plot", EXAMPLE, "slp", "-d", "time=2020-03", "-o", str(target), "--dpi", "40"]) == 0
+    assert target.read_bytes().startswith(begin)
+    assert [f.name for f in tmp_path.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "there is no variable 'nothing'"),
+        (["tempp"], "did you mean 'temp'"),
+        (["temp", "-d", "time=9"], "the dimension has the size 6"),
+        (["temp", "-d", "time"], "is not NAME=INDEX"),
+        (["temp", "-d", "tim=1"], "it has time, depth, lat, lon"),
+        (["temp", "--colours", "virids"], "viridis"),
+        (["temp", "--limits", "1"], "is not LOW,HIGH"),
+    ],
+)
+def test_messages(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "map.png"
+    assert main(["plot", EXAMPLE, *arguments, "-o", str(target)]) == 1
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_formats_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", EXAMPLE, "temp", "-o", str(tmp_path / "map.doc")]) == 1
+    assert "png, svg, pdf" in capsys.readouterr().err
+    assert main(["plot", EXAMPLE, "temp"]) == 1
+    assert "no terminal" in capsys.readouterr().err
+
+
+def test_a_picture_on_the_terminal() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 60, 0, 0))
+    command = [sys.executable, "-m", "nczarr.cli", "plot", EXAMPLE, "lat", "--dpi", "40"]
+    if not (Path(nczarr.__file__).parent / "cli" / "__main__.py").exists():
+        command[1:3] = ["-c", "import sys; from nczarr.cli import main; sys.exit(main(sys.argv[1:]))"]
+    environment = os.environ | {
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "COLUMNS": "60",
+        "LINES": "30",
+    }
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+        assert process.stderr is not None
+        errors = process.stderr.read()
+    os.close(ours)
+    assert process.returncode == 0, errors
+    assert "▀".encode() in shown or "▄".encode() in shown
+    assert shown.count(b"\x1b[38;2;") > 50
+
+
+def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("$x^{", 3)
+        v = ds.createVariable("$\\frac{", "f4", ("$x^{",))
+        v.long_name = "\x1b]0;title\x07 $\\undefined$ \u202e" + "y" * 100_000
+        v.units = "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+        v[:] = 1
+    assert plot(tmp_path / "a.zarr", "$\\frac{", dpi=40).startswith(b"\x89PNG")
