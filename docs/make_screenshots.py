@@ -38,7 +38,9 @@ def make_ocean(path: Path) -> None:
     def weather(step: float) -> np.ndarray:
         field = np.zeros_like(x)
         for (a, b, c, d), (m, n) in waves:
-            field += a * np.cos(np.radians(m * x) + 3 * b + 0.5 * step * c) * np.cos(np.radians(2 * n * y) + 3 * d)
+            field += (
+                a * np.cos(np.radians(m * x) + 3 * b + 0.5 * step * c) * np.cos(np.radians(2 * n * y) + 3 * d)
+            )
         return field / 6
 
     depth = np.array([0.0, 10, 50, 200, 1000])

@@ -174,13 +174,13 @@ class Viewer:
     # -- choosing a variable
 
     def _start(self) -> None:
-        self._list("")
         location = pn.state.location
         address = Address.from_search(location.search if location and location.search else "")
         selection = address.selection(self._opened, self._drawer.coordinates) if address.variable else None
         if selection is None:
             first = self._first_variable()
             if first is None:
+                self._list("")
                 self._head.object = "<h3>This dataset has no variables.</h3>"
                 self._settings.visible = False
                 return
@@ -188,6 +188,7 @@ class Viewer:
             selection = first_selection(self._opened, self._drawer.coordinates, first)
         self._address = address
         self._show(selection)
+        self._list("")
 
     def _first_variable(self) -> str | None:
         """The variable of most dimensions among those that can be drawn: what the dataset is about, most likely."""
@@ -202,8 +203,10 @@ class Viewer:
         items, left_out = list_tree(self._opened.model, search)
         self._is_setting = True
         try:
-            self._tree.param.update(items=items, active=[])
+            self._tree.items = items
             self._tree.expanded = _all_paths(items)  # new items fold everything
+            path = _path_of(items, self._selection.fqn if self._selection else "")
+            self._tree.active = [] if path is None else [path]
         finally:
             self._is_setting = False
         more = f"… {left_out:,} more variables: search for them" if left_out else ""
@@ -392,7 +395,10 @@ class Viewer:
             self._picture[:] = [pn.pane.Bokeh(self._figure.figure, sizing_mode="stretch_width")]
         place = self._address.place
         if place and len(place) == len(picture.selection.drawn):
-            self._read_lines(place)
+            at = picture.place_of(place)
+            if at is not None and isinstance(self._figure, PictureFigure):
+                self._figure.mark(*at)
+                self._read_lines(place)
 
     def _zoomed(self, extent: Extent) -> None:
         """Read the part that is seen again, with more of its values."""
@@ -424,7 +430,7 @@ class Viewer:
         place = picture.index_at(x, y)
         if place is None:
             return
-        figure.mark(x, y)
+        figure.mark(*(picture.place_of(place) or (x, y)))
         self._address.place = place
         self._remember()
         self._read_lines(place)
@@ -545,6 +551,16 @@ def _all_paths(items: list[dict[str, Any]], before: tuple[int, ...] = ()) -> lis
         if item.get("items"):
             paths += [(*before, number), *_all_paths(item["items"], (*before, number))]
     return paths
+
+
+def _path_of(items: list[dict[str, Any]], fqn: str, before: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+    """The place of a variable in the tree; None if it is not listed."""
+    for number, item in enumerate(items):
+        at = (*before, number)
+        found = at if item["id"] == fqn else _path_of(item.get("items", []), fqn, at)
+        if found is not None:
+            return found
+    return None
 
 
 def _number(text: str) -> float | None:

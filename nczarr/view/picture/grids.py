@@ -41,6 +41,9 @@ class Grid(Protocol):
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
         """The index in the sample of the cell at a place; None where there is none."""
 
+    def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
+        """The place (x, y) of an index in the sample."""
+
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
         """Start and stop in the sample along each of its axes of what lies inside; None if nothing does."""
 
@@ -142,6 +145,11 @@ class RectilinearGrid:
         """The index of the cell at a place."""
         row, column = int(self.y.at(np.array([y]))[0]), int(self.x.at(np.array([x]))[0])
         return None if row < 0 or column < 0 else (row, column)
+
+    def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
+        """The centre of a cell."""
+        row, column = index
+        return float(self.x.centres[:: self.x.order][column]), float(self.y.centres[:: self.y.order][row])
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
         """Start and stop of rows and columns inside."""
@@ -249,6 +257,14 @@ class GlobeGrid:
         if distance[0] > max(self._spacing[nearest[0]] * 2, 0.01):
             return None
         return tuple(int(i) for i in np.unravel_index(self._index[nearest[0]], self.shape))
+
+    def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
+        """The longitude, as in the map, and the latitude of a point."""
+        found = np.flatnonzero(self._index == np.ravel_multi_index(index, self.shape))
+        if not found.size:  # a point without a place
+            return np.nan, np.nan
+        lon = self.extent.left + (self._lon[found[0]] - self.extent.left) % 360
+        return float(lon), float(self._lat[found[0]])
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
         """Start and stop of rows and columns that have a point inside."""

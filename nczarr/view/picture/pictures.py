@@ -99,6 +99,13 @@ class Picture(Drawing):
             return None
         return tuple(part.start + i * part.step for part, i in zip(self.parts, found, strict=True))
 
+    def place_of(self, index: tuple[int, ...]) -> tuple[float, float] | None:
+        """The place (x, y) nearest to indices on the variable's drawn axes; None outside of what was read."""
+        inside = [(i - part.start) // part.step for part, i in zip(self.parts, index)]
+        if any(not 0 <= i < len(range(p.start, p.stop, p.step)) for i, p in zip(inside, self.parts)):
+            return None
+        return self.grid.place_of(tuple(inside))
+
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
         """Start and stop on the variable's drawn axes of what lies inside; None if nothing does."""
         found = self.grid.window(extent)
