@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
-SIZE = (1360, 1120)
+SIZE = (1360, 1420)
 
 
 def make_ocean(path: Path) -> None:
@@ -113,7 +113,7 @@ def main() -> None:
                 browser.open(page.url + "?variable=/ocean/temp&at=time=7&place=50,75")
                 browser.wait(lambda: browser.has_figure("series time"))
                 save(browser, "view.png")
-                browser.find("button[aria-label*='theme'], [data-testid*='theme']")
+                browser.driver.set_window_size(1360, 1120)
                 browser.open(page.url + "?variable=/ocean/u&at=time=2")
                 browser.wait(lambda: browser.has_figure("picture"))
                 toggle(browser)

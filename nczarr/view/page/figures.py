@@ -196,7 +196,7 @@ def _hover(name: str, scale: Scale) -> str:
     return f"${name}{{%F %H:%M}}" if scale.kind == "date" else f"${name}{{0.[000]}}"
 
 
-def _style_axis(fig: Any, axis: Any, scale: Scale) -> None:
+def _style_axis(fig: Any, axis: Any, scale: Scale, ticks: int = 8) -> None:
     axis.axis_label = _text(scale.label)
     axis.axis_label_text_font_style = "normal"
     if scale.kind == "date":
@@ -205,7 +205,7 @@ def _style_axis(fig: Any, axis: Any, scale: Scale) -> None:
         )
         from bokeh.models import DatetimeTicker
 
-        axis.ticker = DatetimeTicker(desired_num_ticks=8)
+        axis.ticker = DatetimeTicker(desired_num_ticks=ticks)
     elif scale.kind == "named":
         axis.ticker = FixedTicker(ticks=[n for n, _ in scale.names])
         axis.major_label_overrides = {n: _text(t)[:30] for n, t in scale.names}
@@ -231,7 +231,7 @@ class LineFigure:
         )
         across, along = self.figure.xaxis, self.figure.yaxis
         place, value = (along, across) if self._is_profile else (across, along)
-        _style_axis(self.figure, place, line.x)
+        _style_axis(self.figure, place, line.x, 8 if tall else 4)
         _style_axis(self.figure, value, Scale(line.label))
         x, y = ("value", "place") if self._is_profile else ("place", "value")
         if colours.categories:
