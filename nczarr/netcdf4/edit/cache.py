@@ -15,7 +15,8 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from math import prod
 from typing import Any, NamedTuple
 
@@ -52,6 +53,10 @@ def weight_of(dtype: np.dtype, count: int) -> int:
     return count * (OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
 
 
+#: Smaller chunks are kept even when they are whole, and written together.
+_SMALL = 64 << 10
+#: Bytes that are written together.
+_TOGETHER = 4 << 20
 _NO_END = 1 << 62
 
 
@@ -90,8 +95,8 @@ class ChunkCache:
 
     Parameters
     ----------
-    source : callable
-        Gives a variable's stored values, in its current shape.
+    source, grown : callable
+        Give a variable's stored values: as they are, and after they have got its current shape.
     check : callable
         Raises if the store must not be written to.
     bound : int, optional
@@ -101,11 +106,13 @@ class ChunkCache:
     def __init__(
         self,
         source: Callable[[VariableNode], StoredArray],
+        grown: Callable[[VariableNode], StoredArray],
         check: Callable[[], None],
         bound: int | None = None,
     ) -> None:
         self.bound = default_bytes() if bound is None else bound
         self._source = source
+        self._grown = grown
         self._check = check
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
@@ -121,10 +128,12 @@ class ChunkCache:
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
         """Write values to slices or increasing positions, one for each axis of the variable."""
         source = self._source(node)
-        shape, chunk = source.shape, source.chunk_shape
-        weight = weight_of(source.dtype, prod(chunk))
-        if not shape or weight > self._limit(node) * _OVERSIZE:
-            self._past(node, source, selection, values)
+        if node.layout is None or node.layout[0] is not source:
+            shape = source.chunk_shape
+            node.layout = source, shape, weight_of(source.dtype, prod(shape))
+        _, chunk, weight = node.layout
+        if not chunk or weight > self._limit(node) * _OVERSIZE:
+            self._past(node, selection, values)
             return
         # A chunk at the end of a dimension that grows is not whole: more of it will come.
         sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
@@ -132,24 +141,25 @@ class ChunkCache:
         count = prod(map(len, parts))
         if count == 1:
             part = [axis[0] for axis in parts]
-            if all(p.covers for p in part) or not self._change(node, source, part, values, weight):
-                self._past(node, source, selection, values, parts)
+            whole_chunk = weight >= _SMALL and all(p.covers for p in part)
+            if whole_chunk or not self._change(node, source, part, values, weight):
+                self._past(node, selection, values, parts)
             return
         whole = [[p for p in axis if p.covers] for axis in parts]
         partial = count - prod(map(len, whole))
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
-            self._past(node, source, selection, values, parts)
+            self._past(node, selection, values, parts)
             return
         if partial < count:
             box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
             inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
-            self._past(node, source, box, values[inside], whole)
+            self._past(node, box, values[inside], whole)
         if partial:
             for item in itertools.product(*parts):
                 if not all(p.covers for p in item):
                     piece = values[_index([p.outer for p in item])]
                     if not self._change(node, source, item, piece, weight):
-                        self._past(node, source, _outside(item, chunk), piece, [[p] for p in item])
+                        self._past(node, _outside(item, chunk), piece, [[p] for p in item])
 
     def _limit(self, node: VariableNode) -> int:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
@@ -169,13 +179,20 @@ class ChunkCache:
                 with block.lock:
                     if block.gone:
                         continue
-                    if block.values is None:
-                        block.values = self._loaded(node, source, index)
-                    block.values[inner] = values
+                    held = block.values
+                    if held is None:
+                        covered = all(p.covers for p in parts)
+                        held = (
+                            source.filled(source.chunk_shape)
+                            if covered
+                            else self._loaded(node, source, index)
+                        )
+                        block.values = held
+                    held[inner] = values
                     block.dirty = True
                     block.written += values.size
-                    if block.written >= block.values.size:
-                        self._store(block)
+                    if block.written >= held.size and weight >= _SMALL:
+                        self._store([block])
             finally:
                 self._unpin(block)
             if self._weight > self.bound or node.cache_bytes is not None:
@@ -208,6 +225,8 @@ class ChunkCache:
         if fresh is not None and index not in fresh:
             return source.filled(chunk)
         region = _region(index, chunk, source.shape)
+        if any(s.start >= s.stop for s in region):  # it comes with growth
+            return source.filled(chunk)
         held = source.read(region)
         if held.shape == chunk:
             return held
@@ -215,23 +234,33 @@ class ChunkCache:
         values[tuple([slice(0, n) for n in held.shape])] = held
         return values
 
-    def _store(self, block: Block) -> None:
-        """Write a changed chunk; its lock is held."""
-        if not block.dirty or block.values is None:
+    def _store(self, blocks: list[Block]) -> None:
+        """Write changed chunks of one variable, one behind the other along the first axis; their locks are held."""
+        blocks = [block for block in blocks if block.dirty and block.values is not None]
+        if not blocks:
             return
-        source = self._source(block.node)
-        region = _region(block.index, source.chunk_shape, source.shape)
-        source.write(region, block.values[tuple([slice(0, s.stop - s.start) for s in region])])
-        block.dirty = False
-        block.written = 0
-        fresh = block.node.fresh
-        if fresh is not None:
-            fresh.add(block.index)
+        node = blocks[0].node
+        source = self._grown(node)
+        regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
+        pieces = [
+            block.values[tuple([slice(0, s.stop - s.start) for s in region])]  # type: ignore[index]
+            for block, region in zip(blocks, regions, strict=True)
+        ]
+        if len(pieces) == 1:
+            source.write(regions[0], pieces[0])
+        else:
+            first = slice(regions[0][0].start, regions[-1][0].stop, 1)
+            source.write((first, *regions[0][1:]), np.concatenate(pieces))
+        fresh = node.fresh
+        for block in blocks:
+            block.dirty = False
+            block.written = 0
+            if fresh is not None:
+                fresh.add(block.index)
 
     def _past(
         self,
         node: VariableNode,
-        source: StoredArray,
         selection: Any,
         values: np.ndarray,
         parts: list[list[_Part]] | None = None,
@@ -250,9 +279,9 @@ class ChunkCache:
         try:
             for block in concerned:
                 with block.lock:
-                    self._store(block)
+                    self._store([block])
                     block.gone = True
-            source.write(selection, values)
+            self._grown(node).write(selection, values)
         finally:
             with self._lock:
                 node.passing -= 1
@@ -261,7 +290,7 @@ class ChunkCache:
 
     def read(self, node: VariableNode, selection: Any) -> np.ndarray:
         """Read slices or increasing positions, one for each axis of the variable."""
-        source = self._source(node)
+        source = self._grown(node)
         if not node.blocks:
             return source.read_orthogonal(selection)
         parts = [_parts(s, c, n) for s, c, n in zip(selection, source.chunk_shape, source.shape, strict=True)]
@@ -313,32 +342,42 @@ class ChunkCache:
 
     def _shrink(self, node: VariableNode) -> None:
         """Write and forget what was not used for longest, until the bounds hold; one chunk may stay."""
-        while True:
-            with self._lock:
-                block = self._too_much(node)
-                if block is None:
-                    return
+        with self._lock:
+            blocks = self._too_much(node)
+            for block in blocks:
                 block.pins += 1
-            try:
-                with block.lock:
-                    self._store(block)
-                    with self._lock:
-                        if block.pins == 1 and not block.gone:
-                            self._drop(block)
-                            block.gone = True
-            finally:
+        try:
+            self._store_all(blocks)
+            for block in blocks:
+                with block.lock, self._lock:
+                    if block.pins == 1 and not block.dirty and not block.gone:
+                        self._drop(block)
+                        block.gone = True
+        finally:
+            for block in blocks:
                 self._unpin(block)
 
-    def _too_much(self, node: VariableNode) -> Block | None:
-        if self._weight > self.bound and len(self._blocks) > 1:
-            free = (block for block in self._blocks.values() if not block.pins)
-            return next(free, None)
+    def _too_much(self, node: VariableNode) -> list[Block]:
+        """What has to go: some at a time, so that small chunks are written together."""
+        chosen: list[Block] = []
+        if self._weight > self.bound:
+            left, target = self._weight, self.bound * 3 // 4
+            for block in itertools.islice(self._blocks.values(), len(self._blocks) - 1):
+                if left <= target:
+                    break
+                if not block.pins:
+                    chosen.append(block)
+                    left -= block.weight
+            return chosen
         limit = node.cache_bytes
         if limit is not None and node.blocks:
             own = [block for block in self._blocks.values() if block.node is node]
-            if sum(block.weight for block in own) > limit and (len(own) > 1 or not limit):
-                return next((block for block in own if not block.pins), None)
-        return None
+            left = sum(block.weight for block in own)
+            for block in own if not limit else own[:-1]:
+                if left > limit and not block.pins:
+                    chosen.append(block)
+                    left -= block.weight
+        return chosen
 
     # -- as a whole
 
@@ -349,15 +388,21 @@ class ChunkCache:
         self._store_all(changed)
 
     def _store_all(self, blocks: list[Block]) -> None:
-        def store(block: Block) -> None:
-            with block.lock:
-                self._store(block)
+        """Write those of some chunks that were changed; small ones that lie behind each other, together."""
 
-        if len(blocks) < 2:
-            for block in blocks:
-                store(block)
-        else:
-            run(store, blocks)
+        def store(run: list[Block]) -> None:
+            with ExitStack() as stack:  # in one order everywhere
+                for block in run:
+                    stack.enter_context(block.lock)
+                for row in _rows([block for block in run if block.dirty], _TOGETHER):
+                    self._store(row)
+
+        changed = [block for block in blocks if block.dirty]
+        runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
+        if len(runs) == 1:
+            store(runs[0])
+        elif runs:
+            run(store, runs)
 
     def clear(self) -> None:
         """Forget everything, written or not."""
@@ -374,6 +419,27 @@ class ChunkCache:
         for block in self._blocks.values():
             block.lock = threading.Lock()
             block.node.passing = 0
+
+
+def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:
+    """Cut sorted chunks where one is not the next of the other along the first axis, or they become too many."""
+    row: list[Block] = []
+    weight = 0
+    for block in blocks:
+        index = block.index
+        follows = (
+            bool(row)
+            and block.node is row[-1].node
+            and index[0] == row[-1].index[0] + 1
+            and index[1:] == row[-1].index[1:]
+        )
+        if row and (not follows or weight + block.weight > most):
+            yield row
+            row, weight = [], 0
+        row.append(block)
+        weight += block.weight
+    if row:
+        yield row
 
 
 def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
@@ -431,6 +497,8 @@ def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
 def _index(items: list[Any]) -> tuple[Any, ...]:
     """An index that acts on each axis for itself."""
     if all(isinstance(item, slice) for item in items):
+        return tuple(items)
+    if len(items) == 1:
         return tuple(items)
     arrays = [np.arange(i.start, i.stop, i.step or 1) if isinstance(i, slice) else i for i in items]
     return np.ix_(*arrays)

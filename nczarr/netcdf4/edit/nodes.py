@@ -141,6 +141,7 @@ class VariableNode(_WithAttributes):
         "dimensions",
         "fresh",
         "group",
+        "layout",
         "passing",
         "source",
         "storage",
@@ -172,6 +173,8 @@ class VariableNode(_WithAttributes):
         self.fresh: set[tuple[int, ...]] | None = set()
         self.blocks = 0
         self.passing = 0
+        #: Of `source`: itself, the shape of its chunks, and the bytes of one in memory.
+        self.layout: tuple[StoredArray, tuple[int, ...], int] | None = None
         self.cache_bytes: int | None = None
 
     @property

@@ -31,6 +31,8 @@ from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 #: Values of new variables that are held back, at most.
 _WAITING_BYTES = 64 << 20
+#: So many writes wait at least.
+_FEW_WRITES = 16
 
 
 class Session(State):
@@ -73,8 +75,10 @@ class Session(State):
         thaw(self.root, stored.dataset)
         #: The store says what the tree said then.
         self._stored_generation = self.generation
+        #: Variables that were stored then.
+        self._stored_count = 0
         self._gate = Gate()
-        self.cache = ChunkCache(self._values, self.check_owner)
+        self.cache = ChunkCache(self._stored_values, self._values, self.check_owner)
         #: What keeps other writers away until the dataset is closed.
         self.locks: list[WriterLock] = []
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
@@ -131,6 +135,7 @@ class Session(State):
                 if node.frozen is was and was is not None:
                     node.frozen = _kept(was, after[fqn]) or node.frozen
             self._stored_generation = generation
+            self._stored_count = len(nodes)
 
     # -- values
 
@@ -158,7 +163,9 @@ class Session(State):
                     return
                 with self.lock:
                     weight = _weight(values)
-                    if self._waiting_bytes + weight <= _WAITING_BYTES:
+                    # A loop over one variable need not wait; one over many must not store each for itself.
+                    few = len(self._waiting) < max(_FEW_WRITES, self._stored_count)
+                    if few and self._waiting_bytes + weight <= _WAITING_BYTES:
                         self._waiting.append((node, selection, values.copy()))
                         self._waiting_for.add(node)
                         self._waiting_bytes += weight
@@ -177,12 +184,17 @@ class Session(State):
                 return None
             return getattr(self._values(node), "chunk_shape", None)
 
-    def _values(self, node: VariableNode) -> StoredArray:
-        """The stored values of a variable, in its current shape; the gate is passed or closed."""
+    def _stored_values(self, node: VariableNode) -> StoredArray:
+        """The stored values of a variable; the gate is passed or closed."""
         source = node.source
         if source is None:
             assert node.stored_as is not None
             source = node.source = self.stored.data(node.stored_as)
+        return source
+
+    def _values(self, node: VariableNode) -> StoredArray:
+        """The stored values of a variable, in its current shape; the gate is passed or closed."""
+        source = self._stored_values(node)
         if self.writable and source.shape != node.shape:
             with self.lock:
                 if source.shape != node.shape:

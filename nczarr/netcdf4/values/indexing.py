@@ -143,6 +143,9 @@ def parse_selection(
     writing = growable is not None
     if not shape:
         shape, growable = (1,), (False,) if writing else None
+    if type(elem) is tuple and len(elem) == len(shape) and all(type(item) is int for item in elem):
+        flags = growable or (False,) * len(shape)
+        return Index(tuple([_integer(i, n, g, writing) for i, n, g in zip(elem, shape, flags, strict=True)]))
     grows = tuple(growable) if growable is not None else (False,) * len(shape)
     items = _expand(elem, len(shape))
     kinds = [_classify(item, size, grow) for item, size, grow in zip(items, shape, grows, strict=True)]
@@ -161,6 +164,8 @@ def parse_selection(
 
 def _expand(elem: Any, ndim: int) -> list[Any]:
     """One item for each axis: ellipsis and missing axes become full slices."""
+    if type(elem) is int:
+        return [elem] + [slice(None)] * (ndim - 1)
     if isinstance(elem, tuple):
         items = list(elem)
     elif isinstance(elem, np.ndarray | str | bytes) or not np.iterable(elem):
@@ -188,7 +193,7 @@ def _means_integer(value: Any) -> bool:
 
 def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
     """An integer as it stands, a slice as it stands, or positions that are checked."""
-    if isinstance(item, slice):
+    if isinstance(item, slice) or type(item) is int:
         return item
     if isinstance(item, str | bytes):
         try:

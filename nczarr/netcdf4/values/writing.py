@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -35,9 +36,8 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     session.check_writable()
     elem, values = _as_array(node, settings, elem, data)
     shape = node.shape
-    index = parse_selection(
-        elem, shape, growable=[d.unlimited for d in node.dimensions], data_shape=values.shape
-    )
+    growable = [d.unlimited for d in node.dimensions]
+    index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
     values = _conform(values, index.counts)
     if not values.size:
         return
@@ -57,12 +57,11 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
 
 def _grow(node: VariableNode, index: Index) -> None:
     """Make unlimited dimensions as long as the index needs them."""
-    pairs = list(zip(node.dimensions, index.extent, strict=False))
-    if any(extent > d.size and not d.unlimited for d, extent in pairs):
+    short = [(d, n) for d, n in zip(node.dimensions, index.extent, strict=False) if n > d.size]
+    if any(not d.unlimited for d, _ in short):
         raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
-    for dimension, extent in pairs:
-        if dimension.unlimited and extent > dimension.size:
-            dimension.grow(extent)
+    for dimension, extent in short:
+        dimension.grow(extent)
 
 
 def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
@@ -158,9 +157,14 @@ def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     if not ndim and (elem is Ellipsis or elem == ()):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
-    indices = tuple(int(i) if isinstance(i, float | np.floating) and i == int(i) else i for i in indices)
-    elem = indices if isinstance(elem, tuple) else indices[0]
-    if any(not _is_integer(i) for i in indices) or (not isinstance(elem, tuple) and ndim > 1):
+    if not all(type(i) is int for i in indices):
+        indices = tuple(
+            [int(i) if isinstance(i, float | np.floating) and i == int(i) else i for i in indices]
+        )
+        elem = indices if isinstance(elem, tuple) else indices[0]
+        if not all(map(_is_integer, indices)):
+            raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
+    if not isinstance(elem, tuple) and ndim > 1:
         raise NetCDFIndexError(_ONLY_INTEGERS, fqn=node.fqn)
     if len(indices) != max(ndim, 1):
         raise NetCDFIndexError("Illegal index", fqn=node.fqn)
@@ -182,7 +186,7 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
     if values.shape == counts:
         return values
     if values.shape == ():
-        return _broadcast(values, counts)
+        return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
         raise NetCDFIndexError("size of data array does not conform to slice")
     if values.size == np.prod(counts, dtype=object):

@@ -29,6 +29,8 @@ FEW_FILES = 4
 FEW_SHARDS = 4
 #: Uncompressed chunks up to this size are read at once, and copied to their place if that is not contiguous.
 WHOLE_BYTES = 256 << 10
+#: Bytes that one text takes in memory, beside its letters.
+OBJECT_BYTES = 64
 #: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
 DIRECT_BYTES = 16 << 10
 
@@ -115,14 +117,13 @@ def _reader(chunks: Chunks, target: np.ndarray, remember: bool) -> Reader:
         if all(map(is_whole, item)):
             put_whole(chain, read_file(descriptor, status.st_size, longest(chain)), target[out])
             return
-        if chain.stored_dtype is None or not remember:
+        if chain.stored_dtype is None:
+            chunk = _remembered_objects(chunks, chain, item, descriptor, status)
+        elif not remember:
             data = read_file(descriptor, status.st_size, longest(chain))
             if place_start(chain, item, data, target):
                 return
-            if chain.stored_dtype is None:
-                chunk = chain.decode(data)
-            else:
-                chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
+            chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
         else:
             chunk = _remembered(chunks, chain, item, descriptor, status)
         target[out] = chunk[take(item, "inner")]
@@ -143,6 +144,21 @@ def _remembered(
             read_file(descriptor, status.st_size, longest(chain)), np.empty(size, np.uint8)
         )
         CHUNKS.put(name, mark, chunk, size)
+    return chunk
+
+
+def _remembered_objects(
+    chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
+) -> np.ndarray:
+    """Return a decoded chunk of text or bytes, as :func:`_remembered`; the objects are never changed."""
+    name = (chunks.owner, *[part.chunk for part in item])
+    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+    chunk = CHUNKS.get(name, mark)
+    if chunk is None:
+        chunk = chain.decode(read_file(descriptor, status.st_size, longest(chain)))
+        weight = status.st_size + OBJECT_BYTES * chunk.size
+        if weight <= CHUNKS.bound // 8:
+            CHUNKS.put(name, mark, chunk, weight)
     return chunk
 
 
