@@ -88,8 +88,55 @@ _HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
 }
 
 
+#: Names of netCDF4-python that few programs need: they are here, too, for ``import nczarr as netCDF4``.
+_ALSO = frozenset(
+    [
+        "NC_DISKLESS",
+        "NC_PERSIST",
+        "NetCDF4MissingFeatureException",
+        "OpaqueType",
+        "__has_blosc_support__",
+        "__has_bzip2_support__",
+        "__has_cdf5_format__",
+        "__has_nc_create_mem__",
+        "__has_nc_inq_format_extended__",
+        "__has_nc_inq_path__",
+        "__has_nc_open_mem__",
+        "__has_nc_rc_set__",
+        "__has_ncfilter__",
+        "__has_parallel4_support__",
+        "__has_parallel_support__",
+        "__has_pnetcdf_support__",
+        "__has_quantization_support__",
+        "__has_rename_grp__",
+        "__has_set_alignment__",
+        "__has_szip_support__",
+        "__has_zstandard_support__",
+        "__hdf5libversion__",
+        "__netcdf4libversion__",
+        "default_encoding",
+        "dtype_is_complex",
+        "get_alignment",
+        "get_chunk_cache",
+        "getlibversion",
+        "install",
+        "is_native_big",
+        "is_native_little",
+        "rc_get",
+        "rc_set",
+        "set_alignment",
+        "set_chunk_cache",
+        "unicode_error",
+        "uninstall",
+        "utils",
+    ]
+)
+
+
 def __getattr__(name: str) -> Any:
     # Loaded when first used, so that `import nczarr` stays light.
+    if name in _ALSO:
+        return getattr(import_module("nczarr.netcdf4"), name)
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value

@@ -1,6 +1,7 @@
 """netCDF4-python's interface on Zarr: the same classes, functions and constants.
 
-Programs written for ``netCDF4`` run with ``import nczarr as netCDF4`` on what :mod:`nczarr` stores. Where
+Programs written for ``netCDF4`` run with ``import nczarr as netCDF4`` on what :mod:`nczarr` stores; programs that
+cannot be edited, after :func:`install`. Where
 behaviour is netCDF4-python's own, errors are NCZarrErrors and the builtin exceptions of that library.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nczarr.netcdf4 import utils
 from nczarr.netcdf4.compatibility import (
     NC_DISKLESS,
     NC_PERSIST,
@@ -47,13 +49,17 @@ from nczarr.netcdf4.compatibility import (
 from nczarr.netcdf4.dataset import Dataset, Group
 from nczarr.netcdf4.dimension import Dimension
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
-from nczarr.netcdf4.multi_file import MFDataset, MFTime
+from nczarr.netcdf4.installing import install, uninstall
+from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
 from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.variable import Variable
 
 if TYPE_CHECKING:
     from cftime import date2index, date2num, num2date
+
+#: The version of netCDF4-python whose interface this is.
+__version__ = "1.7.2"
 
 _CFTIME = ("date2index", "date2num", "num2date")
 
@@ -71,6 +77,8 @@ __all__ = [
     "OpaqueType",
     "VLType",
     "Variable",
+    "_Dimension",
+    "_Variable",
     "__has_blosc_support__",
     "__has_bzip2_support__",
     "__has_cdf5_format__",
@@ -99,6 +107,7 @@ __all__ = [
     "get_alignment",
     "get_chunk_cache",
     "getlibversion",
+    "install",
     "is_native_big",
     "is_native_little",
     "num2date",
@@ -109,6 +118,8 @@ __all__ = [
     "stringtoarr",
     "stringtochar",
     "unicode_error",
+    "uninstall",
+    "utils",
 ]
 
 

@@ -13,8 +13,8 @@ from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
-    NotPicklableError,
 )
+from nczarr.netcdf4.named import meant
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 
 if TYPE_CHECKING:
@@ -103,7 +103,11 @@ class AttributeOwner:
         self._nc_open_attributes()
         attribute = self._nc_node.attribute(name)
         if attribute is None:
-            raise NetCDFAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
+            raise NetCDFAttributeError(
+                f"NetCDF: Attribute not found: {name!r}",
+                fqn=self._nc_node.fqn,
+                hint=meant(name, self._nc_node.attributes),
+            )
         return attribute_value(attribute, encoding)
 
     def setncattr(self, name: str, value: Any) -> None:
@@ -171,7 +175,15 @@ class AttributeOwner:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_nc_") or (name.startswith("__") and name.endswith("__")):
             raise NetCDFAttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return self.getncattr(name)
+        attribute = self._nc_open_attributes().get(name)
+        if attribute is None:
+            attribute = self._nc_node.attribute(name)
+        if attribute is None:
+            # No hint: programs ask for what may be missing. Python makes one where the error is shown.
+            error = NetCDFAttributeError(f"NetCDF: Attribute not found: {name!r}", fqn=self._nc_node.fqn)
+            error.name, error.obj = name, self
+            raise error
+        return attribute_value(attribute)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_nc_"):
@@ -189,9 +201,6 @@ class AttributeOwner:
                 f"'{name}' is one of the reserved attributes, cannot delete. Use delncattr instead."
             )
         self.delncattr(name)
-
-    def __reduce__(self) -> Any:
-        raise NotPicklableError(f"{type(self).__name__} is not picklable")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nczarr.errors import NCZarrError
+from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, session_of
 from nczarr.netcdf4.compatibility import get_chunk_cache
@@ -26,7 +27,9 @@ from nczarr.netcdf4.errors import (
     NetCDFOSError,
     NetCDFTypeError,
     NetCDFValueError,
+    NotPicklableError,
 )
+from nczarr.netcdf4.named import Named, meant
 from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
 from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, UserDefinedType, VLType, shown_type
 from nczarr.netcdf4.variable import Variable
@@ -102,6 +105,7 @@ class Dataset(AttributeOwner):
         "__weakref__",
         "_nc_dimensions",
         "_nc_groups",
+        "_nc_origin",
         "_nc_parent",
         "_nc_path",
         "_nc_variables",
@@ -109,6 +113,8 @@ class Dataset(AttributeOwner):
     )
 
     _nc_node: GroupNode
+    #: How the dataset was opened.
+    _nc_origin: dict[str, Any]
     _nc_parent: Dataset | None
     _nc_path: str
     _nc_weak: bool
@@ -153,6 +159,14 @@ class Dataset(AttributeOwner):
             shared=shared,
         )
         session.cache.bound = get_chunk_cache()[0]
+        path = local_path(filename)
+        self._nc_origin = {
+            "filename": filename if path is None else str(path.absolute()),
+            "keepweakref": keepweakref,
+            "memory": memory,
+            "auto_complex": auto_complex,
+            "storage_options": storage_options,
+        }
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
             _OPEN[id(self)] = self  # a subclass may have no hash
@@ -170,6 +184,16 @@ class Dataset(AttributeOwner):
     def _nc_reference(self) -> Any:
         """What the objects inside hold of this group."""
         return weakref.proxy(self) if self._nc_weak else self
+
+    def __reduce__(self) -> Any:
+        """Open it again where it is unpickled: in another process, on another machine that sees the same store."""
+        session = self._nc_session
+        if session.writable or not session.is_open:
+            state = "open for writing" if session.is_open else "closed"
+            raise NotPicklableError(
+                f"{type(self).__name__} is not picklable: it is {state}", path=session.name
+            )
+        return reopened, (type(self), self._nc_origin)
 
     def __enter__(self) -> Dataset:
         return self
@@ -195,7 +219,7 @@ class Dataset(AttributeOwner):
 
     def __del__(self) -> None:
         # Half-made objects have no session; errors at this point reach nobody.
-        with contextlib.suppress(AttributeError, NCZarrError, OSError):
+        with contextlib.suppress(AttributeError, ImportError, NCZarrError, OSError):
             if self._nc_session.is_open:
                 self._nc_session.close(dropped=True)
 
@@ -207,9 +231,8 @@ class Dataset(AttributeOwner):
         if self._nc_groups is None:
             with self._nc_session.lock:
                 if self._nc_groups is None:
-                    self._nc_groups = {
-                        name: Group._nc_of(self, node) for name, node in self._nc_node.groups.items()
-                    }
+                    nodes = self._nc_node.groups.items()
+                    self._nc_groups = Named("group", {n: Group._nc_of(self, node) for n, node in nodes})
         return self._nc_groups
 
     @property
@@ -220,7 +243,8 @@ class Dataset(AttributeOwner):
             with session.lock:
                 if self._nc_dimensions is None:
                     nodes = self._nc_node.dimensions.items()
-                    self._nc_dimensions = {n: Dimension._nc_of(session, self, node) for n, node in nodes}
+                    shown = {n: Dimension._nc_of(session, self, node) for n, node in nodes}
+                    self._nc_dimensions = Named("dimension", shown)
         return self._nc_dimensions
 
     @property
@@ -231,7 +255,8 @@ class Dataset(AttributeOwner):
             with session.lock:
                 if self._nc_variables is None:
                     nodes = self._nc_node.variables.items()
-                    self._nc_variables = {n: Variable._nc_of(session, self, node) for n, node in nodes}
+                    shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
+                    self._nc_variables = Named("variable", shown)
         return self._nc_variables
 
     def _nc_types_of(self, kind: type[UserDefinedType]) -> dict[str, Any]:
@@ -310,13 +335,16 @@ class Dataset(AttributeOwner):
         group: Any = self
         for name in directory.split("/"):
             if name and name not in group.groups:
-                raise NetCDFKeyError(f"there is no group {name!r} in {group.path}")
+                raise NetCDFKeyError(
+                    f"there is no group {name!r} in {group.path}", hint=meant(name, group.groups)
+                )
             group = group.groups[name] if name else group
         if last in group.groups:
             return group.groups[last]
         if last in group.variables:
             return group.variables[last]
-        raise NetCDFIndexError(f"{last} not found in {group.path}")
+        names = [*group.groups, *group.variables]
+        raise NetCDFIndexError(f"{last} not found in {group.path}", hint=meant(last, names))
 
     def __iter__(self) -> Any:
         raise NetCDFTypeError(
@@ -714,12 +742,24 @@ class Group(Dataset):
         group._nc_bind(session_of(parent), node, parent, weak=parent.keepweakref)
         return group
 
+    def __reduce__(self) -> Any:
+        return _member, (self._nc_parent, "groups", self._nc_node.name)
+
     def close(self) -> None:
         """Always fails: only the dataset can be closed."""
         raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
 
     def __del__(self) -> None:
         pass
+
+
+def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
+    """Open what was pickled."""
+    return cls(**origin)
+
+
+def _member(group: Dataset, kind: str, name: str) -> Any:
+    return getattr(group, kind)[name]
 
 
 def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
@@ -731,7 +771,12 @@ def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         if found is not None:
             return found
         scope = scope.parent
-    raise NetCDFValueError(f"cannot find dimension {wanted} in this group or parent groups", fqn=group.path)
+    names = [name for scope in node_of(group).ancestors() for name in scope.dimensions]
+    raise NetCDFValueError(
+        f"cannot find dimension {wanted} in this group or parent groups",
+        fqn=group.path,
+        hint=meant(wanted, names),
+    )
 
 
 def _equal(held: Any, wanted: Any) -> bool:

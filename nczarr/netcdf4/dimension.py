@@ -13,7 +13,6 @@ from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFReferenceError,
     NetCDFRuntimeError,
-    NotPicklableError,
 )
 
 
@@ -104,7 +103,13 @@ class Dimension:
         return f"\"<class 'nczarr.Dimension'>\"{kind}: name = '{self._nc_node.name}', size = {self._nc_node.size}"
 
     def __reduce__(self) -> Any:
-        raise NotPicklableError("Dimension is not picklable")
+        return _member, (self._nc_group, self._nc_node.name)
+
+
+def _member(group: Any, name: str) -> Dimension:
+    """The dimension that was pickled."""
+    found: Dimension = group.dimensions[name]
+    return found
 
 
 def shown_dimension(group: Any, node: DimensionNode) -> Dimension:

@@ -298,6 +298,9 @@ class Variable(AttributeOwner):
                 warnings.warn(f"WARNING: {name} cannot be safely cast to variable dtype", stacklevel=2)
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> Any:
+        return _member, (self._nc_group, self._nc_node.name, self._nc_settings)
+
     # -- values --------------------------------------------------------------------------------------------
 
     def __getitem__(self, elem: Any) -> Any:
@@ -473,3 +476,10 @@ class Variable(AttributeOwner):
         return f"filling on, default _FillValue of {default_fillvals[code]} {use}"
 
     __str__ = __repr__
+
+
+def _member(group: Any, name: str, settings: Settings) -> Variable:
+    """The variable that was pickled, with its settings."""
+    variable: Variable = group.variables[name]
+    object.__setattr__(variable, "_nc_settings", settings)
+    return variable

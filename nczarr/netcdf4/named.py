@@ -1,0 +1,48 @@
+"""Look objects up by name, and say what the name may have been meant to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from nczarr.netcdf4.errors import NetCDFKeyError
+
+T = TypeVar("T")
+
+
+def meant(name: Any, names: Iterable[str]) -> str | None:
+    """A hint with the name that is nearest to one that is not there.
+
+    Examples
+    --------
+    >>> meant("tmp", ["temp", "salinity"])
+    "did you mean 'temp'?"
+    """
+    names = list(names)
+    text = str(name)
+    near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+class Named(dict[str, T]):
+    """Objects by name; a name that is not there is an error with a hint (a :class:`KeyError`).
+
+    Examples
+    --------
+    >>> Named("variable", {"temp": 1})["tmp"]
+    Traceback (most recent call last):
+    nczarr.netcdf4.errors.NetCDFKeyError: there is no variable 'tmp' (did you mean 'temp'?)
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, content: dict[str, T]) -> None:
+        super().__init__(content)
+        self.kind = kind
+
+    def __missing__(self, name: Any) -> T:
+        raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=meant(name, self))
+
+    def __reduce__(self) -> Any:
+        return Named, (self.kind, dict(self))
