@@ -61,8 +61,9 @@ class MFDataset(Dataset):
     [1, 2]
     """
 
-    __slots__ = ("_nc_joined_dimensions", "_nc_joined_variables", "_nc_parts")
+    __slots__ = ("_nc_arguments", "_nc_joined_dimensions", "_nc_joined_variables", "_nc_parts")
 
+    _nc_arguments: tuple[Any, ...]
     _nc_parts: list[Dataset]
     _nc_joined_variables: dict[str, Any] | None
     _nc_joined_dimensions: dict[str, Any] | None
@@ -76,6 +77,7 @@ class MFDataset(Dataset):
         master_file: Any = None,
     ) -> None:
         self._nc_parts = []
+        self._nc_arguments = (files, check, aggdim, exclude, master_file)
         self._nc_joined_variables = self._nc_joined_dimensions = None
         if isinstance(files, str):
             files = sorted(glob(files))
@@ -150,6 +152,9 @@ class MFDataset(Dataset):
             if part is not self:
                 part.close()
         super().close()
+
+    def __reduce__(self) -> Any:
+        return type(self), self._nc_arguments
 
     def isopen(self) -> bool:
         """True if all files are open."""

@@ -31,7 +31,7 @@ from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 #: Values of new variables that are held back, at most.
 _WAITING_BYTES = 64 << 20
-#: So many writes wait at least.
+#: So many writes to a variable wait.
 _FEW_WRITES = 16
 
 
@@ -164,7 +164,9 @@ class Session(State):
                 with self.lock:
                     weight = _weight(values)
                     # A loop over one variable need not wait; one over many must not store each for itself.
-                    few = len(self._waiting) < max(_FEW_WRITES, self._stored_count)
+                    few = len(self._waiting) < max(
+                        _FEW_WRITES * max(len(self._waiting_for), 1), self._stored_count
+                    )
                     if few and self._waiting_bytes + weight <= _WAITING_BYTES:
                         self._waiting.append((node, selection, values.copy()))
                         self._waiting_for.add(node)

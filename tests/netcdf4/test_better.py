@@ -1,0 +1,140 @@
+"""Better than netCDF4-python: pickling, hints for names, words for what is closed, standing in for it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nczarr
+import nczarr.netcdf4 as ours
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    where = str(tmp_path / "a.zarr")
+    with ours.Dataset(where, "w") as ds:
+        ds.createDimension("time", 4)
+        ds.title = "test"
+        ds.createVariable("temperature", "i2", ("time",), fill_value=-1)[:] = [1, -1, 3, 4]
+        ds.createGroup("ocean").createGroup("deep").createVariable("salt", "f4", ("time",))[:] = 35
+    return where
+
+
+def total(variable: Any, start: int, stop: int) -> int:
+    return int(variable[start:stop].sum())
+
+
+def test_what_is_open_for_reading_goes_to_other_processes(
+    path: str, monkeypatch: Any, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ours.Dataset("a.zarr") as ds:
+        v = ds["ocean/deep/salt"]
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            monkeypatch.chdir("/")
+            assert pool.starmap(total, [(v, 0, 2), (v, 2, 4)]) == [70, 70]
+
+
+def test_pickling_keeps_what_belongs_together(path: str) -> None:
+    with ours.Dataset(path) as ds:
+        v = ds["temperature"]
+        v.set_auto_mask(False)
+        again, variable, group, dimension = pickle.loads(
+            pickle.dumps((ds, v, ds["ocean/deep"], ds.dimensions["time"]))
+        )
+    assert variable[:].tolist() == [1, -1, 3, 4]
+    assert variable is again["temperature"]
+    assert group is again["ocean/deep"]
+    assert dimension is again.dimensions["time"]
+    again.close()
+
+
+def test_what_is_written_is_not_pickled(path: str) -> None:
+    with ours.Dataset(path, "a") as ds:
+        for thing in (ds, ds["temperature"], ds["ocean"]):
+            with pytest.raises(NotImplementedError, match="open for writing"):
+                pickle.dumps(thing)
+    with pytest.raises(NotImplementedError, match="closed"):
+        pickle.dumps(ds)
+
+
+def test_did_you_mean(path: str) -> None:
+    with ours.Dataset(path, "a") as ds:
+        for action, error in (
+            (lambda: ds["temperatur"], IndexError),
+            (lambda: ds.variables["temperatur"], KeyError),
+            (lambda: ds["Temperature"], IndexError),
+        ):
+            with pytest.raises(error, match="did you mean 'temperature'"):
+                action()
+        with pytest.raises(KeyError, match="did you mean 'ocean'"):
+            ds["ocaen/deep"]
+        with pytest.raises(KeyError, match="did you mean 'time'"):
+            ds.dimensions["tme"]
+        with pytest.raises(ValueError, match="did you mean 'time'"):
+            ds.createVariable("v", "i4", ("tim",))
+        with pytest.raises(AttributeError, match="did you mean 'title'"):
+            ds.getncattr("titel")
+        assert ds.variables.get("temperatur") is None
+        assert isinstance(ds.variables, dict)
+
+
+def test_python_suggests_attributes(path: str) -> None:
+    code = f"import nczarr\nnczarr.Dataset({path!r}).titel"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "Attribute not found: 'titel'" in done.stderr
+    if sys.version_info >= (3, 12):
+        assert "title" in done.stderr
+
+
+def test_closed_is_said(path: str) -> None:
+    ds = ours.Dataset(path)
+    v = ds["temperature"]
+    ds.close()
+    for action in (lambda: v[:], ds.close, ds.sync, ds.ncattrs, lambda: v.shape):
+        with pytest.raises((RuntimeError, AttributeError), match="the dataset is closed"):
+            action()
+
+
+def test_install(path: str) -> None:
+    code = (
+        "import nczarr.netcdf4\nnczarr.netcdf4.install()\nimport netCDF4\nfrom netCDF4 import Dataset, num2date\n"
+        "from netCDF4.utils import ncinfo\n"
+        f"assert Dataset({path!r}).title == 'test' and isinstance(netCDF4.Dataset({path!r}), nczarr.Dataset)\n"
+        "nczarr.netcdf4.uninstall()\nimport netCDF4\nassert netCDF4.Dataset is not nczarr.Dataset"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_both_names_of_the_package_have_everything() -> None:
+    import netCDF4
+
+    names = {n for n in dir(netCDF4) if n.startswith("__has_") or "libversion" in n}
+    names |= set(netCDF4.__all__) | {
+        "NC_DISKLESS",
+        "NC_PERSIST",
+        "dtype_is_complex",
+        "utils",
+        "rc_get",
+        "rc_set",
+    }
+    names |= {"is_native_little", "is_native_big", "default_encoding", "unicode_error"}
+    assert [name for name in sorted(names) if not hasattr(ours, name)] == []
+    assert [name for name in sorted(names) if not hasattr(nczarr, name)] == []
+    assert {"_Variable", "_Dimension", "__version__"} <= set(dir(ours))
+
+
+def test_a_thread_for_each_variable(path: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ours.Dataset(path) as ds, ThreadPoolExecutor(8) as pool:
+        sums = list(pool.map(lambda i: total(ds["ocean/deep/salt"], 0, i % 5), range(200)))
+    assert sums == [35 * (i % 5) for i in range(200)]
+    assert np.isscalar(sums[0])
