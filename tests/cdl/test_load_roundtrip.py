@@ -9,7 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nczarr.cdl import dumps, loads
-from nczarr.model import INT, Attribute, Dataset, Dimension, EnumType, MemorySource, Variable, compare
+from nczarr.model import (
+    INT,
+    Attribute,
+    Dataset,
+    Dimension,
+    EnumType,
+    MemorySource,
+    Variable,
+    compare,
+    join_fqn,
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -37,7 +47,7 @@ def test_names_that_look_like_something_else(name: str) -> None:
 
 
 def test_an_enum_whose_name_ends_with_a_backslash() -> None:
-    enums = tuple(EnumType(f"/{name}", INT, (("a", 1),)) for name in ("0\\", "other"))
+    enums = tuple(EnumType(join_fqn("/", name), INT, (("a", 1),)) for name in ("0\\", "other"))
     variable = Variable("v", enums[0], (), data=MemorySource(np.array(1, "i4")))
     text = dumps(Dataset("d", types=enums, variables=(variable,)))
     assert dumps(loads(text)) == text
