@@ -46,8 +46,11 @@ def test_names_that_look_like_something_else(name: str) -> None:
     assert name in found.variables[0].attribute
 
 
-def test_an_enum_whose_name_ends_with_a_backslash() -> None:
-    enums = tuple(EnumType(join_fqn("/", name), INT, (("a", 1),)) for name in ("0\\", "other"))
+@pytest.mark.parametrize(
+    ("name", "member"), [("0\\", "a"), ("a b", "0."), ("e", ".x"), ("e.e", "-"), ("1", "1")]
+)
+def test_enum_constants_with_their_type(name: str, member: str) -> None:
+    enums = tuple(EnumType(join_fqn("/", n), INT, ((member, 1),)) for n in (name, "other"))
     variable = Variable("v", enums[0], (), data=MemorySource(np.array(1, "i4")))
     text = dumps(Dataset("d", types=enums, variables=(variable,)))
     assert dumps(loads(text)) == text

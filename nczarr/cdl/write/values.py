@@ -138,7 +138,8 @@ class ValueText:
             if self._ncdump:
                 texts[value] = name
             elif self._members[name] > 1 or "." in name:
-                texts[value] = f"{escape_name(type_.name)}.{escape_name(name)}"
+                # In the middle of an identifier a digit needs no escape, and may not have one.
+                texts[value] = f"{escape_name(type_.name)}.{escape_name('_' + name)[1:]}"
             else:
                 texts[value] = escape_name(name)
         if self._ncdump:
