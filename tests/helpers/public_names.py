@@ -96,7 +96,7 @@ def command_line() -> dict[str, list[str]]:
 
     verbs = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return {
-        name: sorted("/".join(a.option_strings) or a.dest for a in parser._actions)
+        name: sorted(word for a in parser._actions for word in a.option_strings or [a.dest])
         for name, parser in verbs.choices.items()
     }
 
