@@ -130,8 +130,12 @@ def _open_local(target: Target, mode: Mode) -> Store:
         store.url = path
         return store
     try:
-        if kind := special_kind(os.stat(path).st_mode):
-            raise DatasetNotFoundError(f"this is a {kind}, not a Zarr directory or zip file", path=path)
+        kind = special_kind(os.stat(path).st_mode)
+    except OSError:
+        kind = None
+    if kind:
+        raise DatasetNotFoundError(f"this is a {kind}, not a Zarr directory or zip file", path=path)
+    try:
         with open(path, "rb") as file:
             start = file.read(8)
     except OSError as error:

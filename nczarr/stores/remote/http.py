@@ -19,6 +19,8 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 #: Most bytes of a value, and of a metadata document: a server may send without end.
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
+# Codings that aiohttp undoes, or refuses; others it hands on as they are.
+_CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
 
@@ -171,6 +173,8 @@ class HTTPStore(ConcurrentStore):
         coding = answer.headers.get("Content-Encoding", "identity")
         if answer.status == 206 and coding != "identity":
             raise StoreError(f"cannot read: the part is a part of {coding} data", path=self.place(key))
+        if coding.lower() not in _CODINGS:
+            raise StoreError(f"cannot read: the coding {coding!r} is not known", path=self.place(key))
         parts: list[bytes] = []
         size = 0
         async for piece in answer.content.iter_any():

@@ -1,0 +1,133 @@
+"""Kill processes that copy, overwrite, append and rename; what a reader finds afterwards is whole, old or new."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from budget import Budget, main
+
+import nczarr
+from nczarr.convert import open_source
+from nczarr.errors import DatasetNotFoundError
+from nczarr.mapping.dataset.cleaning import clean
+
+#: What the worker does, again and again, until it is killed. Every value of a whole dataset is its attribute `n`.
+WORKER = """
+import sys
+import numpy as np
+import nczarr
+from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
+action, target = sys.argv[1:]
+def model(n, size=4000):
+    storage = Storage(chunk_shape=(50,))
+    variables = tuple(
+        Variable(name, INT, ("/x",), storage=storage, data=MemorySource(np.full(size, n, "i4"))) for name in "abc"
+    )
+    attributes, dimensions = (Attribute.of("n", n),), (Dimension("x", size, True),)
+    return Dataset("d", attributes=attributes, dimensions=dimensions, variables=variables)
+if action == "once":
+    nczarr.copy(model(10), target)
+    sys.exit()
+print("ready", flush=True)
+n = 10
+while True:
+    n += 1
+    if action in ("copy", "overwrite"):
+        nczarr.copy(model(n), target, overwrite=action == "overwrite" or n > 11)
+    else:
+        with nczarr.Dataset(target, "a") as dataset:
+            if action == "rename":
+                one, two = ("a", "z") if "a" in dataset.variables else ("z", "a")
+                dataset.renameVariable(one, two)
+            else:
+                size = len(dataset.dimensions["x"])
+                for name in dataset.variables:
+                    dataset[name][size : size + 60] = dataset.n
+"""
+
+
+def look(target: Path, action: str) -> str:
+    """Say what is there; every value of it is looked at."""
+    if target.suffix == ".cdl":
+        with open_source(target) as text:
+            n = text.attribute["n"].values[0]
+            for written in text.variables:
+                assert written.data is not None
+                assert (written.data.read((slice(0, 4000),)) == n).all()
+        return "whole"
+    try:
+        with nczarr.Dataset(target) as dataset:
+            dataset.set_auto_mask(False)
+            names = set(dataset.variables)
+            if action == "rename":
+                assert names in ({"a", "b", "c"}, {"z", "b", "c"}, {"a", "z", "b", "c"}), names
+            else:
+                assert names == {"a", "b", "c"}, names
+            for variable in dataset.variables.values():
+                values = variable[:]
+                if action == "append":
+                    # Steps of the last append that were not synced may be missing, never wrong.
+                    known = values[values != nczarr.default_fillvals["i4"]]
+                    assert (values[:4000] == dataset.n).all()
+                    assert (known == dataset.n).all()
+                else:
+                    assert values.shape == (4000,)
+                    assert (values == dataset.n).all(), (variable.name, np.unique(values))
+    except DatasetNotFoundError:
+        return "unfinished"
+    return "whole"
+
+
+def trial(budget: Budget) -> None:
+    """Kill at random moments."""
+    warnings.simplefilter("ignore")
+    cases = [
+        (a, s) for a in ("copy", "overwrite", "append", "rename") for s in (".zarr", ".zip", ".nc", ".cdl")
+    ]
+    # Files of other formats are not changed in place, only made and replaced.
+    cases = [(a, s) for a, s in cases if s in (".zarr", ".zip") or a in ("copy", "overwrite")]
+    folder = Path(tempfile.mkdtemp(prefix="nczarr-kills-"))
+    try:
+        for number in budget:
+            action, suffix = cases[number % len(cases)]
+            one(budget, folder / f"t{suffix}", action)
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def one(budget: Budget, target: Path, action: str) -> None:
+    if action != "copy":
+        subprocess.run([sys.executable, "-c", WORKER, "once", target], check=True)
+        assert look(target, "copy") == "whole"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, action, target], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    time.sleep(budget.random.uniform(0, 0.4))
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    budget.count(f"kills of {action}")
+    found = look(target, action) if target.exists() else "nothing"
+    assert found == "whole" or action == "copy", (found, action, target)
+    clean(target)
+    after = look(target, action) if target.exists() else "nothing"
+    assert after == "whole" or (after == "nothing" and found != "whole")
+    left = sorted(path.name for path in target.parent.iterdir())
+    assert left in ([target.name], []), left
+    assert not target.is_dir() or not list(target.rglob(".nczarr-*"))
+
+
+if __name__ == "__main__":
+    main(trial)

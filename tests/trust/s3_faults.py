@@ -1,0 +1,139 @@
+"""Copy to a real S3 server and back through a proxy that refuses, resets and delays; then look at every value.
+
+Needs Debian's haproxy beside the packages of ``tests/s3/server.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from budget import Budget, main
+
+import nczarr
+from nczarr.errors import NCZarrError
+from nczarr.mapping import open_dataset
+from nczarr.mapping.dataset.cleaning import clean
+from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+CONFIGURATION = """\
+global
+  maxconn 1000
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+frontend s3
+  bind 127.0.0.1:{port}
+  http-request set-var(txn.r) rand(1000)
+  http-request reject if {{ var(txn.r) -m int lt {resets} }}
+  http-request set-var(txn.r) rand(1000)
+  http-request return status 503 hdr Retry-After 1 if {{ var(txn.r) -m int lt {refused} }}
+  default_backend rgw
+backend rgw
+  server rgw 127.0.0.1:{behind}
+"""
+
+
+class Proxy:
+    """haproxy on loopback; per mille of requests that are reset and refused."""
+
+    def __init__(self, folder: Path, behind: int, resets: int, refused: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        path = folder / f"haproxy-{port}.cfg"
+        path.write_text(CONFIGURATION.format(port=port, behind=behind, resets=resets, refused=refused))
+        self._process = subprocess.Popen(["haproxy", "-db", "-f", path], stderr=subprocess.DEVNULL)
+        self.url = f"http://127.0.0.1:{port}"
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("haproxy does not come up")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+def model(n: int) -> Dataset:
+    storage = Storage(chunk_shape=(10,))
+    data = MemorySource(np.full(100, n, "i4"))
+    variables = tuple(Variable(name, INT, ("/x",), storage=storage, data=data) for name in "ab")
+    return Dataset("d", dimensions=(Dimension("x", 100),), variables=variables)
+
+
+def values(target: str, options: dict[str, str]) -> set[int]:
+    with open_dataset(target, storage_options=options) as stored:
+        return {n for fqn in ("/a", "/b") for n in stored.data(fqn).read((slice(0, 100),)).tolist()}
+
+
+def trial(budget: Budget) -> None:
+    """New copies, replacements and reading, with both clients, through faults; and what must fail, fails."""
+    from s3.server import S3Server, install
+
+    install(("haproxy",), ("haproxy",))
+
+    folder = Path(tempfile.mkdtemp(prefix="nczarr-s3-"))
+    server = S3Server(folder / "state")
+    server.start()
+    proxies = []
+    try:
+        os.environ.update(server.settings)
+        direct = server.settings["AWS_ENDPOINT_URL"]
+        behind = int(direct.rpartition(":")[2])
+        import s3fs
+
+        s3fs.S3FileSystem(endpoint_url=direct).mkdir("test")
+        proxies = [Proxy(folder, behind, *rates) for rates in ((0, 100), (10, 100), (0, 500))]
+        for number in budget:
+            proxy = proxies[number % 3]
+            target = f"s3://test/{number // 2 % 3}.zarr"
+            options = {"backend": ("obstore", "s3fs")[number % 2], "endpoint_url": proxy.url}
+            straight = {**options, "endpoint_url": direct}
+            try:
+                nczarr.copy(model(number), target, overwrite=True, target_options=options)
+            except NCZarrError:
+                budget.count("copies that failed, and said so")
+                clean(target, storage_options=straight)
+            else:
+                budget.count("copies")
+                assert values(target, straight) == {number}
+            try:
+                found = values(target, options)
+            except NCZarrError:
+                budget.count("readings that failed, and said so")
+            else:
+                budget.count("readings")
+                assert len(found) == 1, found
+        for wrong in ({"key": "nobody", "secret": "nothing"}, {}):
+            bucket = "test" if wrong else "no-such-bucket"
+            for backend in ("obstore", "s3fs"):
+                options = {"backend": backend, "endpoint_url": direct, **wrong}
+                try:
+                    nczarr.copy(model(1), f"s3://{bucket}/x.zarr", target_options=options)
+                except NCZarrError:
+                    budget.count("refusals")
+                else:
+                    raise AssertionError("it was not refused")
+    finally:
+        for proxy in proxies:
+            proxy.stop()
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(trial)

@@ -1,0 +1,50 @@
+"""A few rounds of each trial; by hand they run for as long as one likes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+import pytest
+from budget import Budget
+
+ROUNDS = {
+    "dying": 40,  # all there are
+    "kills": 12,
+    "interrupts": 4,
+    "threads": 1,
+    "processes": 1,
+    "http_answers": 60,
+    "zip_files": 800,
+}
+
+
+@pytest.fixture(autouse=True)
+def _restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials set limits and names in modules, as scripts may."""
+    from nczarr.mapping.dataset import destination
+    from nczarr.stores.remote import http
+
+    monkeypatch.setattr(destination, "new_writer", destination.new_writer)
+    for name in ("MAX_VALUE", "MAX_DOCUMENT"):
+        monkeypatch.setattr(http, name, getattr(http, name))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
+@pytest.mark.parametrize("name", ROUNDS)
+def test_trial(name: str) -> None:
+    budget = Budget(rounds=ROUNDS[name], seed=1)
+    importlib.import_module(name).trial(budget)
+    assert budget.counts, "nothing was tried"
+
+
+@pytest.mark.s3
+@pytest.mark.filterwarnings("ignore")
+def test_s3_faults(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in os.environ.items():
+        if variable.startswith("AWS_"):
+            monkeypatch.setenv(variable, value)  # the trial has a server of its own, and sets others
+    budget = Budget(rounds=4, seed=1)
+    importlib.import_module("s3_faults").trial(budget)
+    assert budget.counts["refusals"] == 4
