@@ -6,6 +6,7 @@ import atexit
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -390,3 +391,47 @@ def test_a_loop_over_time_steps_decodes_each_chunk_once(monkeypatch: pytest.Monk
     assert array.read((3, 3)) == 93
     Array(local, "v", metadata).write((3, slice(None)), 5)
     assert array.read((3, 3)) == 5
+
+
+@pytest.mark.parametrize("kind", ["string", "bytes", "delta", "sequences"])
+def test_small_reads_decode_a_chunk_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codecs: tuple[NamedConfig, ...]
+    values: Any = np.arange(40).reshape(10, 4).astype("i4")
+    if kind == "delta":
+        codecs, dtype = (N("numcodecs.delta", {"dtype": "<i4"}), N("bytes", {"endian": "little"})), "i4"
+    else:
+        codecs = (
+            N({"string": "vlen-utf8", "bytes": "vlen-bytes"}.get(kind, "numcodecs.vlen-array")),
+            N("zstd"),
+        )
+        if kind == "sequences":
+            codecs = (N("numcodecs.vlen-array", {"dtype": "<i4"}), N("zstd"))
+        dtype = "string" if kind == "string" else "bytes"
+        make = {
+            "string": str,
+            "bytes": lambda i: b"%d" % i,
+            "sequences": lambda i: np.arange(i % 3, dtype="i4"),
+        }[kind]
+        numbers, values = values, np.empty((10, 4), object)
+        for index in np.ndindex(10, 4):
+            values[index] = make(int(numbers[index]))
+    data_type = data_type_for(dtype)
+    metadata = ArrayMetadata(
+        (10, 4), data_type, RegularGrid((5, 4)), fill_value=data_type.zero(), codecs=codecs
+    )
+    array = Array(LocalStore(tmp_path, "w"), "v", metadata)
+    array.write(..., values)
+    chain = array._chunks.chain()
+    decoded: list[int] = []
+    below = chain._decode_bytes
+    monkeypatch.setattr(chain, "_decode_bytes", lambda *a: (decoded.append(1), below(*a))[1])
+
+    def read_all() -> None:
+        for index in np.ndindex(10, 4):
+            assert np.array_equal(array.read(index)[()], values[index])
+
+    read_all()
+    # What a reader could change in place is not kept.
+    assert len(decoded) == (40 if kind == "sequences" else 2)
+    array.write((slice(0, 1), slice(0, 1)), values[9:, 3:])
+    assert np.array_equal(array.read((0, 0))[()], values[9, 3])

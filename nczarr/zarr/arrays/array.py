@@ -194,6 +194,8 @@ class Array:
 
     def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[Any, ...]]]:
         grid, shape = self.metadata.chunk_grid, self.metadata.shape
+        if prod(chosen.shape) <= LIMITS.plan_chunks:  # no more chunks than elements
+            return [(chosen, (Ellipsis,))]
         if chunk_count(chosen, grid, shape) <= LIMITS.plan_chunks:
             return [(chosen, (Ellipsis,))]
         return steps(chosen, grid, shape, LIMITS.plan_chunks)

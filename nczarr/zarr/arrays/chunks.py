@@ -37,6 +37,8 @@ class Chunks:
         self.path = path
         #: Tells the array's chunks in the common cache from those of others.
         self.owner = new_owner()
+        #: True once a decoded chunk was put there.
+        self.are_kept = False
         self.shard_indexes: BoundedCache[ShardIndex] = BoundedCache(SHARD_INDEXES)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None

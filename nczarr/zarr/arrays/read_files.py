@@ -27,10 +27,10 @@ Reader = Callable[[Chain, Sequence[Part], int, os.stat_result], None]
 FEW_FILES = 4
 #: From this many shards on, each thread takes whole shards.
 FEW_SHARDS = 4
+#: What a value of any length takes beside its characters.
+OBJECT_BYTES = 64
 #: Uncompressed chunks up to this size are read at once, and copied to their place if that is not contiguous.
 WHOLE_BYTES = 256 << 10
-#: Bytes that one text takes in memory, beside its letters.
-OBJECT_BYTES = 64
 #: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
 DIRECT_BYTES = 16 << 10
 
@@ -43,15 +43,16 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     chunk_bytes = prod(chunks.inner_shape) * chunks.dtype.itemsize
     workers = reading_workers(target.nbytes, chunk_bytes, len(items))
     folder = f"{store.root}/{chunks.prefix}"
+    if len(items) == 1 and chunks.are_kept and _place_kept(chunks, folder, items[0], target):
+        return
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
         if chunks.sharding is not None:
             _read_shards(chunks, chunks.sharding, directory, items, target, workers)
             return
-        size = chunks.chain().decoded_size
         is_raw = chunks.chain().is_raw
         # A region of many chunks would only drive out what is kept.
-        remember = not is_raw and size is not None and size * len(items) <= CHUNKS.bound // 2
-        read = _raw_reader(target) if is_raw else _reader(chunks, target, remember)
+        keep = not is_raw and _weight(chunks.chain()) * len(items) <= CHUNKS.bound // 2
+        read = _raw_reader(target) if is_raw else _reader(chunks, target, keep)
         name = chunks.metadata.chunk_key_encoding.key
         fixed = chunks.fixed_chain
 
@@ -75,7 +76,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         def work_row(row: Sequence[Item]) -> bool:
             return _read_row(chunks, directory, row, target)
 
-        run_rows(fixed, parts, items, workers, work, work_row, evenly=not remember)
+        run_rows(fixed, parts, items, workers, work, work_row, evenly=not keep)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
@@ -109,56 +110,77 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     return True
 
 
-def _reader(chunks: Chunks, target: np.ndarray, remember: bool) -> Reader:
-    """Return the reader of chunks that have to be decoded, and are kept if `remember` is true."""
+def _weight(chain: Chain) -> int:
+    """Return how many bytes a decoded chunk takes; of values of any length, what they take at least."""
+    size = chain.decoded_size
+    return chain.spec.size * OBJECT_BYTES if size is None else size
+
+
+def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
+    """Return the reader of chunks that have to be decoded, and are kept where only a part is wanted."""
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
         if all(map(is_whole, item)):
             put_whole(chain, read_file(descriptor, status.st_size, longest(chain)), target[out])
             return
-        if chain.stored_dtype is None:
-            chunk = _remembered_objects(chunks, chain, item, descriptor, status)
-        elif not remember:
+        if keep:
+            chunk = _kept(chunks, chain, item, descriptor, status)
+        else:
             data = read_file(descriptor, status.st_size, longest(chain))
             if place_start(chain, item, data, target):
                 return
-            chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
-        else:
-            chunk = _remembered(chunks, chain, item, descriptor, status)
+            if chain.stored_dtype is None:
+                chunk = chain.decode(data)
+            else:
+                chunk = chain.decode_raw(data, scratch("chunk", chain.decoded_size or 0))
         target[out] = chunk[take(item, "inner")]
 
     return read
 
 
-def _remembered(
+def _mark(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _place_kept(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
+    """Put what is selected of a single chunk into the result, if the chunk is kept and its file is what it was."""
+    index = tuple([part.chunk for part in item])
+    try:
+        status = os.stat(folder + chunks.name(index))
+    except OSError:  # the reader tells what it is
+        return False
+    chunk = CHUNKS.get((chunks.owner, *index), _mark(status))
+    if chunk is None:
+        return False
+    target[take(item, "out")] = chunk[take(item, "inner")]
+    return True
+
+
+def _kept(
     chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
 ) -> np.ndarray:
     """Return a decoded chunk, from memory as long as the file stays what it was."""
     name = (chunks.owner, *[part.chunk for part in item])
-    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+    mark = _mark(status)
     chunk = CHUNKS.get(name, mark)
-    if chunk is None:
-        size = chain.decoded_size or 0
-        chunk = chain.decode_raw(
-            read_file(descriptor, status.st_size, longest(chain)), np.empty(size, np.uint8)
-        )
-        CHUNKS.put(name, mark, chunk, size)
-    return chunk
-
-
-def _remembered_objects(
-    chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
-) -> np.ndarray:
-    """Return a decoded chunk of text or bytes, as :func:`_remembered`; the objects are never changed."""
-    name = (chunks.owner, *[part.chunk for part in item])
-    mark = (status.st_ino, status.st_size, status.st_mtime_ns)
-    chunk = CHUNKS.get(name, mark)
-    if chunk is None:
-        chunk = chain.decode(read_file(descriptor, status.st_size, longest(chain)))
-        weight = status.st_size + OBJECT_BYTES * chunk.size
-        if weight <= CHUNKS.bound // 8:
-            CHUNKS.put(name, mark, chunk, weight)
+    if chunk is not None:
+        return chunk
+    data = read_file(descriptor, status.st_size, longest(chain))
+    if chain.stored_dtype is not None:
+        chunk = chain.decode_raw(data, np.empty(chain.decoded_size or 0, np.uint8))
+    elif not chain.spec.dtype.hasobject:
+        chunk = np.array(chain.decode(data))  # which may be a view of the buffer that the thread reuses
+    else:
+        chunk = chain.decode(data)
+    weight = _weight(chain)
+    if chunk.dtype.hasobject:
+        values = chunk.ravel().tolist()
+        if not all(isinstance(value, str | bytes) for value in values):
+            return chunk  # whoever reads them could change them
+        weight += sum(map(len, values))
+    CHUNKS.put(name, mark, chunk, weight)
+    chunks.are_kept = True
     return chunk
 
 
@@ -247,7 +269,7 @@ class _ShardFile:
         """Return the index of the shard, kept as long as the file stays what it was."""
         (index,) = places
         codec, status = self._codec, self._status
-        mark = (status.st_ino, status.st_size, status.st_mtime_ns)
+        mark = _mark(status)
         known = self._chunks.shard_indexes.get(index, mark)
         if known is None:
             size = status.st_size
