@@ -75,17 +75,49 @@ def _gen(verbs: Any) -> None:
 
 
 def _dump(verbs: Any) -> None:
-    parser = _add(verbs, "dump", dumping.run_dump, "Print a dataset as CDL text, as ncdump does.")
+    parser = _add(
+        verbs,
+        "dump",
+        dumping.run_dump,
+        "Print a dataset as CDL text, as ncdump does.",
+        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
+        "  nczarr dump -v time -i -o time.cdl run42.nc\n",
+    )
     parser.add_argument("source", help=_SOURCE)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
     dumping.add_dump_options(parser)
 
 
 def _looks(verbs: Any) -> None:
-    parser = _add(verbs, "info", commands.run_info, "Say what a dataset is: layout, sizes, compression.")
-    parser.add_argument("source", help=_SOURCE)
-    parser = _add(verbs, "tree", commands.run_tree, "Show the groups and variables as a tree.")
-    parser.add_argument("source", help=_SOURCE)
+    parser = _add(
+        verbs,
+        "info",
+        commands.run_info,
+        "Say what a dataset is, and how each variable is stored.",
+        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
+        "  nczarr info --json s3://bucket/run42.zarr\n",
+    )
+    parser.add_argument("source", nargs="+", help=_SOURCE)
+    parser.add_argument("--stats", action="store_true", help="read all values: least, greatest, missing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = _add(
+        verbs,
+        "tree",
+        commands.run_tree,
+        "Show the groups and variables as a tree.",
+        "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n",
+    )
+    parser.add_argument("source", nargs="+", help=_SOURCE)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser = _add(
+        verbs,
+        "ls",
+        commands.run_ls,
+        "List the full names of groups and variables.",
+        "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
+    )
+    parser.add_argument("source", nargs="+", help=_SOURCE)
+    parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
     parser = _add(
         verbs,
         "diff",
@@ -102,18 +134,52 @@ def _looks(verbs: Any) -> None:
         comparing.DIGESTING,
     )
     comparing.add_digest_options(parser)
-    parser = _add(verbs, "check", mending.run_check, "Check a Zarr dataset; exit status 1 on a finding.")
+    parser = _add(
+        verbs,
+        "check",
+        mending.run_check,
+        "Check a Zarr dataset; exit status 1 on a finding.",
+        "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n",
+    )
     mending.add_check_options(parser)
     parser = _add(
         verbs,
         "repair",
         mending.run_repair,
         "Mend the metadata of a dataset that other programs have changed.",
+        "  nczarr repair run42.zarr\n",
     )
     mending.add_repair_options(parser)
-    parser = _add(verbs, "consolidate", commands.run_consolidate, "Rewrite the consolidated metadata.")
+    parser = _add(
+        verbs,
+        "consolidate",
+        commands.run_consolidate,
+        "Rewrite the consolidated metadata.",
+        "  nczarr consolidate run42.zarr\n",
+    )
     parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
-    parser = _add(verbs, "clean", cleaning.run_clean, "Finish or remove what interrupted writers left.")
+    parser = _add(
+        verbs,
+        "clean",
+        cleaning.run_clean,
+        "Finish or remove what interrupted writers left.",
+        "  nczarr clean run42.zarr\n",
+    )
     cleaning.add_clean_command(parser)
-    parser = _add(verbs, "zom", commands.run_zom, "Print the Zarr Object Model (ZEP 6) as JSON.")
+    parser = _add(
+        verbs,
+        "zom",
+        commands.run_zom,
+        "Print the Zarr Object Model (ZEP 6) as JSON.",
+        "  nczarr zom run42.zarr\n",
+    )
     parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
+    parser = _add(
+        verbs,
+        "completion",
+        commands.run_completion,
+        "Print the completion of this command for a shell.",
+        "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
+        "  nczarr completion zsh > ~/.zfunc/_nczarr\n",
+    )
+    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])

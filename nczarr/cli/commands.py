@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.cli.inspection import describe_dataset, draw_tree
+from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
+from nczarr.cli.output import can_draw, say
 from nczarr.convert import open_source
-from nczarr.errors import NCZarrError
+from nczarr.errors import NCZarrError, UnsupportedError
 
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -28,15 +29,49 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def run_info(options: argparse.Namespace) -> None:
     """``nczarr info``."""
-    for line in describe_dataset(options.source, storage_options(options)):
-        print(line)
+    found = [describe_dataset(s, storage_options(options), stats=options.stats) for s in options.source]
+    if options.json:
+        print(json.dumps(found if len(found) > 1 else found[0]))
+        return
+    for number, one in enumerate(found):
+        say(*([""] if number else []), *summary(one))
 
 
 def run_tree(options: argparse.Namespace) -> None:
     """``nczarr tree``."""
-    with open_source(options.source, storage_options=storage_options(options)) as dataset:
-        for line in draw_tree(dataset):
-            print(line)
+    listed = []
+    for source in options.source:
+        with open_source(source, storage_options=storage_options(options)) as dataset:
+            if options.json:
+                listed.append(tree_json(dataset))
+                continue
+            if len(options.source) > 1:
+                say(f"{source}:")
+            say(*draw_tree(dataset, lines=can_draw()))
+    if options.json:
+        print(json.dumps(listed if len(listed) > 1 else listed[0]))
+
+
+def run_ls(options: argparse.Namespace) -> None:
+    """``nczarr ls``."""
+    for source in options.source:
+        with open_source(source, storage_options=storage_options(options)) as dataset:
+            if len(options.source) > 1:
+                say(f"{source}:")
+            say(*list_nodes(dataset, long=options.long))
+
+
+def run_completion(options: argparse.Namespace) -> None:
+    """``nczarr completion``."""
+    from nczarr.cli.arguments import build_parser
+
+    try:
+        import shtab
+    except ImportError:
+        raise UnsupportedError(
+            "completion needs the package shtab", hint="pip install 'nczarr[cli]'"
+        ) from None
+    print(shtab.complete(build_parser(), options.shell))
 
 
 def run_consolidate(options: argparse.Namespace) -> None:

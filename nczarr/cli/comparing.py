@@ -9,6 +9,7 @@ from typing import Any
 
 from nczarr.cli.commands import storage_options
 from nczarr.cli.conversion import SOURCE
+from nczarr.cli.output import say
 from nczarr.cli.progress import progress_bar
 from nczarr.convert import ValueDifference, diff, digest
 
@@ -63,7 +64,7 @@ def run_diff(options: argparse.Namespace) -> int:
     ):
         found = 1
         if not options.json:
-            print(difference)
+            say(difference)
         elif isinstance(difference, ValueDifference):
             listed.append(difference.to_json())
         else:
@@ -104,10 +105,10 @@ def run_digest(options: argparse.Namespace) -> int:
         listed.append({"source": source, "sha256": made.dataset, "variables": dict(made.variables)})
         if options.json:
             continue
-        print(f"{made.dataset}  {source}")
+        say(f"{made.dataset}  {source}")
         if options.variables:
             for fqn, one in made.variables.items():
-                print(f"{one}  {source}:{fqn}")
+                say(f"{one}  {source}:{fqn}")
     if options.json:
         print(json.dumps(listed))
     return status

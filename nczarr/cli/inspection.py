@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nczarr.cli.output import table
 from nczarr.convert import open_source
+from nczarr.convert.report import stored_bytes
+from nczarr.convert.storage import look_at
 from nczarr.formats import kind_of_source
-from nczarr.model import Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 
 
 def format_bytes(count: int) -> str:
@@ -27,51 +30,135 @@ def format_bytes(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def describe_dataset(source: str, storage_options: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """Yield the lines of ``nczarr info``: what it is, how much it holds, how much of it is stored."""
+def describe_dataset(
+    source: str, storage_options: Mapping[str, Any] | None = None, *, stats: bool = False
+) -> dict[str, Any]:
+    """Return what a dataset is, how much it holds, how much of it is stored, and how each variable is."""
     kind = kind_of_source(source)
+    found: dict[str, Any] = {"path": source, "kind": kind}
     if kind == "zarr":
         from nczarr import mapping
 
         plain = dict(storage_options) if storage_options else None
         with mapping.open_dataset(source, storage_options=plain) as stored:
-            yield f"path:        {source}"
-            yield f"layout:      {stored.layout}"
-            yield from _counts(stored.dataset)
-            sizes = _stored_bytes(stored.store)
-            if sizes is not None:
-                yield f"stored:      {format_bytes(sizes)}"
-        return
+            found["layout"] = stored.layout
+            found |= _counts(stored.dataset)
+            found["stored_bytes"] = _stored_bytes(stored.store)
+            found["variables"] = [v.to_json() for v in look_at(stored.dataset, stats=stats)]
+        return found
     with open_source(source, storage_options=storage_options) as dataset:
-        yield f"path:        {source}"
-        yield f"layout:      {dataset.format or kind}"
-        yield from _counts(dataset)
+        found["layout"] = dataset.format or kind
+        found |= _counts(dataset)
+        found["stored_bytes"] = stored_bytes(source)
+        found["variables"] = [v.to_json() for v in look_at(dataset, stats=stats)]
+    return found
+
+
+def summary(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of ``nczarr info`` for what :func:`describe_dataset` has found."""
+    yield f"path:        {found['path']}"
+    yield f"layout:      {found['layout']}"
+    if found["origin"]:
+        yield f"origin:      {found['origin']}"
+    yield f"groups:      {found['groups']}"
+    yield f"dimensions:  {found['dimensions']} ({found['unlimited']} unlimited)"
+    yield f"types:       {found['types']}"
+    yield f"variables:   {len(found['variables'])}"
+    yield f"values:      {format_bytes(found['value_bytes'])}"
+    if found["stored_bytes"] is not None:
+        yield f"stored:      {format_bytes(found['stored_bytes'])}"
+    if found["variables"]:
+        yield ""
+        yield from _variable_table(found["variables"])
+
+
+def _variable_table(variables: list[dict[str, Any]]) -> list[str]:
+    head = ["variable", "type", "shape", "chunks", "shards", "codecs", "stored", "ratio", "chunks stored"]
+    stats = any(v["missing"] is not None for v in variables)
+    head += ["least", "greatest", "missing"] if stats else []
+    rows = []
+    for v in variables:
+        row = [v["fqn"], v["type"].split(" {")[0], *(_sizes(v[k]) for k in ("shape", "chunks", "shards"))]
+        row.append(" ".join(c for c in v["codecs"] if c != "bytes"))
+        row.append("" if v["stored_bytes"] is None else format_bytes(v["stored_bytes"]))
+        row.append("" if v["ratio"] is None else f"{v['ratio']:.1f}")
+        row.append("" if v["objects_stored"] is None else f"{v['objects_stored']} of {v['objects']}")
+        if stats:
+            row += ["" if v[k] is None else f"{v[k]:.6g}" for k in ("minimum", "maximum")]
+            row.append("" if v["missing"] is None else str(v["missing"]))
+        rows.append(row)
+    used = [i for i in range(len(head)) if i < 3 or any(row[i] for row in rows)]
+    shown = [[row[i] for i in used] for row in rows]
+    return table([head[i] for i in used], shown, right=[k for k, i in enumerate(used) if i >= 6])
+
+
+def _sizes(shape: Any) -> str:
+    return "" if not shape else "x".join(map(str, shape))
 
 
 def _stored_bytes(store: Any) -> int | None:
     root = getattr(store, "root", None)
-    if root is None or not root.is_dir():
-        return None
-    return sum(f.stat().st_size for f in root.rglob("*") if f.is_file())
+    return None if root is None else stored_bytes(root)
 
 
-def _counts(dataset: Dataset) -> Iterator[str]:
-    values = sum(
-        math.prod(dataset.shape(v)) * (v.type.dtype.itemsize if v.type.is_fixed_size else 0)
-        for v in dataset.all_variables.values()
-    )
-    if dataset.format:
-        yield f"origin:      {dataset.format}"
-    yield f"groups:      {len(dataset.all_groups) - 1}"
-    unlimited = sum(d.unlimited for d in dataset.all_dimensions.values())
-    yield f"dimensions:  {len(dataset.all_dimensions)} ({unlimited} unlimited)"
-    yield f"types:       {len(dataset.all_types)}"
-    yield f"variables:   {len(dataset.all_variables)}"
-    yield f"values:      {format_bytes(values)}"
+def _counts(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "origin": dataset.format,
+        "groups": len(dataset.all_groups) - 1,
+        "dimensions": len(dataset.all_dimensions),
+        "unlimited": sum(d.unlimited for d in dataset.all_dimensions.values()),
+        "types": len(dataset.all_types),
+        "value_bytes": sum(
+            math.prod(dataset.shape(v)) * (v.type.dtype.itemsize if v.type.is_fixed_size else 0)
+            for v in dataset.all_variables.values()
+        ),
+    }
 
 
-def draw_tree(dataset: Dataset) -> Iterator[str]:
-    """Yield the lines of ``nczarr tree``.
+def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
+    """Yield the lines of ``nczarr ls``: the full name of every group and variable, with types and shapes if `long`."""
+    for fqn, group in dataset.all_groups.items():
+        if fqn != "/":
+            yield f"{fqn}/"
+        for variable in group.variables:
+            at = join_fqn(fqn, variable.name)
+            shape = _sizes(dataset.shape(variable)) or "-"
+            yield f"{variable.type.name:10} {shape:20} {at}" if long else at
+
+
+def tree_json(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset's groups, dimensions, types and variables as a JSON object."""
+
+    def inside(group: Group) -> dict[str, Any]:
+        return {
+            "name": group.name,
+            "dimensions": [
+                {"name": d.name, "size": d.size, "unlimited": d.unlimited} for d in group.dimensions
+            ],
+            "types": [describe_type(t) for t in group.types],
+            "variables": [
+                {
+                    "name": v.name,
+                    "type": v.type.name,
+                    "dimensions": list(v.dimensions),
+                    "shape": list(dataset.shape(v)),
+                    "attributes": [a.name for a in v.attributes],
+                }
+                for v in group.variables
+            ],
+            "attributes": [a.name for a in group.attributes],
+            "groups": [inside(child) for child in group.groups],
+        }
+
+    return inside(dataset)
+
+
+_LINES = ("├── ", "└── ", "│   ")
+_ASCII = ("|-- ", "`-- ", "|   ")
+
+
+def draw_tree(dataset: Dataset, *, lines: bool = True) -> Iterator[str]:
+    """Yield the lines of ``nczarr tree``; with ASCII only if `lines` is false.
 
     Examples
     --------
@@ -82,17 +169,19 @@ def draw_tree(dataset: Dataset) -> Iterator[str]:
     └── int v(x = 2)
     """
     yield "/"
-    yield from _branches(dataset, dataset, "/", "")
+    yield from _branches(dataset, dataset, "/", "", _LINES if lines else _ASCII)
 
 
-def _branches(dataset: Dataset, group: Group, fqn: str, indent: str) -> Iterator[str]:
+def _branches(
+    dataset: Dataset, group: Group, fqn: str, indent: str, marks: tuple[str, str, str]
+) -> Iterator[str]:
     children: list[Variable | Group] = [*group.variables, *group.groups]
     for number, child in enumerate(children, 1):
         last = number == len(children)
-        yield indent + ("└── " if last else "├── ") + _label(dataset, child)
+        yield indent + marks[last] + _label(dataset, child)
         if isinstance(child, Group):
-            deeper = indent + ("    " if last else "│   ")
-            yield from _branches(dataset, child, join_fqn(fqn, child.name), deeper)
+            deeper = indent + ("    " if last else marks[2])
+            yield from _branches(dataset, child, join_fqn(fqn, child.name), deeper, marks)
 
 
 def _label(dataset: Dataset, node: Variable | Group) -> str:

@@ -372,6 +372,7 @@ class _Job:
             if self.resume and record is not None and not isinstance(error, NCZarrError):
                 record.manifest.keep()
                 record.stored.suspend()
+                error.add_note("what is finished is kept; the same command with --resume goes on")
             else:
                 if record is not None:
                     record.manifest.close()

@@ -68,7 +68,7 @@ def digest(
     --------
     >>> from nczarr.model import Attribute, Dataset
     >>> digest(Dataset("d", attributes=(Attribute.of("title", "T"),))).dataset[:12]
-    'a1537ced4d37'
+    '9220a2ec7435'
     """
     with open_source(source, storage_options=storage_options, fresh=True) as dataset:
         return digest_of(dataset, progress or NoProgress())

@@ -418,7 +418,7 @@ def test_zarr_to_zarr_keeps_chunks_shards_and_codecs(tmp_path: Path, monkeypatch
     monkeypatch.undo()
     nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr", compression="gzip:3", chunks="lat=2")
     assert array(tmp_path / "c.zarr", "lat").chunks == (2,)
-    nczarr.copy(tmp_path / "a.zarr", tmp_path / "d.zarr", layout="nczarr-v2", only="/lat")
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "d.zarr", layout="nczarr-v2", only="/lat", lossy=True)
     np.testing.assert_array_equal(array(tmp_path / "d.zarr", "lat")[:], array(tmp_path / "a.zarr", "lat")[:])
     assert list(nczarr.diff(EXAMPLE, tmp_path / "c.zarr")) == []
 

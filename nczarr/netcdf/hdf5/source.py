@@ -237,6 +237,17 @@ class HDF5Source:
         read_chunks(file, stored, filters, chunk, out, path=self.file.path, fqn=self.fqn)
         return out
 
+    def stored_size(self) -> tuple[int, int | None, int | None]:
+        """Return the stored bytes, and of chunks how many are stored, of how many."""
+        with hdf5_errors(self.file.path, self.fqn):
+            dataset = self.file.dataset(self.link)
+            plist = dataset.get_create_plist()
+            size = int(dataset.get_storage_size())
+            if plist.get_layout() != hdf5().h5d.CHUNKED:
+                return size, None, None
+            count = math.prod(-(-n // c) for n, c in zip(self.stored, plist.get_chunk(), strict=True))
+            return size, int(dataset.get_num_chunks()), count
+
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
         with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
