@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     _copy(verbs)
     _dump(verbs)
     _gen(verbs)
-    _looks(verbs)
+    _looks(verbs, parser)
     viewing.add_commands(verbs, _add)
     return parser
 
@@ -88,7 +88,7 @@ def _dump(verbs: Any) -> None:
     dumping.add_dump_options(parser)
 
 
-def _looks(verbs: Any) -> None:
+def _looks(verbs: Any, whole: argparse.ArgumentParser) -> None:
     parser = _add(
         verbs,
         "info",
@@ -183,3 +183,4 @@ def _looks(verbs: Any) -> None:
         "  nczarr completion zsh > ~/.zfunc/_nczarr\n",
     )
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    parser.set_defaults(grammar=whole)

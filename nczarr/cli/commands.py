@@ -63,15 +63,13 @@ def run_ls(options: argparse.Namespace) -> None:
 
 def run_completion(options: argparse.Namespace) -> None:
     """``nczarr completion``."""
-    from nczarr.cli.arguments import build_parser
-
     try:
         import shtab
     except ImportError:
         raise UnsupportedError(
             "completion needs the package shtab", hint="pip install 'nczarr[cli]'"
         ) from None
-    print(shtab.complete(build_parser(), options.shell))
+    print(shtab.complete(options.grammar, options.shell))
 
 
 def run_consolidate(options: argparse.Namespace) -> None:
