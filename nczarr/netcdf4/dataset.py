@@ -59,7 +59,8 @@ class Dataset(AttributeOwner):
     keepweakref : bool
         What is inside holds only weak references to its group: dropping the dataset closes it.
     memory : bytes-like or int, optional
-        Mode ``r``: a zip archive of a Zarr hierarchy. Mode ``w``: build one in memory; :meth:`close` returns it.
+        Mode ``r``: a zip archive of a Zarr hierarchy, or a netCDF file. Mode ``w``: build an archive in memory;
+        :meth:`close` returns it.
     encoding : str, optional
         Accepted; names of files are Unicode.
     parallel, comm, info

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import zipfile
 from collections.abc import MutableMapping
 from contextlib import closing
@@ -259,12 +260,31 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
         return session
     if mode != "r":
         raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+    content = bytes(memory)
+    if not is_zip(content[:8]):
+        return _netcdf_in_memory(name, content)
     try:
-        with zipfile.ZipFile(io.BytesIO(bytes(memory))) as read:
+        with zipfile.ZipFile(io.BytesIO(content)) as read:
             held = {entry: read.read(entry) for entry in read.namelist() if not entry.endswith("/")}
     except zipfile.BadZipFile as error:
         raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
     return _existing(held, name, "r", data_model, options, None)
+
+
+def _netcdf_in_memory(name: str, content: bytes) -> Session:
+    """A netCDF file that somebody has in memory: a temporary file, for the libraries that want one."""
+    folder = tempfile.TemporaryDirectory(prefix="nczarr-")
+    try:
+        path = Path(folder.name) / "memory.nc"
+        path.write_bytes(content)
+        if not is_netcdf(path):
+            raise NetCDFValueError("memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file")
+        session = _netcdf_file(path, name, "r")
+    except BaseException:
+        folder.cleanup()
+        raise
+    session.at_close = folder.cleanup
+    return session
 
 
 def from_cdl(

@@ -93,6 +93,12 @@ Script = Callable[[Any, str, Log], None]
 
 
 @pytest.fixture
+def make_log() -> type[Log]:
+    """The class of logs, for tests that compare scripts of their own."""
+    return Log
+
+
+@pytest.fixture
 def same(tmp_path: Path) -> Callable[[Script], None]:
     """Run a script with both libraries and compare the logs."""
 

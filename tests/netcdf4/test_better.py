@@ -103,6 +103,21 @@ def test_closed_is_said(path: str) -> None:
             action()
 
 
+@pytest.mark.parametrize("format", ["NETCDF4", "NETCDF3_CLASSIC"])
+def test_netcdf_files_in_memory(format: str) -> None:
+    import netCDF4
+
+    made = netCDF4.Dataset("made.nc", "w", memory=1000, format=format)
+    made.createDimension("x", 3)
+    made.createVariable("v", "i4", ("x",))[:] = [1, 2, 3]
+    content = made.close()
+    with ours.Dataset("here.nc", memory=content) as ds:
+        assert ds["v"][:].tolist() == [1, 2, 3]
+        assert (ds.data_model, ds.filepath()) == (format, "here.nc")
+    with pytest.raises(ValueError, match="neither"):
+        ours.Dataset("here.nc", memory=b"something else")
+
+
 def test_install(path: str) -> None:
     code = (
         "import nczarr.netcdf4\nnczarr.netcdf4.install()\nimport netCDF4\nfrom netCDF4 import Dataset, num2date\n"

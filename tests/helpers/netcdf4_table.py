@@ -1,0 +1,290 @@
+"""The table of docs/netcdf4-compatibility.md: what is the same as in netCDF4-python, what is better, what differs.
+
+Each row is a script that runs with both libraries; ``tests/netcdf4/test_compatibility.py`` executes it. To write the page anew:
+``python tests/helpers/netcdf4_table.py``.
+"""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+PAGE = Path(__file__).parents[2] / "docs" / "netcdf4-compatibility.md"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Names, what is to be said of them, and a script with ``nc`` (the library), ``path`` and ``log``."""
+
+    names: str
+    verdict: Literal["same", "better", "different"]
+    script: str
+    note: str = ""
+
+
+def same(names: str, script: str, note: str = "") -> Row:
+    return Row(names, "same", script, note)
+
+
+def better(names: str, script: str, note: str) -> Row:
+    return Row(names, "better", script, note)
+
+
+def different(names: str, script: str, note: str) -> Row:
+    return Row(names, "different", script, note)
+
+
+#: Put before each script: a small dataset `ds` that is open for writing.
+START = """
+ds = nc.Dataset(path, "w")
+ds.createDimension("t", None); ds.createDimension("x", 3)
+v = ds.createVariable("v", "f4", ("t", "x"), fill_value=-1.0)
+v[:2] = np.arange(6).reshape(2, 3)
+"""
+
+SECTIONS: dict[str, list[Row]] = {
+    "The module": [
+        same(
+            "`num2date`, `date2num`, `date2index`",
+            "import cftime; log(nc.num2date is cftime.num2date, nc.date2num is cftime.date2num)",
+            "those of cftime",
+        ),
+        same(
+            "`stringtochar`, `chartostring`, `stringtoarr`",
+            "log(nc.stringtochar(np.array(['ab', 'c'], 'S2')), nc.stringtoarr('ab', 4))\n"
+            "log(nc.chartostring(np.array([[b'a', b'b']])))",
+        ),
+        same("`default_fillvals`", "log(nc.default_fillvals)"),
+        same(
+            "`is_native_little`, `is_native_big`, `default_encoding`, `unicode_error`",
+            "log(nc.is_native_little, nc.is_native_big, nc.default_encoding, nc.unicode_error)",
+        ),
+        same(
+            "`dtype_is_complex`, `NC_DISKLESS`, `NC_PERSIST`",
+            "log(nc.dtype_is_complex('c16'), nc.NC_DISKLESS, nc.NC_PERSIST)",
+        ),
+        same(
+            "`getlibversion`, `__netcdf4libversion__`, `__has_…__`",
+            "log(type(nc.getlibversion()), nc.__has_rename_grp__, nc.__has_ncfilter__)",
+            "the netCDF-C whose behaviour is followed",
+        ),
+        different(
+            "`__has_szip_support__`, parallel support",
+            "log(nc.__has_szip_support__)",
+            "0: szip is refused with a clear error. Parallel writing needs no MPI: see `shared=True`",
+        ),
+        same(
+            "`rc_get`, `rc_set`", "nc.rc_set('A', 'b'); log(nc.rc_get('A'), nc.rc_get('none'))", "remembered"
+        ),
+        same(
+            "`get_chunk_cache`, `set_chunk_cache`",
+            "old = nc.get_chunk_cache(); nc.set_chunk_cache(1 << 20, 100, 0.5); log(nc.get_chunk_cache())\n"
+            "nc.set_chunk_cache(*old)",
+            "bytes of decoded chunks for each dataset (for each variable in HDF5); also `NCZARR_CACHE`",
+        ),
+        better(
+            "`install()`, `uninstall()`",
+            "log(hasattr(nc, 'install'))",
+            "stands in for netCDF4 in programs that cannot be edited",
+        ),
+    ],
+    "Dataset": [
+        same("modes `r`, `w`, `x`, `a`, `r+`", "ds.close(); log(nc.Dataset(path, 'a').variables['v'].shape)"),
+        same("unknown mode or format: `ValueError`", "attempt(lambda: nc.Dataset(path, 'q'))"),
+        same(
+            "missing file: `FileNotFoundError` with errno and filename",
+            "try: nc.Dataset(path + 'x')\nexcept FileNotFoundError as e: log(e.errno, e.filename == path + 'x')",
+        ),
+        same(
+            "what is no dataset: `OSError` -51",
+            "open(path + 'g', 'w').write('garbage' * 9)\ntry: nc.Dataset(path + 'g')\nexcept OSError as e: log(e.errno)",
+        ),
+        same(
+            "`data_model`, `path`, `parent`, `name`, `isopen()`",
+            "g = ds.createGroup('g/h'); log(ds.data_model, g.path, g.name, g.parent.name, ds.isopen())",
+        ),
+        different("`disk_format`", "log(ds.disk_format)", "`ZARR`"),
+        same(
+            "`diskless`, `persist`",
+            "d = nc.Dataset(path + 'd', 'w', diskless=True); d.close(); import os; log(os.path.exists(path + 'd'))",
+        ),
+        different(
+            "`memory=`",
+            "m = nc.Dataset('m', 'w', memory=100); b = m.close(); log(bytes(b[:2]))",
+            "what `close()` returns is a zip archive of the Zarr hierarchy; netCDF files in memory are read, too",
+        ),
+        same(
+            "`keepweakref`",
+            "ds.close(); d = nc.Dataset(path, keepweakref=True); w = d['v']; del d; attempt(lambda: w[:])",
+        ),
+        same("`ds['g/v']`, `IndexError` for what is missing", "log(ds['v'].shape); attempt(lambda: ds['w'])"),
+        better(
+            "names that are not there",
+            "try: ds.variables['vv']\nexcept KeyError as e: log('did you mean' in str(e))",
+            "the error says which name may have been meant",
+        ),
+        same(
+            "`createGroup`, `createDimension`, rename…",
+            "ds.renameDimension('x', 'y'); ds.renameVariable('v', 'w'); log(list(ds.dimensions), ds['w'].dimensions)",
+        ),
+        same(
+            "`get_variables_by_attributes`",
+            "v.units = 'K'; log([f.name for f in ds.get_variables_by_attributes(units='K')])",
+        ),
+        same("`set_auto_mask`, `set_auto_scale`, …", "ds.set_auto_mask(False); log(v.mask, v[:])"),
+        same(
+            "`set_fill_off`",
+            "ds.set_fill_off(); ds.createVariable('n', 'i4', ('x',)); ds.close(); log(nc.Dataset(path)['n'].get_fill_value())",
+        ),
+        same(
+            "`NETCDF3_…` and `NETCDF4_CLASSIC`: their limits",
+            "d = nc.Dataset(path + '3', 'w', format='NETCDF3_CLASSIC'); attempt(lambda: d.createGroup('g')); d.close()",
+        ),
+        better(
+            "pickling",
+            "ds.close()\nimport pickle\nd = nc.Dataset(path)\ntry: log(pickle.loads(pickle.dumps(d))['v'].shape)\nexcept NotImplementedError: log('refused')",
+            "a dataset that is open for reading can be sent to other processes, with its variables",
+        ),
+        better(
+            "use after `close()`",
+            "ds.close()\ntry: v[:]\nexcept RuntimeError as e: log('the dataset is closed' in str(e))",
+            "the same classes of errors, in words",
+        ),
+        different(
+            "a second writer in the same process",
+            "ds.sync()\ntry: nc.Dataset(path, 'a').close(); log('opened')\nexcept PermissionError: log('refused')",
+            "refused, as in another process; `shared=True` asks for writing different chunks together",
+        ),
+    ],
+    "Variable": [
+        same(
+            "`shape`, `ndim`, `size`, `dtype`, `dimensions`, `len()`",
+            "log(v.shape, v.ndim, v.size, v.dtype, v.dimensions, len(v))",
+        ),
+        same("masking and fill values", "v[0] = np.ma.masked; log(v[:], v.get_fill_value())"),
+        same(
+            "`scale_factor`, `add_offset`",
+            "p = ds.createVariable('p', 'i2', ('x',)); p.scale_factor = 0.5; p[:] = [1, 1.5, 2]; log(p[:])",
+        ),
+        same("orthogonal indexing", "log(v[[0, 1], [2, 0]], v[::-1, ...], v[-1, 1:])"),
+        same("unlimited dimensions", "v[5] = 9; log(v.shape, v[3:])"),
+        same(
+            "`chunking()`, `filters()`",
+            "log(v.chunking(), ds.createVariable('z', 'f4', ('x',), zlib=True).filters())",
+        ),
+        same(
+            "`endian`, `quantization`",
+            "log(ds.createVariable('b', 'f4', ('x',), endian='big').endian(), v.quantization())",
+        ),
+        same(
+            "`least_significant_digit`",
+            "q = ds.createVariable('q', 'f4', ('x',), least_significant_digit=1); q[:] = 0.123; log(q[:])",
+        ),
+        same(
+            "text",
+            "s = ds.createVariable('s', str, ('x',)); s[0] = 'a'; s[1:] = np.array(['b', 'ü'], object); log(s[:], s[1])",
+        ),
+        same(
+            "characters with `_Encoding`",
+            "ds.createDimension('n', 4); c = ds.createVariable('c', 'S1', ('x', 'n')); c._Encoding = 'utf-8'; c[:] = np.array(['a', 'bc', ''], 'U4'); log(c[:])",
+        ),
+        same(
+            "`set_var_chunk_cache`, `get_var_chunk_cache`",
+            "v.set_var_chunk_cache(1000, 10, 0.5); log(v.get_var_chunk_cache())",
+        ),
+        same(
+            "`assignValue`, `getValue`",
+            "k = ds.createVariable('k', 'i4'); k.assignValue(3); log(k.getValue())",
+        ),
+        different("`print(variable)`", "log(repr(v).splitlines()[0])", "the class is `nczarr.Variable`"),
+    ],
+    "Attributes and types": [
+        same(
+            "types of attributes",
+            "ds.a = 1; ds.b = [1.5, 2]; ds.c = 'text'; ds.d = ['x', 'y']; ds.e = np.int8(3); log(ds.a, ds.b, ds.c, ds.d, ds.e)",
+        ),
+        same(
+            "`setncattr`, `ncattrs`, `delncattr`, `renameAttribute`",
+            "ds.setncattr('ndim', 1); ds.renameAttribute('ndim', 'n'); log(ds.ncattrs()); ds.delncattr('n'); log(ds.ncattrs())",
+        ),
+        same(
+            "compounds",
+            "k = ds.createCompoundType(np.dtype([('a', 'i4'), ('s', 'S4')]), 'k'); c = ds.createVariable('c', k, ('x',)); c[0] = np.array((1, b'ab'), k.dtype_view); log(c[0])",
+        ),
+        same(
+            "sequences",
+            "k = ds.createVLType('i4', 'k'); c = ds.createVariable('c', k, ('x',)); c[0] = np.arange(3, dtype='i4'); log(c[0])",
+        ),
+        same(
+            "enums",
+            "k = ds.createEnumType('u1', 'k', {'a': 0, 'b': 1}); c = ds.createVariable('c', k, ('x',), fill_value=0); c[:] = 1; log(c[:], k.enum_dict)",
+        ),
+        better(
+            "opaque types", "log(hasattr(ds, 'opaquetypes'))", "are read; netCDF4-python skips such variables"
+        ),
+    ],
+    "Several files": [
+        same(
+            "`MFDataset`, `MFTime`",
+            "ds.close()\nfor i in range(2):\n    d = nc.Dataset(path + str(i), 'w', format='NETCDF4_CLASSIC'); d.createDimension('t', None)\n"
+            "    q = d.createVariable('q', 'i4', ('t',)); q.units = 'K'; q[:] = [i, i + 1]; d.close()\n"
+            "m = nc.MFDataset([path + '0', path + '1']); log(m.variables['q'][:], m.variables['q'].shape)\n"
+            "log([f[:].tolist() for f in m.get_variables_by_attributes(units='K')]); m.close()",
+        ),
+        better(
+            "`MFDataset` of data model NETCDF4",
+            "ds.close()\ntry: m = nc.MFDataset([path]); log(m.variables['v'].shape)\nexcept ValueError: log('refused')",
+            "are joined, too",
+        ),
+    ],
+}
+
+HEAD = """# netCDF4-python's interface
+
+<!-- Made by tests/helpers/netcdf4_table.py, whose rows the tests execute with both libraries. -->
+
+`import nczarr as netCDF4` or `import nczarr.netcdf4 as netCDF4` is enough for most programs. For programs that
+cannot be edited:
+
+```python
+import nczarr.netcdf4
+
+nczarr.netcdf4.install()  # from here on `import netCDF4` gives nczarr; uninstall() undoes it
+```
+
+**same**: the same script has the same results (values, types, masks, classes of errors). **better**: it does more.
+**different**: programs can notice.
+
+"""
+
+TAIL = """## Several threads, processes and crashes
+
+* One dataset can be used by many threads at once: reading, writing, attributes, making and renaming variables.
+* A forked child of a process that writes leaves the dataset alone: it can neither write it nor finish it. What is open
+  for reading can be used in the child, and pickled to any other process.
+* One writer: opening a dataset for writing that is open for writing elsewhere raises `NetCDFLockedError` (a
+  `PermissionError`). The lock is the operating system's, on the directory or zip file itself: it goes with its owner,
+  however that ends. `shared=True`, in all processes, asks for writing together: then only values can be written, and no
+  two processes may write to one chunk. **There is no lock** on object stores and web servers (`s3://`, `https://`, …), in
+  memory, on Windows, and on network file systems without `flock`: there, see to it that one process writes.
+* Values that are written in parts wait in a cache of decoded chunks (64 MiB for a dataset; `NCZARR_CACHE`,
+  `set_chunk_cache`). `sync()` and `close()` write them; after a crash everything that `sync()` acknowledged is there.
+  Readers see values before the sizes that claim them, never the other way round.
+* Values that a killed writer left behind the end of a dimension never come back: they are removed before it grows.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    lines = [HEAD.rstrip(), ""]
+    for title, rows in SECTIONS.items():
+        lines += [f"## {title}", "", "| name | | |", "|---|---|---|"]
+        lines += [f"| {row.names} | {row.verdict} | {row.note} |" for row in rows]
+        lines.append("")
+    return "\n".join(lines) + "\n" + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
