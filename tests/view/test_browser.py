@@ -237,6 +237,21 @@ def test_zooming_into_a_large_variable_reads_more(browser: browsers.Browser, tmp
         browser.wait(lambda: browser.images("picture")[1] is None)
 
 
+def test_a_damaged_chunk_is_said_and_the_rest_is_shown(browser: browsers.Browser, tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("t", 2)
+        ds.createDimension("y", 3)
+        ds.createDimension("x", 4)
+        v = ds.createVariable("v", "f4", ("t", "y", "x"), chunksizes=(1, 3, 4), compression="zstd")
+        v[:] = 1
+    (tmp_path / "a.zarr/v/c/0/0/0").write_bytes(b"no zstd at all")
+    with serve(tmp_path / "a.zarr", open_browser=False) as page:
+        browser.open(page.url)
+        browser.wait(lambda: "v/c/0/0/0" in browser.text())
+        browser.open(page.url + "?variable=/v&at=t=1")
+        browser.wait(lambda: browser.has_figure("picture"))
+
+
 def test_a_dataset_of_nothing(browser: browsers.Browser, tmp_path: Path) -> None:
     nczarr.Dataset(tmp_path / "empty.zarr", "w").close()
     with serve(tmp_path / "empty.zarr", open_browser=False) as page:

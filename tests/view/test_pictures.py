@@ -148,6 +148,21 @@ def test_what_is_no_number_is_a_table() -> None:
         assert table.rows[1] == ("1", '"größer"')
 
 
+def test_characters_are_joined_to_texts() -> None:
+    with OpenedDataset(DATA / "example.nc") as opened:
+        drawer = Drawer(opened)
+        table = drawer.draw(select(opened, drawer.coordinates, "/atmosphere/station_code", {}))
+        assert isinstance(table, Table)
+        codes = opened.read("/atmosphere/station_code", ...)
+        assert [value for _, value in table.rows] == [b"".join(row.tolist()).decode() for row in codes]
+    table = drawn(
+        'netcdf c { dimensions: n = 4; variables: char v(n); char s; data: v = "abc"; s = "x"; }', "/v"
+    )
+    assert isinstance(table, Table)
+    assert table.rows == (("", "abc"),)
+    assert table.left_out == 0
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -25,7 +25,7 @@ DATA = Path(__file__).parents[1] / "data"
 EXAMPLE = str(DATA / "example.nc")
 
 
-@pytest.fixture(params=["netCDF", "NCZarr v3", "NCZarr v2", "plain", "2019 draft", "CDL"])
+@pytest.fixture(params=["netCDF", "NCZarr v3", "NCZarr v2", "plain", "2019 draft", "CDL", "URL"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     layouts = {
         "NCZarr v3": "nczarr-v3",
@@ -38,6 +38,9 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "CDL":
         nczarr.copy(EXAMPLE, tmp_path / "example.cdl")
         return str(tmp_path / "example.cdl")
+    if request.param == "URL":
+        nczarr.copy(EXAMPLE, tmp_path / "e.zarr")
+        return (tmp_path / "e.zarr").as_uri()
     nczarr.copy(EXAMPLE, tmp_path / "e.zarr", layout=layouts[request.param], lossy=True)
     return str(tmp_path / "e.zarr")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.display import format_value
-from nczarr.model import split_fqn
+from nczarr.model import CHAR, split_fqn
 from nczarr.view.data.coordinates import Axis, Coordinates
 from nczarr.view.data.opened import OpenedDataset, long_name, text_attribute
 from nczarr.view.data.overview import MOST_BYTES, Overview, plan_overview
@@ -24,6 +24,7 @@ MOST_POINTS = 4000
 _MOST_PLACES = 500_000
 #: Rows of a table of values that are no numbers.
 _MOST_ROWS = 200
+_MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
 _KEPT_GRIDS = 8
 _NOT_IN_ORDER = "the coordinate {} does not rise or fall throughout: the axis counts indices"
@@ -299,28 +300,47 @@ class Drawer:
         )
 
     def _table(self, selection: Selection) -> Table:
-        """The first values as text."""
+        """The first values as text; characters are joined along their last dimension."""
         shape = self.opened.shape(selection.fqn)
+        index: tuple[int | slice, ...] = (*selection.at[:-1], slice(0, _MOST_ROWS)) if shape else ()
+        axis, count = selection.axes[-1:], shape[-1] if shape else 1
+        joined = self.opened.variable(selection.fqn).type == CHAR and bool(shape)
+        if joined:
+            last: tuple[slice, ...] = (slice(0, _MOST_ROWS), slice(0, _MOST_CHARACTERS))
+            index = (*selection.at[:-2], *last[-len(shape) :])
+            axis, count = selection.axes[-2:-1], shape[-2] if len(shape) > 1 else 1
         rows: list[tuple[str, str]] = []
-        total = prod(shape)
-        if total:
-            part = tuple(slice(0, min(n, _MOST_ROWS)) for n in shape[-1:])
-            values: np.ndarray = self.opened.read(selection.fqn, (*selection.at[:-1], *part))
+        if prod(shape):
+            values: np.ndarray = self.opened.read(selection.fqn, index)
             if values.dtype.names:
                 values = np.ma.getdata(values)  # masks of single fields help nobody here
-            flat = values.reshape(-1)
-            for i, value in enumerate(flat[:_MOST_ROWS]):
-                label = self.coordinates.label(selection.axes[-1], i) if selection.axes else ""
+            if joined and values.dtype.kind == "S":  # else the netCDF interface has joined them
+                values = _joined(values)
+            for i, value in enumerate(values.reshape(-1)[:_MOST_ROWS]):
+                label = self.coordinates.label(axis[0], i) if axis else ""
                 rows.append((label, "missing" if value is np.ma.masked else format_value(_plain(value))))
-        words = self._words(selection)
         return Table(
-            **words,
+            **self._words(selection),
             notes=(),
             parts=(),
             sample=np.ma.array([]),
             rows=tuple(rows),
-            left_out=(shape[-1] if shape else 1) - len(rows),
+            left_out=count - len(rows),
         )
+
+
+def _joined(characters: np.ndarray) -> np.ndarray:
+    """Texts from rows of single bytes; zeros end them.
+
+    Examples
+    --------
+    >>> _joined(np.array([[b"a", b"b"], [b"c", b""]])).tolist()
+    ['ab', 'c']
+    """
+    rows = np.ma.filled(characters, b"").reshape(-1, characters.shape[-1])
+    return np.array(
+        [b"".join(c or b"\0" for c in row).rstrip(b"\0").decode("utf-8", "replace") for row in rows]
+    )
 
 
 def _plain(value: Any) -> Any:
