@@ -156,12 +156,16 @@ class ArrayMetadata:
         result.__dict__.update(fields)
         return result
 
-    def with_attributes(self, attributes: dict[str, Any]) -> ArrayMetadata:
-        """Return the same metadata with other attributes; much cheaper than `dataclasses.replace`."""
+    def with_attributes(
+        self, attributes: dict[str, Any], extra: dict[str, Any] | None = None
+    ) -> ArrayMetadata:
+        """Return the same metadata with other attributes, and perhaps keys; much cheaper than `dataclasses.replace`."""
         result = object.__new__(type(self))
         fields = result.__dict__
         fields.update(self.__dict__)
         fields["attributes"] = attributes
+        if extra is not None:
+            fields["extra"] = extra
         return result
 
     @property

@@ -21,7 +21,7 @@ from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 
-@dataclass
+@dataclass(slots=True)
 class DeclaredDimension:
     """A dimension as a record has it; the size may be left to the arrays."""
 
@@ -30,7 +30,7 @@ class DeclaredDimension:
     unlimited: bool
 
 
-@dataclass
+@dataclass(slots=True)
 class ArrayNode:
     """An array, its true name, and NCZarr's keys in it."""
 
@@ -95,7 +95,7 @@ class GroupFinder:
         for path in nodes:
             if path:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
-            metadata = nodes[path] if self.hierarchy.is_array(path) else None
+            metadata = nodes[path]
             if isinstance(metadata, ArrayMetadata):
                 self.array_keys[path], wrong = array_keys(metadata)
                 for what in wrong:
@@ -252,7 +252,7 @@ class GroupFinder:
                     self._wrong_record(
                         node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is no name, or stands there twice"
                     )
-                elif path not in self.hierarchy.nodes or self.hierarchy.is_array(path) != (key == "arrays"):
+                elif (path in self.array_keys) != (key == "arrays") or path not in self.hierarchy.nodes:
                     self.findings.add(
                         "node-missing",
                         node.fqn,

@@ -68,8 +68,10 @@ def array_keys(metadata: ArrayMetadata) -> tuple[dict[str, Any], list[str]]:
     """
     wrong: list[str] = []
     found = _of_attributes(metadata, _ARRAY_KEYS)
-    found.update(_of_extensions(metadata, _ARRAY_KEYS))
-    found.update(_of_object(metadata, _ARRAY_KEYS, wrong))
+    if metadata.extensions:
+        found.update(_of_extensions(metadata, _ARRAY_KEYS))
+    if metadata.extra:
+        found.update(_of_object(metadata, _ARRAY_KEYS, wrong))
     for key in [k for k, v in found.items() if not isinstance(v, str if k == COPY_KEY else dict)]:
         wrong.append(f"{key}: {show(found.pop(key))} is not {'text' if key == COPY_KEY else 'an object'}")
     return found, wrong

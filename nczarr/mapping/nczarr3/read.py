@@ -76,7 +76,7 @@ def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
     )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Held:
     """How the values of an array are held: the type, how, and the dimensions it refers to; None: by labels."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from nczarr.errors import ModelError
 from nczarr.mapping.findings import Findings
@@ -160,7 +161,12 @@ def is_reference(item: object) -> bool:
     """
     if type(item) is int:
         return item >= 0
-    if not isinstance(item, str) or item == "/":
+    return isinstance(item, str) and _is_fqn(item)
+
+
+@lru_cache(maxsize=4096)
+def _is_fqn(item: str) -> bool:
+    if item == "/":
         return False
     try:
         parse_fqn(item)

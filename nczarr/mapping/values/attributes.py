@@ -296,15 +296,14 @@ def decode_attributes(
     order: list[str] = info.get("order", [])
     names = [n for n in plain if n not in reserved]
     hidden = [n for n in exact if (n not in plain or n in reserved) and (n in reserved or n == _FILL)]
-    if order or hidden:
+    if hidden or (order and names != order):
         place = {n: i for i, n in enumerate(order)}
         # Names that another program added since stand at the end.
         names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
     decoder = _Decoder(plain, annotated, exact, types, array, reserved, find)
     if stale is not None:
-        known = {*names}
-        for name in {**annotated, **exact}:
-            if name not in known:
+        for name in (*annotated, *exact) if not (annotated.keys() <= plain.keys() >= exact.keys()) else ():
+            if name not in names:
                 stale(name, "the attribute is gone")
     result = []
     for name in names:

@@ -19,6 +19,7 @@ import base64
 import binascii
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -135,10 +136,16 @@ def int_from_json(value: Any, dtype: np.dtype) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        limits = np.iinfo(dtype)
-        if limits.min <= value <= limits.max:
+        low, high = _limits(dtype)
+        if low <= value <= high:
             return dtype.type(value)
     raise MetadataError(f"{show(value)} is not a value of {dtype}")
+
+
+@lru_cache(maxsize=32)
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def scalar_to_json(type_: Type, value: Any) -> Any:

@@ -108,12 +108,14 @@ def _group(document: dict[str, Any]) -> GroupMetadata:
 
 
 def _array(document: dict[str, Any]) -> ArrayMetadata:
-    # Many arrays of a hierarchy differ in their attributes alone.
-    others = {**document, "attributes": {}}
-    metadata = _arrays.get((others,), lambda: _whole_array(others))
-    if metadata.extensions or metadata.extra or "attributes" not in document:
+    # Many arrays of a hierarchy differ in their attributes, and in what is no matter of Zarr's, alone.
+    if "extensions" in document or "attributes" not in document:
         return _whole_array(document)
-    return metadata.with_attributes(_attributes(document))
+    others = {key: value for key, value in document.items() if key in _ARRAY_KEYS}
+    others["attributes"] = {}
+    metadata = _arrays.get((others,), lambda: _whole_array(others))
+    extra = _extra(document, _ARRAY_KEYS, {}) if len(others) < len(document) else None
+    return metadata.with_attributes(_attributes(document), extra)
 
 
 def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
