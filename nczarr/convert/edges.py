@@ -203,7 +203,8 @@ def is_folder(target: Any) -> bool:
     if isinstance(target, str) and target.endswith(("/", os.sep)):
         return True
     path = local_path(target)
-    if path is None or not path.is_dir() or path.suffix.lower() == ".zarr":
+    # No text is no folder, and a folder that is named like one dataset of a kind is not a place for others.
+    if path is None or target == "" or not path.is_dir() or path.suffix.lower() in (".zarr", ".nc", ".cdl"):
         return False
     from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
 

@@ -46,7 +46,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
         ("empty", DatasetNotFoundError, f"{looked_for}; nothing is there"),
         ("folder", DatasetNotFoundError, f"{looked_for}; there are inside/, notes.md"),
         ("other.zip", DatasetNotFoundError, f"{looked_for}; there are a.txt"),
-        ("text.txt", DatasetNotFoundError, "this is a file, not a Zarr directory or zip file"),
+        ("text.txt", NCZarrError, "Unknown file format"),
         ("nothing.zarr", DatasetNotFoundError, "no such directory"),
         ("d.zarr#mode=nczarr,zip", StoreError, "a directory, not a zip file"),
     ]

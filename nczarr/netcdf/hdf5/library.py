@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
-from nczarr.errors import NetCDFFileError, UnsupportedError, placed
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
 
 _loading = threading.Lock()
 _loaded: SimpleNamespace | None = None
@@ -53,6 +53,8 @@ def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read"
     with hdf5().phil, placed(path, fqn=fqn):
         try:
             yield
+        except NCZarrError:  # our own, some of which are OSErrors too
+            raise
         except RecursionError:
             raise NetCDFFileError(
                 f"{doing}: groups or types are nested too deeply", path=path, fqn=fqn
