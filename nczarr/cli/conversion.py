@@ -44,6 +44,7 @@ _FLAGS = (
     "resume",
     "digest",
     "checksum",
+    "manifest",
     "fixed",
     "extensions",
     "nzug",
@@ -147,6 +148,9 @@ def _how(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--checksum", action="store_true", help="a checksum for every chunk (crc32c, fletcher32)"
+    )
+    how.add_argument(
+        "--manifest", action="store_true", help="Zarr: record the chunks, so that check finds deleted ones"
     )
     how.add_argument(
         "--quantize", metavar="[NAME=]DIGITS", help="round floats to significant digits: temp=3, BitRound:10"

@@ -50,6 +50,8 @@ def check(
             yield Finding("left-out", "/", loss, "warning")
         for path, sentence in stored.hierarchy.deviations():
             yield Finding("specification", "/" + path, sentence, "warning")
+        for path, sentence in mapping.missing_chunks(stored.hierarchy) if data else ():
+            yield Finding("chunk-missing", "/" + path, sentence, "error")
         for fqn, variable in stored.dataset.all_variables.items() if data else ():
             yield from _values(fqn, variable)
 

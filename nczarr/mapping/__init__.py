@@ -1,5 +1,6 @@
 """netCDF on Zarr: NCZarr on Zarr v3 and v2, plain Zarr; datasets in stores are opened, created, changed, mended."""
 
+from nczarr.mapping.dataset.manifest import missing_chunks
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
 from nczarr.mapping.dataset.repair import check_metadata, repair
 from nczarr.mapping.dataset.stored import StoredDataset
@@ -16,6 +17,7 @@ __all__ = [
     "WriteOptions",
     "check_metadata",
     "create_dataset",
+    "missing_chunks",
     "open_dataset",
     "repair",
 ]

@@ -59,6 +59,9 @@ class WriteOptions:
         filters are recorded in each case, so that the way back to netCDF restores them.
     checksum : bool
         A crc32c behind every chunk, also where the variable has no fletcher32.
+    manifest : bool
+        Record which chunks were written, when the dataset is closed, so that ``nczarr check --data`` finds those that
+        have gone. Only on Zarr v3.
     arrays : mapping
         Chunks and shards by the FQN of the variable, where they are not what its storage hints say.
     consolidated : bool
@@ -95,6 +98,7 @@ class WriteOptions:
     compress: bool = True
     compression: str = "source"
     checksum: bool = False
+    manifest: bool = False
     arrays: Mapping[str, ArrayShape] = field(default_factory=dict, hash=False)
     consolidated: bool = True
     extensions: bool = False
@@ -115,3 +119,5 @@ class WriteOptions:
                     f"the option {option} cannot be {getattr(self, option)!r}",
                     hint=f"it is one of {', '.join(known)}",
                 )
+        if self.manifest and self.layout not in ("nczarr-v3", "zarr-v3"):
+            raise UnsupportedError(f"the layout {self.layout} has no place for a manifest of the chunks")

@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.manifest import record_chunks
 from nczarr.mapping.dataset.rewrite import rewrite_documents
 from nczarr.mapping.dataset.update import apply_update
 from nczarr.mapping.dataset.values import VariableData
@@ -222,6 +223,8 @@ class StoredDataset:
         """Make a new dataset visible to readers without closing it; a dataset that it replaces is gone then."""
         if self._destination is None:
             return
+        if self._options.manifest:
+            record_chunks(self.hierarchy, everywhere=True)
         if self._options.consolidated:
             self.hierarchy.consolidate()
         self._destination.confirm()
@@ -237,6 +240,8 @@ class StoredDataset:
             if self._destination is not None:
                 self.publish()
             else:
+                if self.writable:
+                    record_chunks(self.hierarchy, everywhere=False)
                 self.sync()
             self._close()
 
