@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError
 from nczarr.targets import parse_target
@@ -68,12 +68,14 @@ def kind_of_target(target: Any) -> Kind:
     --------
     >>> kind_of_target("a.nc"), kind_of_target("s3://b/run42.zarr"), kind_of_target("a.cdl")
     ('netcdf', 'zarr', 'cdl')
+    >>> kind_of_target("s3://b/run42.nc"), kind_of_target("s3://b/run42.nc#mode=nczarr,s3")
+    ('netcdf', 'zarr')
     """
     path = local_path(target)
-    suffix = path.suffix.lower() if path is not None else ""
+    suffix = path.suffix.lower() if path is not None else _remote_suffix(target)
     if suffix in NETCDF_SUFFIXES:
         return "netcdf"
-    return "cdl" if suffix in CDL_SUFFIXES else "zarr"
+    return "cdl" if path is not None and suffix in CDL_SUFFIXES else "zarr"
 
 
 def kind_of_source(source: Any) -> Kind:
@@ -85,7 +87,9 @@ def kind_of_source(source: Any) -> Kind:
         If a local path does not exist.
     """
     path = local_path(source)
-    if path is None or path.is_dir():
+    if path is None:
+        return "netcdf" if _remote_suffix(source) in NETCDF_SUFFIXES else "zarr"
+    if path.is_dir():
         return "zarr"
     if not path.exists():
         raise DatasetNotFoundError("there is no such file or directory", path=str(source))
@@ -96,6 +100,13 @@ def kind_of_source(source: Any) -> Kind:
         return "cdl"
     # A file with netCDF's suffix that does not begin like one is for the netCDF edge to refuse.
     return "netcdf" if suffix in NETCDF_SUFFIXES else "zarr"
+
+
+def _remote_suffix(target: Any) -> str:
+    """The suffix of a URL; a URL with netcdf-c's fragment says what it is, and a chained one is for fsspec."""
+    if not isinstance(target, str) or "://" not in target or "#" in target or "::" in target:
+        return ""
+    return os.path.splitext(target.partition("?")[0])[1].lower()
 
 
 def is_netcdf(path: str | os.PathLike[str]) -> bool:
@@ -123,21 +134,27 @@ def netcdf_format(path: str) -> str:
         if (kind := special_kind(os.stat(path).st_mode)) is not None:
             raise NetCDFFileError(f"this is a {kind}, not a netCDF file", path=path)
         with open(path, "rb") as file:
-            start = file.read(8)
-            if start[:3] == b"CDF" and len(start) > 3 and start[3] in CLASSIC:
-                return CLASSIC[start[3]]
-            size = file.seek(0, os.SEEK_END)
-            offset = 0
-            while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
-                file.seek(offset)
-                if file.read(8) == _HDF5:
-                    return "hdf5"
-                offset = offset * 2 or 512
+            return format_of(file, path)
     except FileNotFoundError:
         raise DatasetNotFoundError("there is no such file", path=path) from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise NetCDFFileError(f"the file cannot be read: {reason}", path=path) from error
+
+
+def format_of(file: IO[bytes], path: str) -> str:
+    """Return the format of an open file, as :func:`netcdf_format`; `path` is for messages."""
+    file.seek(0)
+    start = file.read(8)
+    if start[:3] == b"CDF" and len(start) > 3 and start[3] in CLASSIC:
+        return CLASSIC[start[3]]
+    size = file.seek(0, os.SEEK_END)
+    offset = 0
+    while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
+        file.seek(offset)
+        if file.read(8) == _HDF5:
+            return "hdf5"
+        offset = offset * 2 or 512
     raise NetCDFFileError(_not_netcdf(start, size), path=path)
 
 

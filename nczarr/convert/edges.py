@@ -52,7 +52,11 @@ def open_source(
     elif kind == "netcdf":
         from nczarr import netcdf
 
-        with netcdf.open_dataset(local_path(source) or source) as opened:
+        path = local_path(source)
+        opening = (
+            netcdf.open_dataset(path) if path is not None else netcdf.open_remote(source, storage_options)
+        )
+        with opening as opened:
             yield opened.dataset
     else:
         from nczarr import mapping
@@ -122,7 +126,11 @@ def create_sink(
 
         chosen = options.pop("format", None)
         _refuse_options(options, "a netCDF file")
-        return netcdf.create_dataset(path or target, dataset, overwrite=overwrite, format=chosen)
+        if path is None:
+            return netcdf.RemoteSink(
+                target, dataset, overwrite=overwrite, format=chosen, options=storage_options
+            )
+        return netcdf.create_dataset(path, dataset, overwrite=overwrite, format=chosen)
     if kind == "cdl":
         from nczarr.convert.text import CDLSink
 

@@ -9,14 +9,17 @@ from nczarr.formats import is_netcdf
 from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
 from nczarr.netcdf.isolated import open_isolated
 from nczarr.netcdf.provenance import provenance
+from nczarr.netcdf.remote import RemoteSink, open_remote
 from nczarr.netcdf.sink import FileSink
 
 __all__ = [
     "FileSink",
     "OpenFile",
+    "RemoteSink",
     "create_dataset",
     "is_netcdf",
     "open_dataset",
     "open_isolated",
+    "open_remote",
     "provenance",
 ]

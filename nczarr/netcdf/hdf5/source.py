@@ -50,12 +50,14 @@ class HDF5File:
     _asked: bool = False
 
     @classmethod
-    def open(cls, path: str) -> HDF5File:
-        """Open a file; :class:`NetCDFFileError` if HDF5 refuses it."""
+    def open(cls, path: str, file: Any = None) -> HDF5File:
+        """Open a file, or what a file object has; :class:`NetCDFFileError` if HDF5 refuses it."""
         api = hdf5()
         with hdf5_errors(path, doing="HDF5 cannot open the file"):
             # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
             access = api.h5p.create(api.h5p.FILE_ACCESS)
+            if file is not None:
+                access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
             return cls(
                 path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
             )

@@ -1,0 +1,148 @@
+"""Open and create netCDF files behind URLs, through fsspec: S3, HTTP, GCS, memory and others."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    NCZarrError,
+    NetCDFFileError,
+    ReadOnlyError,
+    StoreError,
+    UnsupportedError,
+)
+from nczarr.formats import format_of
+from nczarr.model import Dataset, Region
+from nczarr.netcdf.classic import ClassicFile, read_classic
+from nczarr.netcdf.files import OpenFile, create_dataset
+from nczarr.netcdf.sink import FileSink
+
+_BLOCK = 4 << 20
+
+
+class _RemoteClassicFile(ClassicFile):
+    """A classic file behind a file object, read by one thread at a time."""
+
+    def __init__(self, path: str, file: Any, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._descriptor = -1
+        self._lock = threading.Lock()
+        self._file = file
+
+    def _read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            self._file.seek(offset)
+            return bytes(self._file.read(size))
+
+    def close(self) -> None:
+        self._descriptor = None
+        self._file.close()
+
+
+def open_remote(url: str, options: Mapping[str, Any] | None = None) -> OpenFile:
+    """Open a netCDF file behind a URL; blocks of it are fetched when they are needed.
+
+    Raises
+    ------
+    DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
+        As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
+    """
+    fs, path = _file_system(url, options)
+    name = Path(path).stem
+    try:
+        file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
+        size = file.seek(0, 2)
+    except FileNotFoundError:
+        raise DatasetNotFoundError("there is no such file", path=url) from None
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise NetCDFFileError(
+            f"the file cannot be read: {error or type(error).__name__}", path=url
+        ) from error
+    try:
+        if format_of(file, url) == "hdf5":
+            from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
+
+            opened = HDF5File.open(url, file)
+            return OpenFile(url, read_hdf5(opened, name), opened)
+        classic = _RemoteClassicFile(url, file, size)
+        return OpenFile(url, read_classic(classic, name), classic)
+    except BaseException:
+        file.close()
+        raise
+
+
+class RemoteSink:
+    """A netCDF file that is written here and put behind a URL when it is complete."""
+
+    def __init__(
+        self,
+        url: str,
+        dataset: Dataset,
+        *,
+        overwrite: bool = False,
+        format: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if url.lower().startswith(("http://", "https://")):
+            raise ReadOnlyError("a web server is for reading only", path=url)
+        self._url = url
+        self._fs, self._path = _file_system(url, options)
+        if not overwrite and self._fs.exists(self._path):
+            raise DatasetExistsError(
+                "the file exists", path=url, hint="--overwrite, in Python overwrite=True, replaces it"
+            )
+        self._folder = tempfile.TemporaryDirectory(prefix="nczarr-", ignore_cleanup_errors=True)
+        self._local = Path(self._folder.name) / (Path(self._path).name or "data.nc")
+        try:
+            self._sink: FileSink = create_dataset(self._local, dataset, format=format)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self.dataset = self._sink.dataset
+        self.concurrent = self._sink.concurrent
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """Shape of the blocks in which a variable is best written."""
+        return self._sink.write_shape(fqn)
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Write values to a region."""
+        self._sink.write(fqn, region, values)
+
+    def commit(self) -> None:
+        """Complete the file and put it behind its URL."""
+        try:
+            self._sink.commit()
+            self._fs.put_file(str(self._local), self._path)
+        except NCZarrError:
+            raise
+        except Exception as error:
+            raise StoreError(f"cannot write: {type(error).__name__}: {error}", path=self._url) from error
+        finally:
+            self._folder.cleanup()
+
+    def abort(self) -> None:
+        """Remove what was written; nothing has been put behind the URL."""
+        self._sink.abort()
+        self._folder.cleanup()
+
+
+def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs
+
+    try:
+        return url_to_fs(url, **dict(options or {}))
+    except ImportError as error:
+        hint = "pip install 'nczarr[s3]'" if url.startswith("s3") else "pip install 'nczarr[http]'"
+        raise UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
+    except Exception as error:
+        raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error
