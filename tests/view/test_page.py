@@ -1,0 +1,97 @@
+"""Parts of the page without a browser: the worker, the tree, what one read costs in a store of shards."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr import cdl
+from nczarr.model import Dataset, Group, Variable
+from nczarr.model import types as t
+from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.page.tree import MOST_LISTED, list_tree
+from nczarr.view.page.worker import Worker
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_only_the_newest_of_waiting_jobs_is_done() -> None:
+    taken: queue.Queue[object] = queue.Queue()
+    go_on, has_begun = threading.Event(), threading.Event()
+
+    def first() -> int:
+        has_begun.set()
+        go_on.wait(60)
+        return 0
+
+    worker = Worker(lambda call: call(), taken.put)
+    worker.ask(first, taken.put)
+    has_begun.wait(60)
+    for number in range(1, 50):
+        worker.ask(lambda number=number: number, taken.put)
+    go_on.set()
+    assert [taken.get(timeout=60), taken.get(timeout=60)] == [0, 49]
+    # It is idle then, and takes new work; an error is handed over like a result.
+    worker.ask(lambda: 1 // 0, taken.put)
+    assert isinstance(taken.get(timeout=60), ZeroDivisionError)
+    worker.ask(lambda: "again", taken.put)
+    assert taken.get(timeout=60) == "again"
+    assert taken.empty()
+
+
+def labels(items: list[dict[str, object]]) -> list[object]:
+    found: list[object] = []
+    for item in items:
+        found += [item["label"], *labels(item.get("items", []))]  # type: ignore[arg-type]
+    return found
+
+
+def test_the_tree_lists_what_a_search_finds() -> None:
+    with OpenedDataset(DATA / "example.nc") as opened:
+        items, left_out = list_tree(opened.model)
+        assert left_out == 0
+        assert {"time", "ocean", "temp", "atmosphere", "slp"} <= set(labels(items))
+        assert labels(list_tree(opened.model, "SALINITY")[0]) == ["ocean", "salt"]
+        assert labels(list_tree(opened.model, "sea pressure")[0]) == ["atmosphere", "slp"]
+        assert labels(list_tree(opened.model, "hPa")[0]) == ["atmosphere", "slp"]
+        assert list_tree(opened.model, "no such thing") == ([], 0)
+
+
+def test_the_tree_of_very_many_variables_is_bounded() -> None:
+    variables = tuple(Variable(f"v{i}", t.FLOAT) for i in range(50_000))
+    dataset = Dataset("d", variables=variables, groups=(Group("g", variables=variables),))
+    items, left_out = list_tree(dataset)
+    assert len(items) == MOST_LISTED + 1
+    assert left_out == 100_000 - MOST_LISTED
+    assert labels(list_tree(dataset, "/g/v49999")[0]) == ["g", "v49999"]
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v3", "nczarr-v2"])
+def test_what_one_read_costs_is_known(layout: str, tmp_path: Path) -> None:
+    nczarr.copy(DATA / "example.nc", tmp_path / "e.zarr", layout=layout, lossy=True)
+    with OpenedDataset(tmp_path / "e.zarr") as opened:
+        chunks = opened.model.variable_at("/ocean/temp").data.array.chunk_shape
+        assert opened.chunk_shape("/ocean/temp") == tuple(chunks)
+        assert opened.chunk_shape("/time") == (opened.model.variable_at("/time").data.array.chunk_shape[0],)
+
+
+def test_of_shards_only_the_chunks_inside_are_read(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(
+        tmp_path / "s.zarr", name="v", shape=(64, 64), shards=(32, 32), chunks=(8, 4), dtype="i4"
+    )
+    array[:] = np.arange(64 * 64).reshape(64, 64)
+    with OpenedDataset(tmp_path / "s.zarr") as opened:
+        assert opened.chunk_shape("/v") == (8, 4)
+        assert opened.read("/v", (slice(0, 64, 32), slice(0, 64, 32))).tolist() == [[0, 32], [2048, 2080]]
+
+
+def test_names_with_blanks_and_strokes_are_found() -> None:
+    dataset = cdl.loads("netcdf d { group: a\\ b { variables: int v\\ w; data: v\\ w = 7; } }")
+    with OpenedDataset(dataset) as opened:
+        assert opened.read("/a\\ b/v\\ w", ()) == 7
