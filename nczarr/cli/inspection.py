@@ -10,6 +10,7 @@ from nczarr.cli.output import table
 from nczarr.convert import open_source
 from nczarr.convert.report import stored_bytes
 from nczarr.convert.storage import look_at
+from nczarr.display.text import visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 
@@ -178,7 +179,7 @@ def _branches(
     children: list[Variable | Group] = [*group.variables, *group.groups]
     for number, child in enumerate(children, 1):
         last = number == len(children)
-        yield indent + marks[last] + _label(dataset, child)
+        yield indent + marks[last] + visible(_label(dataset, child))
         if isinstance(child, Group):
             deeper = indent + ("    " if last else marks[2])
             yield from _branches(dataset, child, join_fqn(fqn, child.name), deeper, marks)

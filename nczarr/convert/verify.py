@@ -12,6 +12,7 @@ import numpy as np
 from nczarr.convert.edges import open_source
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.transfer import BLOCK_BYTES, block_shape, data_bytes, value_bytes
+from nczarr.display.text import visible
 from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
 
 
@@ -44,7 +45,7 @@ class ValueDifference(Difference):
             text += ")"
         for index, left, right in self.places[1:]:
             text += f"\n  value [{','.join(map(str, index))}]: {left} | {right}"
-        return text
+        return visible(text, layout=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as a JSON object."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.display.text import visible
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Group, Variable
 from nczarr.model.sources import regions
@@ -28,7 +29,7 @@ class Difference:
     right: str
 
     def __str__(self) -> str:
-        return f"{self.fqn}: {self.what}: {self.left} | {self.right}"
+        return visible(f"{self.fqn}: {self.what}: {self.left} | {self.right}")
 
 
 def compare(

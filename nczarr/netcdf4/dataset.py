@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nczarr.display.text import visible
 from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
@@ -647,7 +648,7 @@ class Dataset(AttributeOwner):
         lines.append(f"    dimensions(sizes): {sizes}")
         lines.append(f"    variables(dimensions): {variables}")
         lines.append(f"    groups: {', '.join(self.groups)}")
-        return "\n".join(lines)
+        return visible("\n".join(lines), layout=True)
 
     __str__ = __repr__
 

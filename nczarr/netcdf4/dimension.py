@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from nczarr.display import show_dimension
+from nczarr.display.text import visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.attributes import node_of, reference_to, session_of
 from nczarr.netcdf4.edit import DimensionNode, Session
@@ -100,7 +101,8 @@ class Dimension:
         except (NetCDFRuntimeError, NetCDFReferenceError, ReferenceError):
             return "Dimension object no longer valid"
         kind = " (unlimited)" if self._nc_node.unlimited else ""
-        return f"\"<class 'nczarr.Dimension'>\"{kind}: name = '{self._nc_node.name}', size = {self._nc_node.size}"
+        name = visible(self._nc_node.name)
+        return f"\"<class 'nczarr.Dimension'>\"{kind}: name = '{name}', size = {self._nc_node.size}"
 
     def __reduce__(self) -> Any:
         return _member, (self._nc_group, self._nc_node.name)

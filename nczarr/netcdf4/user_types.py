@@ -9,6 +9,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import show_type
+from nczarr.display.text import visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn
 from nczarr.model.describe import describe_type
 from nczarr.model.types import primitive_for_dtype
@@ -90,7 +91,9 @@ class CompoundType(UserDefinedType):
         self.dtype_view = view_dtype(type_)
 
     def __repr__(self) -> str:
-        return f"<class 'nczarr.CompoundType'>: name = '{self.name}', numpy dtype = {self.dtype}"
+        return (
+            f"<class 'nczarr.CompoundType'>: name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
+        )
 
 
 def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
@@ -156,7 +159,7 @@ class VLType(UserDefinedType):
     def __repr__(self) -> str:
         if self.name is None:
             return "\"<class 'nczarr.VLType'>\": string type"
-        return f"\"<class 'nczarr.VLType'>\": name = '{self.name}', numpy dtype = {self.dtype}"
+        return f"\"<class 'nczarr.VLType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
 
 
 class EnumType(UserDefinedType):
@@ -197,7 +200,7 @@ class EnumType(UserDefinedType):
 
     def __repr__(self) -> str:
         return (
-            f"\"<class 'nczarr.EnumType'>\": name = '{self.name}', numpy dtype = {self.dtype}, "
+            f"\"<class 'nczarr.EnumType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}, "
             f"fields/values ={self.enum_dict}"
         )
 
@@ -215,7 +218,9 @@ class OpaqueType(UserDefinedType):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"\"<class 'nczarr.OpaqueType'>\": name = '{self.name}', numpy dtype = {self.dtype}"
+        return (
+            f"\"<class 'nczarr.OpaqueType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}"
+        )
 
 
 def shown_type(node: TypeNode) -> UserDefinedType:

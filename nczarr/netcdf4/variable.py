@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.display.text import visible
 from nczarr.model import Attribute
 from nczarr.netcdf4 import storage
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
@@ -461,7 +462,7 @@ class Variable(AttributeOwner):
         lines.append(f"current shape = {self.shape!r}")
         if kind == "primitive":
             lines.append(self._nc_filling())
-        return "\n".join(lines)
+        return visible("\n".join(lines), layout=True)
 
     def _repr_html_(self) -> str | None:
         return variable_html(self._nc_session, self._nc_node) if self._nc_session.is_open else None

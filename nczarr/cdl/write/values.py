@@ -38,7 +38,8 @@ _NAMED = {
     "'": r"\'",
     '"': r"\"",
 }
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f\\'\"\udc80-\udcff]")
+# Also the controls of Latin-1 and the marks that turn the direction of text: a terminal would obey them.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 _UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
 _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
 
@@ -46,6 +47,11 @@ _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
 def _octal(match: re.Match[str]) -> str:
     c = match[0]
     return _NAMED.get(c) or f"\\{ord(c) & 0xFF:03o}"
+
+
+def _octal_bytes(match: re.Match[str]) -> str:
+    c = match[0]
+    return _NAMED.get(c) or "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def quote(text: str, *, ncdump: bool = False) -> str:
@@ -56,7 +62,7 @@ def quote(text: str, *, ncdump: bool = False) -> str:
     >>> print(quote('5\u00b0 "N"\n'))
     "5° \"N\"\n"
     """
-    return f'"{(_UNSAFE_NCDUMP if ncdump else _UNSAFE).sub(_octal, text)}"'
+    return f'"{_UNSAFE_NCDUMP.sub(_octal, text) if ncdump else _UNSAFE.sub(_octal_bytes, text)}"'
 
 
 def quote_printable(raw: bytes) -> str:
