@@ -201,3 +201,18 @@ def describe_file(start: bytes) -> str:
     ('a netCDF-3 file', 'a file')
     """
     return next((kind for magic, kind in _OTHERS if start.startswith(magic)), "a file")
+
+
+def is_references(source: Any) -> bool:
+    """True for a local JSON file that begins as kerchunk's references do.
+
+    Examples
+    --------
+    >>> is_references("data.zarr")
+    False
+    """
+    path = local_path(source)
+    if path is None or path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'"refs"' in file.read(4096)

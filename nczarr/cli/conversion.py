@@ -43,6 +43,7 @@ _FLAGS = (
     "replace",
     "resume",
     "digest",
+    "virtual",
     "checksum",
     "manifest",
     "fixed",
@@ -121,6 +122,11 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
     )
     trust.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    parser.add_argument(
+        "--virtual",
+        action="store_true",
+        help="write references to the chunks of a netCDF file: TARGET is NAME.json",
+    )
     parser.add_argument("--json", action="store_true", help="print the plan or the result as JSON")
 
 

@@ -21,6 +21,7 @@ from nczarr.convert.report import Report
 from nczarr.convert.resume import Recording, fingerprint, state
 from nczarr.convert.transfer import BLOCK_BYTES, Work, blocks_of, data_bytes, transfer, value_bytes
 from nczarr.convert.verify import diff
+from nczarr.convert.virtual import write_references
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape, StoredDataset
@@ -59,6 +60,7 @@ def copy(
     resume: bool = False,
     verify: bool = False,
     digest: bool = False,
+    virtual: bool = False,
     dry_run: bool = False,
     report: Report | None = None,
     progress: Progress | None = None,
@@ -131,6 +133,9 @@ def copy(
         Store the digest of the dataset in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`.
     verify : bool, default False
         Read both sides again after the copy and compare them to the bit.
+    virtual : bool, default False
+        Write references to the chunks of a netCDF file, in kerchunk's form, to ``NAME.json``: the values stay in
+        the file. Read them as any dataset, and with fsspec's ``reference://``.
     dry_run : bool, default False
         Write nothing; return a line for each variable that says how it would be written.
     report : nczarr.convert.Report, optional
@@ -192,6 +197,14 @@ def copy(
     if append:
         for one in sources:
             job.append(one, target, concat, replace, join == "exact")
+        return ()
+    if virtual:
+        if len(sources) != 1 or concat is not None or how != Shaping() or options:
+            raise UnsupportedError("--virtual: one source, and no option of how it is stored")
+        if kind_of_source(sources[0]) != "netcdf":
+            raise UnsupportedError("--virtual: the source is no netCDF file", path=str(sources[0]))
+        with open_source(sources[0], storage_options=source_options) as opened:
+            write_references(what.of(opened), sources[0], target, overwrite=overwrite)
         return ()
     if concat is not None:
         with many.join(sources, concat, attributes=join, storage_options=source_options) as joined:

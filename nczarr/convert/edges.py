@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError
-from nczarr.formats import kind_of_source, kind_of_target, local_path
+from nczarr.errors import DatasetExistsError, MetadataError, NCZarrError, StoreError, UnsupportedError, placed
+from nczarr.formats import is_references, kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores import open_store
 from nczarr.targets import parse_target
@@ -62,6 +62,10 @@ def open_source(
         from nczarr import mapping
 
         options = _plain(storage_options)
+        if is_references(source):
+            with mapping.open_dataset(_referred(source, options)) as stored:
+                yield stored.dataset
+            return
         if not fresh:
             with mapping.open_dataset(source, storage_options=options) as stored:
                 yield stored.dataset
@@ -69,6 +73,28 @@ def open_source(
         store = open_store(source, "r", options)
         with mapping.open_dataset(store, consolidated=False if store.listable else None) as stored:
             yield stored.dataset
+
+
+def _referred(source: Any, options: dict[str, Any] | None) -> Any:
+    """A mapping of keys to the bytes that references stand for."""
+    import json
+
+    import fsspec
+
+    path = local_path(source)
+    assert path is not None
+    with placed(str(source)):
+        try:
+            references = json.loads(path.read_text("utf-8"))["refs"]
+            urls = (value[0] for value in references.values() if isinstance(value, list))
+            protocol = next((url.partition("://")[0] for url in urls if "://" in url), "file")
+            fs = fsspec.filesystem(
+                "reference", fo={"version": 1, "refs": references}, remote_protocol=protocol,
+                remote_options=options or {},
+            )  # fmt: skip
+            return fs.get_mapper("")
+        except (ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
+            raise MetadataError(f"these are no references that can be read: {error}") from error
 
 
 def provenance(source: Any) -> tuple[Attribute, ...]:

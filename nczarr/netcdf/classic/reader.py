@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -30,11 +31,14 @@ from nczarr.netcdf.classic.format import (
     Widths,
     padded,
 )
+from nczarr.netcdf.places import FilePlaces, largest_part
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
 #: Bytes that are read in one go, wanted or not, rather than value by value.
 _SPAN = 1 << 20
+#: Bytes of a chunk that is referred to, at most.
+_CHUNK = 16 << 20
 
 
 class ClassicFile:
@@ -254,6 +258,19 @@ class ClassicSource:
         if out.size:
             self._fill(out, self.begin, axes, self.strides)
         return out
+
+    def chunk_places(self) -> FilePlaces | None:
+        """Return where the values are in the file: one chunk, or one for each record or part of the first axis."""
+        if not self.shape or 0 in self.shape:
+            return None
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
+        together = self.strides[0] == row
+        rows = largest_part(self.shape[0], max(1, _CHUNK // row)) if together else 1
+        places = {
+            (i, *(0,) * (len(self.shape) - 1)): (self.begin + i * rows * self.strides[0], rows * row)
+            for i in range(self.shape[0] // rows)
+        }
+        return FilePlaces((rows, *self.shape[1:]), (), self.dtype.itemsize > 1, places, self.read)
 
     def _fill(self, out: np.ndarray, offset: int, axes: list[range], strides: tuple[int, ...]) -> None:
         """Read the bytes from the first to the last value if they are few, else split the first axis."""

@@ -29,6 +29,7 @@ from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_o
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
+from nczarr.netcdf.places import FilePlaces
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -249,6 +250,35 @@ class HDF5Source:
                 return size, None, None
             count = math.prod(-(-n // c) for n, c in zip(self.stored, plist.get_chunk(), strict=True))
             return size, int(dataset.get_num_chunks()), count
+
+    def chunk_places(self) -> FilePlaces | None:
+        """Return where the chunks are in the file; None where their bytes alone do not say the values."""
+        if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
+            return None
+        big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
+        with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
+            dataset = self.file.dataset(self.link)
+            plist = dataset.get_create_plist()
+            if self.file.raw_file() is None:
+                return None
+            if plist.get_layout() == hdf5().h5d.CONTIGUOUS:
+                offset = dataset.get_offset()
+                if offset is None:
+                    return None
+                place = {(0,) * len(self.shape): (offset, dataset.get_storage_size())}
+                return FilePlaces(self.shape, (), big, place, self.read)
+            if plist.get_layout() != hdf5().h5d.CHUNKED:
+                return None
+            shape, places = tuple(plist.get_chunk()), self.file.places(self.link, dataset)
+            found = {}
+            for index in product(*(range(-(-n // c)) for n, c in zip(self.stored, shape, strict=True))):
+                at = places[tuple(i * c for i, c in zip(index, shape, strict=True))]
+                if at is None:
+                    continue
+                if at[2]:
+                    raise NetCDFFileError("a chunk leaves out a filter, which no reference can say")
+                found[index] = at[:2]
+            return FilePlaces(shape, filters_of(plist), big, found, self.read)
 
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
