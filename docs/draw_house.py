@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 from html import escape
@@ -57,7 +58,7 @@ def purpose(part: str) -> list[str]:
     """First line of the docstring, wrapped."""
     tree = ast.parse(import_graph.modules()[part].read_text("utf-8"))
     first = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return [first.replace("``", "")]
+    return [re.sub(r":\w+:`(\w+)`|``", r"\1", first)]
 
 
 def box(part: str, x: float, y: float, width: float, height: float) -> list[str]:
@@ -129,8 +130,11 @@ def arrow(source: Box, target: Box, others: list[Box], used: list[float]) -> str
 def main() -> None:
     """Write the picture."""
     graph = import_graph.parts_graph("nczarr")
-    levels = [[f"nczarr.{name}" for name in sorted(names) if f"nczarr.{name}" in graph] for names in FLOORS]
-    ground = set(levels[0])  # which all may use: no arrows
+    model = next(number for number, names in enumerate(FLOORS) if "model" in names)
+    lower = [name for names in FLOORS[:model] for name in sorted(names)]
+    upper = [sorted(names - {"__main__"}) for names in FLOORS[model:]]
+    levels = [[f"nczarr.{name}" for name in names] for names in [lower, *filter(None, upper)]]
+    ground = {*levels[0], "nczarr.__main__"}  # which all may use: no arrows
     graph = {a: below - ground - {"nczarr"} for a, below in graph.items() if a not in ground | {"nczarr"}}
     whole = WIDTH - MARGIN - LEFT
     where: dict[str, Box] = {}
