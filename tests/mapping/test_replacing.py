@@ -15,7 +15,7 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataErro
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
 from nczarr.mapping.dataset.destination import UNFINISHED
-from nczarr.model import INT, Attribute, Dataset, Dimension, Group, Storage, Variable
+from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 
 LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
@@ -210,6 +210,7 @@ def test_clean_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.filterwarnings("ignore::nczarr.mapping.RecoveryWarning")
 @pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "nczarr-v2"])
 @pytest.mark.parametrize("consolidated", [True, False])
 @pytest.mark.parametrize("names", ["zb", "ba", "b"])
@@ -252,3 +253,26 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
                 assert {v.name for v in found.dataset.variables} == set(names)
                 break
     assert steps >= 3
+
+
+def test_what_cannot_be_removed_is_said() -> None:
+    """The store takes no more, not even the removal of what was written: nobody says that nothing is left."""
+
+    class Broken(MemorySource):
+        def read(self, region: object) -> np.ndarray:
+            raise KeyboardInterrupt
+
+    class Stuck(MemoryStore):
+        def delete(self, key: str) -> None:
+            raise StoreError("no connection", path=self.place(key))
+
+    variable = Variable("v", INT, ("/x",), data=Broken(np.zeros(4, "i4")))
+    model = Dataset("d", dimensions=(Dimension("x", 4),), variables=(variable,))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        nczarr.copy(model, Stuck())
+    assert "could not be removed: no connection (nczarr clean removes it)" in str(caught.value.__notes__)
+    clear = MemoryStore()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        nczarr.copy(model, clear)
+    assert not hasattr(caught.value, "__notes__")
+    assert list(clear.list()) == []
