@@ -95,3 +95,46 @@ def test_names_with_blanks_and_strokes_are_found() -> None:
     dataset = cdl.loads("netcdf d { group: a\\ b { variables: int v\\ w; data: v\\ w = 7; } }")
     with OpenedDataset(dataset) as opened:
         assert opened.read("/a\\ b/v\\ w", ()) == 7
+
+
+def test_axes_are_chosen_by_name_and_give_way() -> None:
+    pytest.importorskip("panel_material_ui")
+    from nczarr.view.data.coordinates import Coordinates
+    from nczarr.view.page.axes import VALUES, AxisChoice
+    from nczarr.view.picture.selection import first_selection
+
+    chosen: list[tuple[int, ...]] = []
+    choice = AxisChoice(chosen.append)
+    with OpenedDataset(DATA / "example.nc") as opened:
+        coordinates = Coordinates(opened)
+        choice.offer(first_selection(opened, coordinates, "/ocean/temp"))
+        assert (choice.up.value, choice.across.value, chosen) == ("lat", "lon", [])
+        choice.across.value = "time"
+        assert chosen.pop() == (2, 0)
+        choice.up.value = VALUES
+        assert chosen.pop() == (0,)
+        choice.offer(first_selection(opened, coordinates, "/ocean/temp"))
+        choice.up.value = "lon"  # which was across: they change places
+        assert chosen.pop() == (3, 2)
+        choice.offer(first_selection(opened, coordinates, "/time"))
+        assert (choice.up.visible, choice.across.value, chosen) == (False, "time", [])
+
+
+def test_sliders_say_dates_and_values() -> None:
+    pytest.importorskip("panel_material_ui")
+    from nczarr.view.data.coordinates import Coordinates
+    from nczarr.view.page.sliders import Sliders
+    from nczarr.view.picture.selection import first_selection
+
+    moved: list[tuple[int, int]] = []
+    with OpenedDataset(DATA / "example.nc") as opened:
+        coordinates = Coordinates(opened)
+        sliders = Sliders(coordinates, lambda axis, index: moved.append((axis, index)))
+        sliders.offer(first_selection(opened, coordinates, "/ocean/temp"))
+        time, depth = (row[1] for row in sliders.box)
+        assert (time.label, depth.label) == ("time: 2020-01-16 12:00", "depth: 0 m")
+        time.value = 2
+        assert time.label == "time: 2020-03-16 12:00"
+        assert moved == [(0, 2)]
+        sliders.clear()
+        assert len(sliders.box) == 0

@@ -15,6 +15,7 @@ from nczarr.model import split_fqn
 from nczarr.view.data.opened import OpenedDataset
 from nczarr.view.data.statistics import Statistics, whole_statistics
 from nczarr.view.page.address import Address
+from nczarr.view.page.axes import AxisChoice
 from nczarr.view.page.details import (
     about_html,
     alert_html,
@@ -26,6 +27,7 @@ from nczarr.view.page.details import (
     table_html,
 )
 from nczarr.view.page.figures import LineFigure, PictureFigure
+from nczarr.view.page.sliders import Sliders
 from nczarr.view.page.tree import list_tree
 from nczarr.view.page.worker import Worker
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
@@ -37,7 +39,6 @@ from nczarr.view.picture.selection import Selection, first_selection, is_drawabl
 _AUTOMATIC = "automatic"
 #: Axes along which a click shows lines, at most.
 _MOST_LINES = 2
-_PLAY_MILLISECONDS = 700
 _ACCENT = "#0b7285"
 
 
@@ -70,7 +71,6 @@ class Viewer:
         self._colours = Colours("viridis", 0, 1)
         self._figure: PictureFigure | LineFigure | None = None
         self._is_setting = False
-        self._players: list[Any] = []
         self._build()
         pn.state.on_session_destroyed(self._leave)
         self._start()
@@ -89,7 +89,7 @@ class Viewer:
         self._alert = pn.pane.HTML("", visible=False, sizing_mode="stretch_width")
         self._picture = pn.Column(sizing_mode="stretch_width")
         self._notes = pn.pane.HTML("", sizing_mode="stretch_width")
-        self._sliders = pn.Column(sizing_mode="stretch_width")
+        self._sliders = Sliders(self._drawer.coordinates, self._moved)
         self._lines = pn.Column(sizing_mode="stretch_width")
         self._settings = self._build_settings()
         self._about = pn.pane.HTML("", sizing_mode="stretch_width")
@@ -113,7 +113,7 @@ class Viewer:
                     self._settings,
                     self._picture,
                     self._notes,
-                    self._sliders,
+                    self._sliders.box,
                     self._lines,
                     tabs,
                     sizing_mode="stretch_width",
@@ -127,14 +127,11 @@ class Viewer:
 
     def _build_settings(self) -> Any:
         small: dict[str, Any] = {"size": "small", "width": 150, "margin": (4, 6)}
-        self._y = pmui.Select(label="up", options=[], **small)
-        self._x = pmui.Select(label="across", options=[], **small)
+        self._axes = AxisChoice(self._axes_chosen)
         maps = [_AUTOMATIC, *SEQUENTIAL, *DIVERGING]
         self._map = pmui.Select(label="colours", options=maps, value=_AUTOMATIC, **small)
         self._low = pmui.TextInput(label="from", placeholder=_AUTOMATIC, **{**small, "width": 110})
         self._high = pmui.TextInput(label="to", placeholder=_AUTOMATIC, **{**small, "width": 110})
-        for widget in (self._x, self._y):
-            widget.param.watch(self._axes_changed, "value")
         for widget in (self._map, self._low, self._high):
             widget.param.watch(self._colours_changed, "value")
         download: dict[str, Any] = {
@@ -146,9 +143,8 @@ class Viewer:
         }
         self._png = pmui.FileDownload(callback=self._as_png, filename="picture.png", label="PNG", **download)
         self._csv = pmui.FileDownload(callback=self._as_csv, filename="values.csv", label="CSV", **download)
-        return pn.FlexBox(
-            self._y, self._x, self._map, self._low, self._high, self._png, self._csv, align_items="center"
-        )
+        widgets = (self._axes.up, self._axes.across, self._map, self._low, self._high, self._png, self._csv)
+        return pn.FlexBox(*widgets, align_items="center")
 
     # -- work beside the page
 
@@ -158,8 +154,7 @@ class Viewer:
 
     def _leave(self, context: Any) -> None:
         self._is_gone = True
-        for player in self._players:
-            player.stop()
+        self._sliders.stop()
 
     def _fail(self, error: Any) -> None:
         self._picture.loading = False
@@ -232,8 +227,7 @@ class Viewer:
         self._figure = None
         self._lines.clear()
         self._head.object = heading_html(self._opened, selection.fqn)
-        self._build_sliders(selection)
-        self._offer_axes(selection)
+        self._offer(selection)
         self._is_setting = True
         try:
             self._map.value = (
@@ -254,94 +248,27 @@ class Viewer:
 
     # -- axes and sliders
 
-    def _offer_axes(self, selection: Selection) -> None:
-        names = [axis.name for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
-        drawn = [selection.axes[i].name for i in selection.drawn]
-        self._is_setting = True
-        try:
-            self._x.param.update(options=names, value=drawn[-1] if drawn else None)
-            self._y.param.update(
-                options=["(values)", *names], value=drawn[0] if len(drawn) == 2 else "(values)"
-            )
-        finally:
-            self._is_setting = False
-        several = len(names) > 1 and bool(drawn)
-        self._x.visible = self._y.visible = several
-
-    def _axes_changed(self, event: Any) -> None:
-        if self._is_setting or self._selection is None:
-            return
-        numbers = {axis.name: i for i, axis in enumerate(self._selection.axes)}
-        x, y = self._x.value, self._y.value
-        if x == y:  # the other axis gives way
-            before = numbers.get(event.old, -1)
-            other = self._selection.axes[before].name if before >= 0 else "(values)"
-            if event.obj is self._x:
-                y = other
-            else:
-                x = other if other != "(values)" else x
-                y = "(values)" if x == y else y
-        drawn = (numbers[x],) if y == "(values)" else (numbers[y], numbers[x])
+    def _axes_chosen(self, drawn: tuple[int, ...]) -> None:
+        assert self._selection is not None
         self._selection = with_drawn(self._opened, self._drawer.coordinates, self._selection, drawn)
         self._figure = None
         self._lines.clear()
         self._address.place = ()
-        self._build_sliders(self._selection)
-        self._offer_axes(self._selection)
+        self._offer(self._selection)
         self._draw()
 
-    def _build_sliders(self, selection: Selection) -> None:
-        for player in self._players:
-            player.stop()
-        self._players = []
-        rows = []
-        for number in selection.fixed:
-            axis = selection.axes[number]
-            if axis.size < 2 or not is_drawable(self._opened.variable(selection.fqn)):
-                continue
-            rows.append(self._build_slider(number, selection))
-        self._sliders[:] = rows
+    def _offer(self, selection: Selection) -> None:
+        """Offer what can be chosen about a selection."""
+        self._axes.offer(selection)
+        if is_drawable(self._opened.variable(selection.fqn)):
+            self._sliders.offer(selection)
+        else:
+            self._sliders.clear()
 
-    def _build_slider(self, number: int, selection: Selection) -> Any:
-        axis = selection.axes[number]
-        name = visible(axis.name[:60])
-        slider = pmui.IntSlider(
-            label=self._slider_name(name, number, selection.at[number]),
-            start=0,
-            end=axis.size - 1,
-            value=selection.at[number],
-            show_value=False,
-            sizing_mode="stretch_width",
-            max_width=620,
-        )
-
-        def moved(event: Any) -> None:
-            slider.label = self._slider_name(name, number, event.new)
-            if self._selection is not None:
-                self._selection = self._selection.moved(number, event.new)
-                self._draw()
-
-        def step(by: int) -> None:
-            slider.value = (slider.value + by) % axis.size
-
-        slider.param.watch(moved, "value")
-        back = pmui.IconButton(icon="chevron_left", size="small", description="one back", margin=(14, 0))
-        forth = pmui.IconButton(icon="chevron_right", size="small", description="one on", margin=(14, 0))
-        play = pmui.Toggle(icon="play_arrow", label="", size="small", margin=(14, 6), width=44)
-        back.on_click(lambda event: step(-1))
-        forth.on_click(lambda event: step(1))
-        player = pn.state.add_periodic_callback(lambda: step(1), period=_PLAY_MILLISECONDS, start=False)
-        play.param.watch(lambda event: player.start() if event.new else player.stop(), "value")
-        self._players.append(player)
-        return pn.Row(back, slider, forth, play, sizing_mode="stretch_width")
-
-    def _slider_name(self, name: str, axis: int, index: int) -> str:
-        assert self._selection is not None
-        try:
-            label = self._drawer.coordinates.label(self._selection.axes[axis], index)
-        except NCZarrError:
-            label = str(index)
-        return f"{name}: {visible(label[:80])}"
+    def _moved(self, axis: int, index: int) -> None:
+        if self._selection is not None:
+            self._selection = self._selection.moved(axis, index)
+            self._draw()
 
     # -- the picture
 
