@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
+from types import MappingProxyType
 from typing import Any
 
 from nczarr.convert import change, many
@@ -17,9 +18,10 @@ from nczarr.convert.many import expand_sources
 from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.raw import copy_stored
+from nczarr.convert.rechunk import rechunk
 from nczarr.convert.report import Report
 from nczarr.convert.resume import Recording, fingerprint, state
-from nczarr.convert.transfer import BLOCK_BYTES, Work, blocks_of, data_bytes, transfer, value_bytes
+from nczarr.convert.transfer import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, transfer, value_bytes
 from nczarr.convert.verify import diff
 from nczarr.convert.virtual import write_references
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
@@ -264,6 +266,8 @@ class _Job:
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
             dataset = self.what.of(opened)
+        # Other chunks may be asked for; those of the source say how it is best read.
+        reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         dataset, options = self.shaped(dataset, target, kind)
         if self.dry_run:
             plan = list(planned(dataset, kind_of_target(target), options))
@@ -273,7 +277,7 @@ class _Job:
             dataset = _with_digest(dataset)
         mark = fingerprint(dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str))))
         sink = self.create(dataset, target, options, mark)
-        self.fill(dataset, sink, mark)
+        self.fill(dataset, sink, target, mark, reading)
         dropped = tuple(getattr(sink, "losses", ()))
         if self.verify and not dropped:
             _verify(dataset, target, self.target_options, self.progress)
@@ -309,7 +313,7 @@ class _Job:
         with open_source(target) as old, open_source(source, storage_options=self.source_options) as opened:
             joined = many.appended(old, self.what.of(opened), along, source, target, replace, exact)
             sink = create_sink(target, joined, overwrite=True, **self.options)
-            self.fill(joined, sink)
+            self.fill(joined, sink, target)
 
     def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, dict[str, Any]]:
         """Return the dataset as it is written, and the options of what writes it."""
@@ -352,14 +356,21 @@ class _Job:
             **options,
         )
 
-    def fill(self, dataset: Dataset, sink: DatasetSink, mark: str = "") -> None:
+    def fill(
+        self,
+        dataset: Dataset,
+        sink: DatasetSink,
+        target: Any,
+        mark: str = "",
+        reading: Mapping[str, Any] | None = None,
+    ) -> None:
         """Move the values, and make the output visible.
 
         After an error nothing of it is left; after an interrupt, if it was asked for, what is finished is.
         """
         record = None
         try:
-            work = _work(dataset, sink)
+            work = _work(dataset, sink, reading or {})
             total = sum(data_bytes(data) for _, _, data in work)
             _refuse_memory(work, sink, self.memory)
             if (
@@ -373,11 +384,15 @@ class _Job:
             if not getattr(sink, "pulls", False):
                 if isinstance(sink, StoredDataset) and not self.resume:
                     work = copy_stored(work, sink, self.progress, self.workers)
+                out: DatasetSink = sink if record is None else record
+
+                def remaining(blocks: Iterable[Block]) -> Iterable[Block]:
+                    return blocks if record is None else record.remaining(blocks, self.progress)
+
+                work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
                 limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
-                blocks = blocks_of(work, sink, limit)
-                if record is not None:
-                    blocks = record.remaining(blocks, self.progress)
-                transfer(blocks, record or sink, self.progress, self.workers, self.memory)
+                blocks = remaining(blocks_of(work, out, limit))
+                transfer(blocks, out, self.progress, self.workers, self.memory)
             if record is not None:
                 record.manifest.remove()
             sink.commit()
@@ -479,12 +494,19 @@ def _with_digest(dataset: Dataset) -> Dataset:
     return replace_fields(dataset, attributes=(*(a for a in dataset.attributes if a.name != ATTRIBUTE), own))
 
 
-def _work(dataset: Dataset, sink: DatasetSink) -> list[Work]:
-    """The variables whose values are moved."""
+def _work(
+    dataset: Dataset, sink: DatasetSink, reading: Mapping[str, Any] = MappingProxyType({})
+) -> list[Work]:
+    """The variables whose values are moved, with the chunks in which they are read."""
     held = getattr(sink, "dataset", dataset).all_variables  # a lossy layout may have dropped some
-    return [
-        (fqn, v, v.data) for fqn, v in dataset.all_variables.items() if v.data is not None and fqn in held
-    ]
+    work: list[Work] = []
+    for fqn, v in dataset.all_variables.items():
+        if v.data is not None and fqn in held:
+            chunks = reading.get(fqn, v.storage.chunk_shape)
+            work.append(
+                (fqn, replace_fields(v, storage=replace_fields(v.storage, chunk_shape=chunks)), v.data)
+            )
+    return work
 
 
 def _refuse_memory(work: Sequence[Work], sink: DatasetSink, memory: int) -> None:

@@ -1,0 +1,116 @@
+"""Rechunk through an intermediate where one pass would decode each chunk of the source many times.
+
+The algorithm is rechunker's: blocks of whole source chunks are written to an intermediate whose chunks are the
+elementwise minimum of those blocks and of the blocks of the output; the second pass reads these.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from nczarr.atomic import partial_path
+from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.transfer import Block, Work, block_shape, blocks_of, transfer, value_bytes
+from nczarr.formats import local_path
+from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions
+
+#: How often chunks may be decoded before an intermediate is worth its writing and reading.
+_TOO_OFTEN = 2.0
+
+
+def intermediate_chunks(
+    shape: tuple[int, ...], read: tuple[int, ...], write: tuple[int, ...], itemsize: int, limit: int
+) -> tuple[int, ...] | None:
+    """Return the chunks of an intermediate; None where one pass does it.
+
+    Examples
+    --------
+    >>> intermediate_chunks((1000, 100, 100), (1, 100, 100), (1000, 10, 10), 4, 4 << 20)
+    (104, 10, 100)
+    >>> intermediate_chunks((1000, 100, 100), (1, 100, 100), (10, 100, 100), 4, 4 << 20)
+    """
+    out = block_shape(shape, write, read, itemsize, limit)
+    touched = 1.0
+    for n, block, chunk in zip(shape, out, read, strict=True):
+        pairs = sum((min(i + block, n) - 1) // chunk - i // chunk + 1 for i in range(0, n, block))
+        touched *= pairs / -(-n // chunk)
+    if touched <= _TOO_OFTEN:
+        return None
+    into = block_shape(shape, read, None, itemsize, limit)
+    chunks = tuple(min(a, b) for a, b in zip(into, out, strict=True))
+    return None if chunks == read else chunks
+
+
+def rechunk(
+    work: Iterable[Work],
+    sink: DatasetSink,
+    target: Any,
+    progress: Progress,
+    workers: int,
+    memory: int,
+    remaining: Callable[[Iterable[Block]], Iterable[Block]],
+) -> list[Work]:
+    """Move the variables that need an intermediate; return the others."""
+    limit = max(1, memory // (2 * (workers + 1)))
+    rest: list[Work] = []
+    for fqn, variable, data in work:
+        read = getattr(data, "chunk_shape", None) or variable.storage.chunk_shape
+        chunks = None
+        if (
+            read is not None
+            and variable.type.is_fixed_size
+            and 0 not in data.shape
+            and len(read) == len(data.shape)
+        ):
+            chunks = intermediate_chunks(
+                data.shape, tuple(read), sink.write_shape(fqn), value_bytes(data.dtype), limit
+            )
+        if chunks is None or math.prod(read or ()) * value_bytes(data.dtype) > limit:
+            rest.append((fqn, variable, data))
+            continue
+        folder = _folder(target)
+        try:
+            _first_pass(folder, variable, data, tuple(read or ()), chunks, workers, memory)
+            with open_dataset(folder) as between:
+                again = between.data("/v")
+                blocks = blocks_of([(fqn, variable, again)], sink, limit)
+                transfer(remaining(blocks), sink, progress, workers, memory)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return rest
+
+
+def _folder(target: Any) -> Path:
+    """A directory beside a local target, known to those who clean up after a kill; else among temporary files."""
+    path = local_path(target)
+    if path is None:
+        return Path(tempfile.mkdtemp(prefix="nczarr-"))
+    return partial_path(path.with_name(f"{path.name}.rechunk"))
+
+
+def _first_pass(
+    folder: Path,
+    variable: Variable,
+    data: Any,
+    read: tuple[int, ...],
+    chunks: tuple[int, ...],
+    workers: int,
+    memory: int,
+) -> None:
+    names = tuple(f"/d{i}" for i in range(len(data.shape)))
+    own = Variable("v", variable.type, names, storage=Storage("chunked", chunks))
+    dimensions = tuple(Dimension(name[1:], n) for name, n in zip(names, data.shape, strict=True))
+    types = (variable.type,) if variable.type.is_user_defined else ()
+    dataset = Dataset("between", types=types, dimensions=dimensions, variables=(own,))  # type: ignore[arg-type]
+    options = WriteOptions(compression="none", consolidated=False)
+    with create_dataset(folder, dataset, options) as between:
+        limit = max(1, memory // (2 * (workers + 1)))
+        into = block_shape(data.shape, read, None, value_bytes(data.dtype), limit)
+        blocks = (("/v", region, data) for region in regions(data.shape, into))
+        transfer(blocks, between, NoProgress(), workers, memory)
