@@ -183,8 +183,9 @@ class Array:
         if 0 not in shape:
             target = chosen.expand(out)
             read = read_from_files if self._has_files else read_from_store
+            metadata = self._chunks.metadata
             for part, where in self._steps(chosen):
-                parts = plan(part, self.metadata.chunk_grid, self.metadata.shape)
+                parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
         return out
 

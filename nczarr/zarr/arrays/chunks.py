@@ -73,14 +73,15 @@ class Chunks:
     @property
     def sharding(self) -> ShardingCodec | None:
         """The shards' codec, if the chunks are shards and nothing but it makes their bytes."""
-        return self._fixed()[1]
+        return self.fixed()[1]
 
     @property
     def fixed_chain(self) -> Chain | None:
         """The codecs, if all chunks have one shape."""
-        return self._fixed()[0]
+        return self.fixed()[0]
 
-    def _fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
+    def fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
+        """Return :attr:`fixed_chain` and :attr:`sharding`."""
         shared = self._shared
         if shared is None:
             chain = self.chain() if self.metadata.chunk_grid.is_regular else None

@@ -40,21 +40,23 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     store = chunks.store
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
-    chunk_bytes = prod(chunks.inner_shape) * chunks.dtype.itemsize
-    workers = reading_workers(target.nbytes, chunk_bytes, len(items))
     folder = f"{store.root}/{chunks.prefix}"
     if len(items) == 1 and chunks.are_kept and _place_kept(chunks, folder, items[0], target):
         return
+    fixed, sharding = chunks.fixed()
+    shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
+    workers = reading_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
-        if chunks.sharding is not None:
-            _read_shards(chunks, chunks.sharding, directory, items, target, workers)
+        if sharding is not None:
+            _read_shards(chunks, sharding, directory, items, target, workers)
             return
-        is_raw = chunks.chain().is_raw
+        chain = fixed or chunks.chain()
         # A region of many chunks would only drive out what is kept.
-        keep = not is_raw and _weight(chunks.chain()) * len(items) <= CHUNKS.bound // 2
-        read = _raw_reader(target) if is_raw else _reader(chunks, target, keep)
+        keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
+        read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
+        # Of uncompressed chunks of which a few bytes are wanted no more than these are read.
+        evenly = not keep and len(items) > 1 and _most_is_needed(chain, items[len(items) // 2])
         name = chunks.metadata.chunk_key_encoding.key
-        fixed = chunks.fixed_chain
 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
@@ -76,7 +78,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         def work_row(row: Sequence[Item]) -> bool:
             return _read_row(chunks, directory, row, target)
 
-        run_rows(fixed, parts, items, workers, work, work_row, evenly=not keep)
+        run_rows(fixed, parts, items, workers, work, work_row, evenly)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
@@ -84,8 +86,6 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     chain = chunks.chain()
     size = chain.decoded_size or 0
     whole = all(map(is_whole, row[0]))
-    if chain.is_raw and not whole and 2 * needed_bytes(chain, row[0])[1] < size:
-        return False  # a few bytes of each chunk
     # One byte more than is expected shows that a file is longer.
     buffer = scratch("file", (len(row) + 1) * size + 1)
     bounds = []
@@ -108,6 +108,11 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
     except CodecError:
         return False
     return True
+
+
+def _most_is_needed(chain: Chain, item: Item) -> bool:
+    """True if a chunk is read as a whole anyway: it is compressed, or half of it lies between what is selected."""
+    return not chain.is_raw or 2 * needed_bytes(chain, item)[1] >= (chain.decoded_size or 0)
 
 
 def _weight(chain: Chain) -> int:
@@ -258,12 +263,13 @@ def _read_shards(
 class _ShardFile:
     """The source of one shard: an open file."""
 
+    __slots__ = ("_chunks", "_codec", "_descriptor", "_status")
+
     def __init__(self, chunks: Chunks, codec: ShardingCodec, descriptor: int, status: os.stat_result) -> None:
         self._chunks = chunks
         self._codec = codec
         self._descriptor = descriptor
         self._status = status
-        self._is_large = codec.inner.is_raw and (codec.inner.decoded_size or 0) >= DIRECT_BYTES
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
         """Return the index of the shard, kept as long as the file stays what it was."""
@@ -287,8 +293,9 @@ class _ShardFile:
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
         """Read a run into the thread's own buffer, or large uncompressed inner chunks straight to their place."""
-        if self._is_large and _alone(job.pieces[0].item, target):
-            chain = self._codec.inner
+        chain = self._codec.inner
+        is_large = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
+        if is_large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
                 try:
                     _check_size(chain, piece.stop - piece.start)

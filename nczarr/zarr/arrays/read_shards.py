@@ -65,7 +65,8 @@ def read_shards(
     assert codec is not None
     places = [tuple([part.chunk for part in item]) for item in items]
     jobs: list[tuple[int, Run]] = []
-    for number, (item, where) in enumerate(zip(items, source.indexes(places), strict=True)):
+    for number, where in enumerate(source.indexes(places)):
+        item = items[number]
         if where is None:
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
@@ -73,6 +74,8 @@ def read_shards(
         for _, inner in missing:
             put_fill(target, take(inner, "out"), codec.inner.spec.fill)
         jobs.extend([(number, job) for job in needed])
+    if not jobs:
+        return
     source.request(jobs)
 
     def work(entry: tuple[int, Run]) -> None:

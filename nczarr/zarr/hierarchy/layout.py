@@ -75,7 +75,10 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     root = nodes.get("") or RawNode(False)
     result: dict[str, RawNode] = {"": root}
     left_out: set[str] = set()
-    for path in nodes:
+    for path, node in nodes.items():
+        if "/" not in path and not root.is_array:
+            result.setdefault(path, node)
+            continue
         missing = []
         while path not in result and path not in left_out:
             missing.append(path)
