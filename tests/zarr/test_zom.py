@@ -504,3 +504,12 @@ def test_the_byte_order_in_a_data_type_goes_to_the_codec(data_type):
             assert [codec.to_json() for codec in array.metadata.codecs] == stored
         array.write(..., [1, 2, 3, 4])
         assert array.read().tolist() == [1, 2, 3, 4]
+
+
+def test_a_document_with_another_version_does_not_mix_versions():
+    store = MemoryStore()
+    create_hierarchy(store, layout="v2").put_group("g", GroupMetadata())
+    store.set(".zgroup", b'{"zarr_format":-2}')
+    zom = from_hierarchy(open_hierarchy(store))
+    assert parse_zom(zom.to_json()) == zom
+    assert zom.zarr_format == 2
