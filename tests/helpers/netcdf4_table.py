@@ -251,7 +251,11 @@ cannot be edited:
 ```python
 import nczarr.netcdf4
 
-nczarr.netcdf4.install()  # from here on `import netCDF4` gives nczarr; uninstall() undoes it
+nczarr.netcdf4.install()  # from here on `import netCDF4` gives nczarr
+import netCDF4
+
+assert netCDF4.Dataset is nczarr.Dataset
+nczarr.netcdf4.uninstall()  # undoes it
 ```
 
 **same**: the same script has the same results (values, types, masks, classes of errors). **better**: it does more.
