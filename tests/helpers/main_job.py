@@ -66,20 +66,11 @@ def as_xarray_sees_it(nc: Path, zarr: Path) -> str:
         if list(original) != list(copied):
             return f"groups: {list(original)} {list(copied)}"
         for path in original:
-            left, right = without_own_attributes(original[path]), without_own_attributes(copied[path])
+            left, right = original[path], copied[path]
             if not left.identical(right):
                 bad = [str(n) for n in left.variables if n not in right or not left[n].identical(right[n])]
                 return f"{path}: {', '.join(bad) or 'attributes'}"
     return SAME
-
-
-def without_own_attributes(dataset: Any) -> Any:
-    """The dataset without NCZarr's keys and netcdf-c's provenance."""
-    for owner in [dataset, *dataset.variables.values()]:
-        for name in list(owner.attrs):
-            if name.startswith("_nczarr") or name in ("zarr_conventions", *PROVENANCE):
-                del owner.attrs[name]
-    return dataset
 
 
 def as_zarr_python_sees_it(zarr: Path) -> str:

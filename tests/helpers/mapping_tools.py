@@ -9,7 +9,7 @@ from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, open_dat
 from nczarr.model import Dataset, compare, regions
 
 TESTS = Path(__file__).parents[1]
-#: Attributes that a foreign reader sees beside those of the dataset.
+#: The attributes of groups that are NCZarr's.
 OWN = ("_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "zarr_conventions")
 
 
