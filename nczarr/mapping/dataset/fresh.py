@@ -1,7 +1,8 @@
 """Tell whether consolidated metadata are older than the documents that they were made of.
 
 Other programs change the document of one node and leave the copies in the root's document alone. On local disks
-one look at each document's time tells; elsewhere that would cost a request for each.
+one look at each document's time tells; elsewhere that would cost a request for each. While nczarr itself changes
+documents, a mark says so, and the copies are what readers see until all is written.
 """
 
 from __future__ import annotations
@@ -9,8 +10,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from nczarr.atomic import is_writing, new_writer
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+
+#: The key that is there while nczarr changes documents of a dataset that has consolidated metadata.
+WRITING = ".nczarr-writing"
+
+
+def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
+    """Mark that documents are about to change; returns whether there is a mark to be taken away."""
+    if type(store) is not LocalStore or not hierarchy.consolidated or hierarchy.hidden:
+        return False
+    store.set(WRITING, new_writer().encode())
+    return True
+
+
+def end_changes(store: Store) -> None:
+    """Take the mark away, when the consolidated metadata are right again."""
+    store.delete(WRITING)
+
+
+def _is_changing(store: Store) -> bool:
+    """True if a process that lives, or that cannot be asked, is changing documents."""
+    data = store.get(WRITING)
+    return data is not None and is_writing(data.decode("ascii", "replace")) is not False
 
 
 def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
@@ -21,9 +45,10 @@ def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
     if type(store) is not LocalStore or hierarchy.layout != "v3" or not hierarchy.consolidated:
         return []
     try:
-        return list(_stale(str(store.root), hierarchy))
+        stale = list(_stale(str(store.root), hierarchy))
     except OSError:
         return []
+    return [] if stale and _is_changing(store) else stale
 
 
 def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
+from nczarr.mapping.dataset.fresh import begin_changes, end_changes
 from nczarr.mapping.dataset.manifest import record_chunks
 from nczarr.mapping.dataset.rewrite import rewrite_documents
 from nczarr.mapping.dataset.update import apply_update
@@ -74,6 +75,7 @@ class StoredDataset:
         self._names = names
         self._destination = destination
         self._closed = False
+        self._marked = False
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
         self.dataset = self._bind(dataset, found.variables)
@@ -179,6 +181,7 @@ class StoredDataset:
         """
         if not self.writable:
             raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
+        self._begin()
         plan, bound = apply_update(
             self.hierarchy,
             self._dialect,
@@ -201,11 +204,16 @@ class StoredDataset:
         untouched : frozenset of str
             FQNs of variables whose documents stay as they are.
         """
+        self._begin()
         plan = rewrite_documents(
             self.hierarchy, self._dialect, self.reading, self._data, self._options, self._names, untouched
         )
         self.groups = plan.groups
         self.dataset = self._bind(self.dataset, plan.variables)
+
+    def _begin(self) -> None:
+        if not self._marked:
+            self._marked = begin_changes(self.store, self.hierarchy)
 
     # -- the end
 
@@ -216,6 +224,9 @@ class StoredDataset:
         """
         if self.writable:
             self.hierarchy.sync()
+            if self._marked:
+                end_changes(self.store)
+                self._marked = False
             if not self.hidden:
                 self.store.sync()
 
