@@ -229,8 +229,8 @@ def test_nothing_is_changed_by_way_of_a_linked_folder(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"this is a link to .*b\.zarr"):
             act()
     with (
-        nczarr.Dataset(tmp_path / "a.zarr", "r+") as dataset,
         pytest.raises(StoreError, match="this is a link"),
+        nczarr.Dataset(tmp_path / "a.zarr", "r+") as dataset,
     ):
         dataset["v"][:] = 7
     assert sorted(LocalStore(tmp_path / "b.zarr").list()) == before
