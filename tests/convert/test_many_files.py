@@ -185,10 +185,6 @@ print(len(seen))
 """
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="format 3.1 reads documents that are newer than their consolidated copy, which are written one by one",
-)
 @pytest.mark.slow
 def test_a_reader_sees_the_old_length_or_the_new(days: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out.zarr"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from dying_store import Died, DyingStore
 
 import nczarr
+from nczarr.atomic import new_writer
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
@@ -18,6 +21,7 @@ from nczarr.mapping.dataset.destination import UNFINISHED
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 
+DATA = Path(__file__).parents[1] / "data"
 LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
 #: A writer on a machine of which nothing is known here.
 ELSEWHERE = (f"00000000-1-0-{n:x}" for n in itertools.count())
@@ -276,3 +280,16 @@ def test_what_cannot_be_removed_is_said() -> None:
         nczarr.copy(model, clear)
     assert not hasattr(caught.value, "__notes__")
     assert list(clear.list()) == []
+
+
+def test_clean_removes_the_mark_of_a_change_that_a_kill_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    nczarr.copy(DATA / "example.nc", path)
+    ended = [sys.executable, "-c", "from nczarr.atomic import new_writer; print(new_writer(), end='')"]
+    mark = path / ".nczarr-writing"
+    mark.write_bytes(subprocess.run(ended, capture_output=True, check=True).stdout)
+    assert clean(path) == [f"{path}: the mark of a change that was interrupted is removed"]
+    assert not mark.exists()
+    mark.write_text(new_writer())  # of a process that lives
+    assert "is writing it" in clean(path)[0]
+    assert mark.exists()

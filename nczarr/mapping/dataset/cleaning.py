@@ -8,6 +8,7 @@ from typing import Any
 
 from nczarr.atomic import is_writing, remove_leftovers, remove_partial_values, restore
 from nczarr.mapping.dataset.destination import UNFINISHED, Mark, is_zarr, put_in_place, remove_unfinished
+from nczarr.mapping.dataset.fresh import WRITING, end_changes
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.targets import parse_target
@@ -75,6 +76,14 @@ def _clean_store(store: Store, force: bool) -> list[str]:
     elif mark:
         remove_unfinished(store)
         said.append(f"{store.url}: an unfinished dataset is removed")
+    changer = store.get(WRITING)
+    if changer is not None:
+        busy = _busy(changer.decode("ascii", "replace"), force)
+        if busy:
+            said.append(f"{store.url}: its metadata are being changed; {busy}")
+        else:
+            end_changes(store)
+            said.append(f"{store.url}: the mark of a change that was interrupted is removed")
     for writer in staged_writers(store) if store.listable else []:
         staged = StagedStore(store, writer)
         busy = _busy(writer, force)
