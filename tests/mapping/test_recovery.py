@@ -482,6 +482,16 @@ def test_nczarr_opens_or_explains_and_repair_converges(changed: Documents) -> No
         assert len(before) == len(arrays)
 
 
+def test_repair_ends_where_an_array_that_is_left_alone_has_the_copies() -> None:
+    store = stored()
+    changed = documents(store)
+    changed["t/zarr.json"]["nczarr"]["configuration"]["_nczarr_array"] = None
+    changed["ocean/empty/zarr.json"]["attributes"]["_nczarr_group"] = {"dimensions": None}
+    put(store, changed)
+    assert any(f.remedy for f in repair(store))
+    assert not any(f.remedy for f in repair(store))
+
+
 def test_wrong_values_are_never_made_up() -> None:
     """A reader that would have to guess the values says that it cannot, or reads them as they are stored."""
     store = stored()

@@ -13,6 +13,9 @@ from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.findings import Finding, RecoveryWarning
 from nczarr.mapping.nczarr3.validate import validate
 
+#: After the first one; each has less to do than the one before.
+_MORE_PASSES = 3
+
 
 def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
     """Return all that is not as it should be with the metadata of a dataset, however small."""
@@ -84,6 +87,16 @@ def repair(
     >>> repair(store)
     ()
     """
+    found = _mend(target, dry_run, storage_options)
+    if not dry_run and any(f.remedy for f in found):
+        # What was written can bring to light what an array that is left alone still says of a group.
+        for _ in range(_MORE_PASSES):
+            if not any(f.remedy for f in _mend(target, False, storage_options)):
+                break
+    return found
+
+
+def _mend(target: Any, dry_run: bool, storage_options: Mapping[str, Any] | None) -> tuple[Finding, ...]:
     with _open(target, "r" if dry_run else "r+", storage_options) as stored:
         if stored.layout != "nczarr-v3":
             raise UnsupportedError(
