@@ -10,10 +10,10 @@ from typing import Any
 
 import nczarr
 from nczarr.cli.commands import storage_options
-from nczarr.cli.inspection import format_bytes
 from nczarr.cli.progress import progress_bar
 from nczarr.convert import Report
 from nczarr.convert.progress import NoProgress
+from nczarr.display import format_bytes
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"

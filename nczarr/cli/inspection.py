@@ -10,25 +10,9 @@ from nczarr.cli.output import table
 from nczarr.convert import open_source
 from nczarr.convert.report import stored_bytes
 from nczarr.convert.storage import look_at
-from nczarr.display.text import visible
+from nczarr.display import format_bytes, visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
-
-
-def format_bytes(count: int) -> str:
-    """A number of bytes for people.
-
-    Examples
-    --------
-    >>> format_bytes(1536), format_bytes(12)
-    ('1.5 KiB', '12 B')
-    """
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def describe_dataset(
