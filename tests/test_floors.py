@@ -33,7 +33,7 @@ SUB_FLOORS = {
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
     "netcdf": [{"classic", "hdf5"}],
-    "convert": [{"change"}, {"many"}],
+    "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
     "netcdf4": [{"edit"}, {"values"}],
     "view": [{"data"}, {"picture"}, {"page"}],
 }

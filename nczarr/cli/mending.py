@@ -36,8 +36,8 @@ def add_repair_options(parser: argparse.ArgumentParser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     """``nczarr check``."""
-    from nczarr.convert.check import check
-    from nczarr.convert.vectors import check_vectors
+    from nczarr.convert.verify.check import check
+    from nczarr.convert.verify.vectors import check_vectors
     from nczarr.errors import NCZarrError
 
     if options.vectors is not None:

@@ -10,19 +10,20 @@ from types import MappingProxyType
 from typing import Any
 
 from nczarr.convert import change, many
+from nczarr.convert.blocks import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, value_bytes
 from nczarr.convert.change import Shaping
 from nczarr.convert.change.words import parse_bytes, parse_kind
-from nczarr.convert.digests import ATTRIBUTE, digest_of
 from nczarr.convert.edges import create_sink, inside_folder, is_folder, open_source, same_place
 from nczarr.convert.many import expand_sources
 from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
-from nczarr.convert.raw import copy_stored
-from nczarr.convert.rechunk import rechunk
 from nczarr.convert.report import Report
-from nczarr.convert.resume import Recording, fingerprint, state
-from nczarr.convert.transfer import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, transfer, value_bytes
-from nczarr.convert.verify import diff
+from nczarr.convert.values.raw import copy_stored
+from nczarr.convert.values.rechunk import rechunk
+from nczarr.convert.values.resume import Recording, fingerprint, state
+from nczarr.convert.values.transfer import transfer
+from nczarr.convert.verify.diff import diff
+from nczarr.convert.verify.digests import ATTRIBUTE, digest_of
 from nczarr.convert.virtual import write_references
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nczarr.convert.blocks import value_bytes
 from nczarr.convert.edges import create_sink
-from nczarr.convert.transfer import value_bytes
 from nczarr.formats import Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.digests import bands
-from nczarr.convert.transfer import value_bytes
+from nczarr.convert.blocks import value_bytes
+from nczarr.convert.verify.digests import bands
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore

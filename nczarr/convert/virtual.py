@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.atomic import text_output
+from nczarr.convert.blocks import data_bytes
 from nczarr.convert.change.rewrite import rewrite
-from nczarr.convert.transfer import data_bytes
 from nczarr.errors import DatasetExistsError, UnsupportedError, placed
 from nczarr.formats import local_path
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions, create_dataset

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.convert import open_source
-from nczarr.convert.transfer import block_shape
+from nczarr.convert.blocks import block_shape
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
 

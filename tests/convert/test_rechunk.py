@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nczarr
-from nczarr.convert.rechunk import intermediate_chunks
+from nczarr.convert.values.rechunk import intermediate_chunks
 from nczarr.model import FLOAT, Dataset, Dimension, MemorySource, Storage, Variable
 
 

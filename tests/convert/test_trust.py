@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import Report, ValueDifference, diff
-from nczarr.convert.digests import bands
-from nczarr.convert.resume import MANIFEST
+from nczarr.convert.values.resume import MANIFEST
+from nczarr.convert.verify.digests import bands
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable
 

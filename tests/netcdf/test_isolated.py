@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from real_data import DATA
 
-from nczarr.convert.check import check
+from nczarr.convert.verify.check import check
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError
 from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
 from nczarr.netcdf import create_dataset, open_dataset, open_isolated

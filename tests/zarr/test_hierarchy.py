@@ -531,7 +531,7 @@ def test_check_names_what_breaks_the_specification(tmp_path):
     store = LocalStore(tmp_path, "w")
     create_hierarchy(store, layout="draft-2019").put_group("g", GroupMetadata())
     store.set("meta/root/g.group", b'{"attributes": {}}')
-    from nczarr.convert.check import check
+    from nczarr.convert.verify.check import check
 
     found = [(finding.where, finding.what) for finding in check(tmp_path)]
     assert ("/g", "extensions: missing") in found

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.convert.blocks import block_shape, value_bytes
 from nczarr.convert.change.choosing import matches
 from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.change.words import parse_bytes, parse_lengths
-from nczarr.convert.transfer import block_shape, value_bytes
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.convert.blocks import data_bytes, value_bytes
 from nczarr.convert.edges import open_source
 from nczarr.convert.progress import NoProgress, Progress
-from nczarr.convert.transfer import data_bytes, value_bytes
 from nczarr.errors import placed
 from nczarr.model import (
     Attribute,

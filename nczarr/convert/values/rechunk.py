@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import partial_path
+from nczarr.convert.blocks import Block, Work, block_shape, blocks_of, value_bytes
 from nczarr.convert.progress import NoProgress, Progress
-from nczarr.convert.transfer import Block, Work, block_shape, blocks_of, transfer, value_bytes
+from nczarr.convert.values.transfer import transfer
 from nczarr.formats import local_path
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nczarr import cdl
-from nczarr.convert.canonical import canonical
-from nczarr.convert.check import check
 from nczarr.convert.edges import open_source
+from nczarr.convert.verify.canonical import canonical
+from nczarr.convert.verify.check import check
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.mapping import RecoveryWarning
 from nczarr.model import compare

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
+from nczarr.convert.blocks import Work, data_bytes
 from nczarr.convert.progress import Progress
-from nczarr.convert.transfer import Work, data_bytes
 from nczarr.mapping import StoredDataset, VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
 from nczarr.model import ArraySource, Variable

@@ -19,9 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from nczarr.atomic import remove_partial_values
-from nczarr.convert.digests import canonical_bytes, header_digest
+from nczarr.convert.blocks import Block
 from nczarr.convert.progress import Progress
-from nczarr.convert.transfer import Block
+from nczarr.convert.verify.digests import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import StoredDataset

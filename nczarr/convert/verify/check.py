@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr import mapping, netcdf
-from nczarr.convert.transfer import block_shape
+from nczarr.convert.blocks import block_shape
 from nczarr.errors import NCZarrError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding

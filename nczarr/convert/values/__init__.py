@@ -1,0 +1,13 @@
+"""Move the values of variables from a source to a sink.
+
+:func:`transfer` reads and writes them a block at a time, with bounded memory. Before it, :func:`copy_stored` takes over
+chunks whose bytes may stay as they are, and :func:`rechunk` those that one pass would decode many times. What is
+finished is recorded on request (:class:`Recording`), so that a copy that was killed can go on.
+"""
+
+from nczarr.convert.values.raw import copy_stored
+from nczarr.convert.values.rechunk import rechunk
+from nczarr.convert.values.resume import Recording, fingerprint, state
+from nczarr.convert.values.transfer import transfer
+
+__all__ = ["Recording", "copy_stored", "fingerprint", "rechunk", "state", "transfer"]

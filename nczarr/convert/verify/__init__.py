@@ -1,0 +1,12 @@
+"""Hold datasets against each other, against their digests, and against the specification.
+
+:func:`diff` compares two datasets to the bit; :func:`digest` makes checksums of what they mean, whatever their format;
+:func:`check` lists what is not as the specification says. Nothing here writes a dataset.
+"""
+
+from nczarr.convert.verify.canonical import canonical
+from nczarr.convert.verify.check import check
+from nczarr.convert.verify.diff import ValueDifference, diff
+from nczarr.convert.verify.digests import Digest, digest
+
+__all__ = ["Digest", "ValueDifference", "canonical", "check", "diff", "digest"]
