@@ -29,7 +29,7 @@ FLOORS = [
 #: Floors of the sub-packages inside a package. Its modules beside them have no floor, but are in no circle.
 SUB_FLOORS = {
     "stores": [{"remote", "zip"}],
-    "zarr": [{"types"}, {"codecs", "documents"}, {"arrays"}, {"hierarchy"}, {"zom"}],
+    "zarr": [{"types"}, {"codecs", "documents"}, {"chunks"}, {"arrays"}, {"hierarchy"}, {"zom"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
     "netcdf": [{"classic", "hdf5"}],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
-    from nczarr.zarr.arrays.selection import Selection
+    from nczarr.zarr.chunks.selection import Selection
     from nczarr.zarr.grids import RegularGrid
     from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits

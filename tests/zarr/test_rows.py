@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr.arrays import neighbours as rows
-from nczarr.zarr.arrays import read_files
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.arrays.cache import BoundedCache
+from nczarr.zarr.chunks import neighbours as rows
+from nczarr.zarr.chunks import read_files
+from nczarr.zarr.chunks.cache import BoundedCache
 from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec

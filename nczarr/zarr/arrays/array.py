@@ -13,15 +13,20 @@ import numpy as np
 from nczarr.display import show_array
 from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.arrays.cache import forget_chunks
-from nczarr.zarr.arrays.chunks import Chunks
-from nczarr.zarr.arrays.files import supported
-from nczarr.zarr.arrays.plan import chunk_count, plan, steps
-from nczarr.zarr.arrays.read_files import read_from_files
-from nczarr.zarr.arrays.read_store import read_from_store
-from nczarr.zarr.arrays.selection import Selection, normalize
-from nczarr.zarr.arrays.write_files import write_to_files
-from nczarr.zarr.arrays.write_store import write_to_store
+from nczarr.zarr.chunks import (
+    Chunks,
+    Selection,
+    chunk_count,
+    forget_chunks,
+    normalize,
+    plan,
+    read_from_files,
+    read_from_store,
+    steps,
+    supported,
+    write_to_files,
+    write_to_store,
+)
 from nczarr.zarr.describe import describe_array
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata

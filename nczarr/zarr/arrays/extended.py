@@ -8,7 +8,7 @@ import numpy as np
 
 from nczarr.errors import SelectionError, UnsupportedError, placed
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.arrays.selection import Selection, normalize
+from nczarr.zarr.chunks import Selection, normalize
 from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.metadata import NamedConfig
 

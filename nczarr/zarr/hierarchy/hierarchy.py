@@ -468,7 +468,7 @@ class Hierarchy:
         arrays = dict(self._arrays)
         self._arrays.clear()
         if arrays:
-            from nczarr.zarr.arrays.cache import forget_chunks
+            from nczarr.zarr.chunks import forget_chunks
 
             forget_chunks({array.owner for array in arrays.values()})
 

@@ -17,11 +17,11 @@ import numpy as np
 from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
-from nczarr.zarr.arrays.chunks import Chunks
-from nczarr.zarr.arrays.files import MAX_BUFFERS, ROW, Directory, longest, read_file
-from nczarr.zarr.arrays.neighbours import encode_row, row_view, run_rows
-from nczarr.zarr.arrays.plan import Item, Part, take
-from nczarr.zarr.arrays.write_store import encode_chunk, is_covered, lock_of
+from nczarr.zarr.chunks.chunks import Chunks
+from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
+from nczarr.zarr.chunks.neighbours import encode_row, row_view, run_rows
+from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.write_store import encode_chunk, is_covered, lock_of
 from nczarr.zarr.codecs import Buffer, Chain
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import scratch, writing_workers

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.arrays.plan import Part, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.plan import Part, bounds, is_whole, moved, take
 from nczarr.zarr.codecs import Buffer, Chain
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import scratch

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nczarr.zarr.arrays.selection import Axis, Selection
+from nczarr.zarr.chunks.selection import Axis, Selection
 from nczarr.zarr.grids import ChunkGrid
 
 
@@ -53,7 +53,7 @@ def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[
     Examples
     --------
     >>> from nczarr.zarr.grids import RegularGrid
-    >>> from nczarr.zarr.arrays.selection import normalize
+    >>> from nczarr.zarr.chunks.selection import normalize
     >>> parts = plan(normalize(slice(1, 6), (8,)), RegularGrid((4,)), (8,))
     >>> [(p.chunk, p.out, p.inner) for p in parts[0]]
     [(0, slice(0, 3, None), slice(1, 4, 1)), (1, slice(3, 5, None), slice(0, 2, 1))]
@@ -83,7 +83,7 @@ def steps(
     Examples
     --------
     >>> from nczarr.zarr.grids import RegularGrid
-    >>> from nczarr.zarr.arrays.selection import normalize
+    >>> from nczarr.zarr.chunks.selection import normalize
     >>> [part for _, part in steps(normalize(..., (10,)), RegularGrid((2,)), (10,), 3)]
     [(slice(0, 6, None),), (slice(6, 10, None),)]
     """

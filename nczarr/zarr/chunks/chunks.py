@@ -6,7 +6,7 @@ import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.stores import Store
-from nczarr.zarr.arrays.cache import BoundedCache, new_owner
+from nczarr.zarr.chunks.cache import BoundedCache, new_owner
 from nczarr.zarr.codecs import Chain, ChunkSpec, ShardIndex, ShardingCodec
 from nczarr.zarr.metadata import ArrayMetadata
 

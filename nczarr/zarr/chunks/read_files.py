@@ -11,13 +11,13 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import LocalStore
-from nczarr.zarr.arrays.cache import CHUNKS
-from nczarr.zarr.arrays.chunks import Chunks, Index
-from nczarr.zarr.arrays.files import Directory, longest, read_box, read_exactly, read_file
-from nczarr.zarr.arrays.neighbours import gather_row, place_row, row_view, run_rows
-from nczarr.zarr.arrays.place import needed_bytes, place_start, put_fill, put_whole
-from nczarr.zarr.arrays.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.arrays.read_shards import Run, read_shards
+from nczarr.zarr.chunks.cache import CHUNKS
+from nczarr.zarr.chunks.chunks import Chunks, Index
+from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
+from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, run_rows
+from nczarr.zarr.chunks.place import needed_bytes, place_start, put_fill, put_whole
+from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
+from nczarr.zarr.chunks.read_shards import Run, read_shards
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run, scratch
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
-from nczarr.zarr.arrays.cache import CHUNKS
-from nczarr.zarr.arrays.chunks import Chunks, Index
-from nczarr.zarr.arrays.place import needed_bytes, place, place_span
-from nczarr.zarr.arrays.plan import Item, Part, take
-from nczarr.zarr.arrays.read_shards import Run, read_shards
+from nczarr.zarr.chunks.cache import CHUNKS
+from nczarr.zarr.chunks.chunks import Chunks, Index
+from nczarr.zarr.chunks.place import needed_bytes, place, place_span
+from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.read_shards import Run, read_shards
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.arrays.chunks import Chunks, Index
-from nczarr.zarr.arrays.neighbours import fits_rows, follows, place_row, row_length, row_view
-from nczarr.zarr.arrays.place import place, put_fill
-from nczarr.zarr.arrays.plan import Item, Part, is_whole, plan_axis, take
-from nczarr.zarr.arrays.selection import Axis
+from nczarr.zarr.chunks.chunks import Chunks, Index
+from nczarr.zarr.chunks.neighbours import fits_rows, follows, place_row, row_length, row_view
+from nczarr.zarr.chunks.place import place, put_fill
+from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
+from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import run

@@ -12,9 +12,9 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr.arrays.chunks import Chunks
-from nczarr.zarr.arrays.plan import Item, Part, take
-from nczarr.zarr.arrays.read_shards import InnerItem, inner_items
+from nczarr.zarr.chunks.chunks import Chunks
+from nczarr.zarr.chunks.plan import Item, Part, take
+from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run

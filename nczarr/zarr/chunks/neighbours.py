@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from nczarr.zarr.arrays.plan import Item, Part, is_whole
+from nczarr.zarr.chunks.plan import Item, Part, is_whole
 from nczarr.zarr.codecs import Buffer, Chain
 from nczarr.zarr.codecs.base import as_bytes_array
 from nczarr.zarr.pool import run, scratch, worker_count
