@@ -43,7 +43,7 @@ _HOMES = {
     "Hierarchy": "hierarchy.hierarchy",
     "NamedConfig": "metadata",
     "RegularGrid": "grids",
-    "Selection": "arrays.selection",
+    "Selection": "chunks.selection",
     "create_hierarchy": "hierarchy.hierarchy",
     "data_type_for": "types",
     "open_hierarchy": "hierarchy.hierarchy",

@@ -1,8 +1,7 @@
 """Arrays: regions of elements, read and written as numpy arrays, and the shape that they are in.
 
-An :class:`Array` normalises a selection once (:class:`Selection`) and lets the room of :mod:`chunks <nczarr.zarr.chunks>`
-move it; it knows its metadata, but no document and no other array. An :class:`ExtendedArray` shows one as its
-extensions say.
+An :class:`Array` normalises a selection once (:class:`Selection`) and lets :mod:`nczarr.zarr.chunks` move it; it knows
+its metadata, but no document and no other array. An :class:`ExtendedArray` shows one as its extensions say.
 """
 
 from nczarr.zarr.arrays.array import Array
