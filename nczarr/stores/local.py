@@ -171,6 +171,20 @@ class LocalStore(Store):
             raise
         return True
 
+    def set_as_old_as(self, key: str, data: Buffer, other: str) -> None:
+        """Set a value whose file has the time of another key's file, if that is there."""
+        try:
+            time = os.stat(self.file_path(other)).st_mtime_ns
+        except OSError:
+            self.set(key, data)
+            return
+
+        def place(temporary: str, path: str) -> None:
+            os.utime(temporary, ns=(time, time))
+            os.replace(temporary, path)
+
+        self._put(key, data, place)
+
     def _put(self, key: str, data: Buffer, place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -12,6 +13,7 @@ import numpy as np
 from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
 from nczarr.mapping.dataset.fresh import begin_changes, end_changes
+from nczarr.mapping.dataset.lengths import with_lengths, write_lengths
 from nczarr.mapping.dataset.manifest import record_chunks
 from nczarr.mapping.dataset.rewrite import rewrite_documents
 from nczarr.mapping.dataset.update import apply_update
@@ -40,8 +42,6 @@ class StoredDataset:
 
     Attributes
     ----------
-    dataset : Dataset
-        The model, with each variable's data bound to a :class:`VariableData`.
     layout : str
         The layout's name, as in :class:`WriteOptions`.
     hierarchy : Hierarchy
@@ -78,7 +78,20 @@ class StoredDataset:
         self._marked = False
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
-        self.dataset = self._bind(dataset, found.variables)
+        # Lengths that the model does not say yet: it is made anew when somebody asks for it.
+        self._lengths: dict[str, int] = {}
+        self._lengths_lock = threading.Lock()
+        self._along: dict[str, list[VariableData]] | None = None
+        self._dataset = self._bind(dataset, found.variables)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The model, with each variable's data bound to a :class:`VariableData`."""
+        if self._lengths:
+            with self._lengths_lock:
+                self._dataset = with_lengths(self._dataset, self._lengths)
+                self._lengths = {}
+        return self._dataset
 
     def _bind(self, dataset: Dataset, bindings: Mapping[str, Binding]) -> Dataset:
         """The model with its data bound; bindings that are still right are kept."""
@@ -100,6 +113,7 @@ class StoredDataset:
         result = bound(dataset, "/")
         assert isinstance(result, Dataset)
         self._data = data
+        self._along = None
         return result
 
     # -- what it is
@@ -194,7 +208,44 @@ class StoredDataset:
         )
         self.losses = plan.losses
         self.groups = plan.groups
-        self.dataset = self._bind(bound, plan.variables)
+        self._dataset = self._bind(bound, plan.variables)
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the new lengths of unlimited dimensions whose values have grown: an :meth:`update` that changes
+        nothing else, without looking at the rest.
+
+        Parameters
+        ----------
+        sizes : mapping
+            Lengths by the FQN of the dimension. The data of the variables that have them were made as long before
+            (:meth:`VariableData.grow`).
+
+        Returns
+        -------
+        bool
+            False, and nothing is done, where :meth:`update` has to do it: at first, in other layouts, and where
+            documents are of an unusual form.
+
+        Raises
+        ------
+        ReadOnlyError
+        """
+        if not self.writable:
+            raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
+        if self._dialect.name != "nczarr-v3" or self._options.extensions:
+            return False
+        if self._along is None:
+            self._along = {}
+            for fqn, variable in self._dataset.all_variables.items():
+                for reference in dict.fromkeys(variable.dimensions):
+                    if isinstance(reference, str):
+                        self._along.setdefault(reference, []).append(self._data[fqn])
+        variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
+        if not write_lengths(self.hierarchy, self.groups, variables, sizes):
+            return False
+        with self._lengths_lock:
+            self._lengths = {**self._lengths, **sizes}
+        return True
 
     def rewrite(self, untouched: frozenset[str] = frozenset()) -> None:
         """Write all documents anew, from what was understood of them.
@@ -209,7 +260,7 @@ class StoredDataset:
             self.hierarchy, self._dialect, self.reading, self._data, self._options, self._names, untouched
         )
         self.groups = plan.groups
-        self.dataset = self._bind(self.dataset, plan.variables)
+        self._dataset = self._bind(self.dataset, plan.variables)
 
     def _begin(self) -> None:
         if not self._marked:

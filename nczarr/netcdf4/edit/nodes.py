@@ -100,7 +100,7 @@ class DimensionNode:
             if size > self.size:
                 self.group.state.check_structure()
                 self.size = size
-                self.group.touch()
+                self.group.touch_length()
 
 
 class TypeNode:
@@ -211,6 +211,11 @@ class GroupNode(_WithAttributes):
         self.frozen: model.Group | None = None
 
     def touch(self) -> None:
+        self.state.structure += 1
+        self.touch_length()
+
+    def touch_length(self) -> None:
+        """Note that a dimension of the group has grown, and nothing else; the lock is held."""
         self.state.generation += 1
         group: GroupNode | None = self
         while group is not None:

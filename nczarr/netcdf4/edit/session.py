@@ -24,6 +24,7 @@ from nczarr import model
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.freeze import freeze, thaw
 from nczarr.netcdf4.edit.gate import Gate
+from nczarr.netcdf4.edit.growth import Growth
 from nczarr.netcdf4.edit.lock import WriterLock
 from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
 from nczarr.netcdf4.edit.state import State
@@ -77,6 +78,8 @@ class Session(State):
         self._stored_generation = self.generation
         #: Variables that were stored then.
         self._stored_count = 0
+        #: What has grown since; None until this session has stored the tree for the first time.
+        self._growth: Growth | None = None
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.check_owner)
         #: What keeps other writers away until the dataset is closed.
@@ -112,6 +115,8 @@ class Session(State):
         self.cache.flush()
 
     def _store_changes(self) -> None:
+        if self._store_growth():
+            return
         with self.lock:
             generation = self.generation
             if generation == self._stored_generation:
@@ -126,6 +131,7 @@ class Session(State):
                     self._values(node)  # what is going to grow has nothing behind its shape
             frozen = freeze(self.root, self.stored.dataset.name, self.format)
             before = [node.frozen for node, _ in nodes]
+            growth = Growth(self.root)
         self.stored.update(frozen)
         after = self.stored.dataset.all_variables
         with self.lock:
@@ -136,6 +142,23 @@ class Session(State):
                     node.frozen = _kept(was, after[fqn]) or node.frozen
             self._stored_generation = generation
             self._stored_count = len(nodes)
+            self._growth = growth
+
+    def _store_growth(self) -> bool:
+        """Store the lengths of dimensions if nothing else has changed; False if something has."""
+        with self.lock:
+            growth, generation = self._growth, self.generation
+            if growth is None or not growth.is_all or generation == self._stored_generation:
+                return False
+            lengths = growth.grown()
+            for node in growth.variables(lengths):
+                self._values(node)
+        if not self.stored.lengthen({str(d.ref): size for d, size in lengths.items()}):
+            return False
+        with self.lock:
+            growth.note(lengths)
+            self._stored_generation = generation
+        return True
 
     # -- values
 

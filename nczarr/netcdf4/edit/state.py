@@ -19,6 +19,8 @@ class State:
         Held while the tree is changed or looked at as a whole; never while a store is waited for.
     generation : int
         Grows with every change. What was stored up to some generation is not what was changed after it.
+    structure : int
+        Grows with every change but that of a dimension's length.
     """
 
     def __init__(self, name: str, *, writable: bool, format: str | None = None) -> None:
@@ -34,6 +36,7 @@ class State:
         self.shared = False
         self.lock = threading.RLock()
         self.generation = 0
+        self.structure = 0
 
     @property
     def classic(self) -> bool:

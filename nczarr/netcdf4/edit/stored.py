@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -41,13 +42,20 @@ class Stored(Protocol):
     Whatever has these methods can be edited: a Zarr hierarchy, or a file of another kind.
     """
 
-    dataset: model.Dataset
+    @property
+    def dataset(self) -> model.Dataset:
+        """The model, with the data of its variables."""
 
     def data(self, fqn: str) -> StoredArray:
         """The values of a variable."""
 
     def update(self, dataset: model.Dataset) -> None:
         """Write what differs in the metadata; values move with variables whose data are those of :meth:`data`."""
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the new lengths of unlimited dimensions, given by FQN, whose values have grown; all else is as the
+        last update left it. False, and nothing is done, if this takes an update.
+        """
 
     def publish(self) -> None:
         """Make a new dataset visible."""
@@ -81,6 +89,9 @@ class SourceOnly:
 
     def update(self, dataset: model.Dataset) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only", path=dataset.name)
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        return False
 
     def publish(self) -> None:
         """Nothing to do."""

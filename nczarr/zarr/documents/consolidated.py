@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nczarr.errors import MetadataError
+from nczarr.zarr.documents.json import dump_json
 from nczarr.zarr.names import check_path
 from nczarr.zarr.types.base import show
 
@@ -69,6 +70,19 @@ def inline_metadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[
             document = {key: value for key, value in document.items() if key != "consolidated_metadata"}
         metadata[path] = document
     return {"kind": "inline", "must_understand": False, "metadata": metadata}
+
+
+def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return a root group's document, given as JSON, with the documents of all other nodes inside, given as JSON.
+
+    Examples
+    --------
+    >>> join_inline(b'{"node_type":"group"}', [("v", b'{"node_type":"array"}')]).decode()[22:]
+    '"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"v":{"node_type":"array"}}}}'
+    """
+    inside = b",".join([dump_json(path) + b":" + text for path, text in texts])
+    head = b'"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{'
+    return b"".join((root[:-1], b"," if len(root) > 2 else b"", head, inside, b"}}}"))
 
 
 def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.display import show_group
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, ZarrNameError
-from nczarr.stores import Store
+from nczarr.stores import LocalStore, Store
 from nczarr.zarr.describe import describe_hierarchy
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
 from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode
+from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_path, check_siblings, parent_path
 
@@ -101,6 +102,7 @@ class Hierarchy:
         self._children: dict[str, list[str]] | None = None
         # Nodes that were put: all above them have documents. So nesting costs one look at each new node.
         self._settled: set[str] = set()
+        self._texts = Texts()
         self._lock = threading.RLock()
 
     @property
@@ -282,12 +284,14 @@ class Hierarchy:
                 is_array = isinstance(metadata, ArrayMetadata)
                 raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                 parsed[path] = metadata
-            writes = [
-                (key, self._layout.encode(key, document))
-                for path, node in raw.items()
-                if path or not self._hidden
-                for key, document in node.documents.items()
-            ]
+            writes = []
+            for path, node in raw.items():
+                if path or not self._hidden:
+                    for key, document in node.documents.items():
+                        text = self._layout.encode(key, document)
+                        writes.append((key, text))
+                    if len(node.documents) == 1:
+                        self._texts.keep(path, document, text)
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
             if self._hidden and self.store.takes_any_key:
                 self._waiting.update(writes)
@@ -303,6 +307,38 @@ class Hierarchy:
                 array = self._arrays.get(path)
                 if array is not None and isinstance(metadata, ArrayMetadata) and array.metadata != metadata:
                     del self._arrays[path]
+            self._stale = True
+
+    def is_own(self, path: str) -> bool:
+        """True if this object has put the node, so that its documents are of the form that it writes."""
+        return path in self._settled
+
+    def put_lengths(self, arrays: Iterable[str], groups: Mapping[str, GroupMetadata]) -> None:
+        """Write the shapes of arrays that have grown in memory, and groups that say so, and nothing else.
+
+        For Zarr v3, and nodes that are this object's own (:meth:`is_own`). Arrays come first, the root last; where
+        there are consolidated metadata it waits for :meth:`sync`. Until then readers of a local directory go on
+        with the consolidated copy: the other documents get the time of the root's, and so are not newer.
+        """
+        with self._lock:
+            self._check_writable()
+            changed: list[tuple[str, Metadata, dict[str, Any]]] = []
+            for path in arrays:
+                array = self.array(path).metadata
+                changed.append((path, array, {"shape": list(array.shape)}))
+            for path in sorted(groups, reverse=True):
+                changed.append((path, groups[path], {"attributes": groups[path].attributes}))
+            for path, metadata, news in changed:
+                ((key, before),) = self._nodes.documents(path).items()
+                document = {**before, **news}
+                text = self._layout.encode(key, document)
+                if path and self.consolidated and type(self.store) is LocalStore:
+                    self.store.set_as_old_as(key, text, "zarr.json")
+                elif path or not self.consolidated:
+                    self.store.set(key, text)
+                self._nodes._raw[path] = RawNode(isinstance(metadata, ArrayMetadata), {key: document})
+                self._nodes._parsed[path] = metadata
+                self._texts.keep(path, document, text)
             self._stale = True
 
     def _check_put(self, path: str, metadata: Metadata, new: dict[str, RawNode]) -> None:
@@ -425,13 +461,16 @@ class Hierarchy:
 
     def _write_root(self) -> None:
         nodes = self._nodes
-        documents = dict(nodes.documents(""))
+        writes: dict[str, bytes] = {}
         if self.consolidated:
-            documents.update(self._layout.consolidate((path, nodes.documents(path)) for path in nodes))
-        writes = [(key, self._layout.encode(key, document)) for key, document in documents.items()]
+            pairs = ((path, nodes.documents(path)) for path in nodes)
+            writes.update(self._layout.consolidated_texts(pairs, self._texts))
+        for key, document in nodes.documents("").items():
+            if key not in writes:
+                writes[key] = self._layout.encode(key, document)
         # What makes readers see the hierarchy comes last: a version 2 root has attributes in a document of their own.
-        self.store.set_many([item for item in writes if item[0] not in _DECIDING])
-        self.store.set_many([item for item in writes if item[0] in _DECIDING])
+        self.store.set_many([item for item in writes.items() if item[0] not in _DECIDING])
+        self.store.set_many([item for item in writes.items() if item[0] in _DECIDING])
         self._stale = False
 
     def check_consolidated(self) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from nczarr.errors import DatasetNotFoundError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents.json import dump_json, parse_object
+from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import parent_path
@@ -182,6 +183,12 @@ class Layout(ABC):
         self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
     ) -> dict[str, dict[str, Any]]:
         """Return the documents that hold the consolidated metadata (the root's among them), by key."""
+
+    def consolidated_texts(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: Texts
+    ) -> list[tuple[str, bytes]]:
+        """Return the documents of :meth:`consolidate` as bytes, made of the texts that are known."""
+        return [(key, self.encode(key, document)) for key, document in self.consolidate(nodes).items()]
 
     def encode(self, key: str, document: Mapping[str, Any]) -> bytes:
         """Return a document as bytes."""

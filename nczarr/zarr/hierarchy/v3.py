@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v3 as documents_v3
-from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.hierarchy.layout import (
     Found,
     Layout,
@@ -20,6 +21,7 @@ from nczarr.zarr.hierarchy.layout import (
     read_zarr_json,
     walk,
 )
+from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 
@@ -104,12 +106,32 @@ class V3Layout(Layout):
         root: dict[str, Any] = {}
         others = []
         for path, documents in nodes:
-            document = next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
+            document = next(iter(documents.values()), _IMPLIED)
             if path:
                 others.append((path, document))
             else:
                 root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
         return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}
+
+    def consolidated_texts(
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: Texts
+    ) -> list[tuple[str, bytes]]:
+        root: dict[str, Any] = {}
+        parts: list[tuple[str, bytes]] = []
+        for path, documents in nodes:
+            document = next(iter(documents.values()), _IMPLIED)
+            if not path:
+                root = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+            elif "consolidated_metadata" in document:
+                inner = {key: value for key, value in document.items() if key != "consolidated_metadata"}
+                parts.append((path, dump_json(inner, path)))
+            else:
+                parts.append((path, texts.get(path, document, partial(dump_json, document, path))))
+        return [("zarr.json", consolidated.join_inline(dump_json(root, "zarr.json"), parts))]
+
+
+#: The document of a group that only its members imply.
+_IMPLIED: dict[str, Any] = {"zarr_format": 3, "node_type": "group"}
 
 
 def _inside(place: str, path: str) -> str:
