@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nczarr.errors import SelectionError
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr import pool as threads
 from nczarr.zarr.arrays.array import Array
@@ -302,6 +303,40 @@ def test_resize(kind: str) -> None:
     array.erase()
     assert array.nchunks_initialized() == 0
     assert (array.read() == -9).all()
+
+
+@pytest.mark.parametrize("kind", ["memory", "local", "wrapped"])
+@pytest.mark.parametrize("codecs", [("bytes",), ("bytes", "gzip"), ("shards",)], ids=" ".join)
+def test_whole_chunks(kind: str, codecs: tuple[str, ...]) -> None:
+    """One at the edge is written with what lies outside, which comes to light when the array grows."""
+    endian, gzip = N("bytes", {"endian": "big"}), N("gzip", {"level": 1})
+    shards = N(
+        "sharding_indexed",
+        {"chunk_shape": [2, 3], "codecs": [endian.to_json()], "index_codecs": [endian.to_json()]},
+    )
+    metadata = ArrayMetadata(
+        (5, 7),
+        data_type_for("i2"),
+        RegularGrid((4, 3)),
+        fill_value=np.int16(-9),
+        codecs=tuple({"bytes": endian, "gzip": gzip, "shards": shards}[name] for name in codecs),
+    )
+    array = Array(make_store(kind), "v", metadata, save=lambda metadata: None)
+    expected = np.full((5, 7), -9, "i2")
+    chunk = np.arange(12, dtype="i2").reshape(4, 3)
+    array.read()  # what is kept of a chunk is forgotten when it changes
+    array.write_chunk((0, 1), chunk)
+    expected[0:4, 3:6] = chunk
+    assert array.read().tolist() == expected.tolist()
+    array.write_chunk((0, 1), chunk + 1)
+    expected[0:4, 3:6] = chunk + 1
+    assert array.read((slice(1, 3), 4)).tolist() == expected[1:3, 4].tolist()
+    array.write_chunk((1, 0), chunk)
+    array.resize((8, 7))
+    assert array.read((slice(4, 8), slice(0, 3))).tolist() == chunk.tolist()
+    for wrong in (chunk[:3], chunk.astype("i4")):
+        with pytest.raises(SelectionError, match="no chunk"):
+            array.write_chunk((0, 0), wrong)
 
 
 @settings(max_examples=60, deadline=None)

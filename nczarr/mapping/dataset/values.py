@@ -180,6 +180,24 @@ class VariableData:
                 values = encoding.encode(values)
             self.array.write(self._complete(selection), values)
 
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write values of :attr:`chunk_shape` to a chunk, given by its place in the grid.
+
+        What lies behind the shape, at its end, has to be fill.
+        """
+        encoding, array = self._binding.encoding, self.array
+        with placed(fqn=self.fqn):
+            self.extend()
+            raw = values if encoding.is_identity else encoding.encode(values)
+            if array.takes_chunk(raw):
+                array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
+                return
+        region = [
+            slice(i * c, min((i + 1) * c, n))
+            for i, c, n in zip(index, values.shape, self._shape, strict=True)
+        ]
+        self.write(tuple(region), values[tuple([slice(0, s.stop - s.start) for s in region])])
+
     def grow(self, shape: tuple[int, ...]) -> None:
         """Make the array longer in memory only: values can be written there, and its document follows with the
         next :meth:`StoredDataset.update` that says the same size.

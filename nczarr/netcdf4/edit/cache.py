@@ -117,6 +117,8 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
+        #: The changed ones: a sync does not look at the others.
+        self._dirty: dict[Block, None] = {}
 
     @property
     def weight(self) -> int:
@@ -189,7 +191,10 @@ class ChunkCache:
                         )
                         block.values = held
                     held[inner] = values
-                    block.dirty = True
+                    if not block.dirty:
+                        with self._lock:
+                            self._dirty[block] = None
+                            block.dirty = True
                     block.written += values.size
                     if block.written >= held.size and weight >= _SMALL:
                         self._store([block])
@@ -241,22 +246,24 @@ class ChunkCache:
             return
         node = blocks[0].node
         source = self._grown(node)
-        regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
-        pieces = [
-            block.values[tuple([slice(0, s.stop - s.start) for s in region])]  # type: ignore[index]
-            for block, region in zip(blocks, regions, strict=True)
-        ]
-        if len(pieces) == 1:
-            source.write(regions[0], pieces[0])
+        if len(blocks) == 1:
+            source.write_chunk(blocks[0].index, blocks[0].values)  # type: ignore[arg-type]
         else:
+            regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
+            pieces = [
+                block.values[tuple([slice(0, s.stop - s.start) for s in region])]  # type: ignore[index]
+                for block, region in zip(blocks, regions, strict=True)
+            ]
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
         fresh = node.fresh
-        for block in blocks:
-            block.dirty = False
-            block.written = 0
-            if fresh is not None:
-                fresh.add(block.index)
+        with self._lock:
+            for block in blocks:
+                block.dirty = False
+                self._dirty.pop(block, None)
+                block.written = 0
+                if fresh is not None:
+                    fresh.add(block.index)
 
     def _past(
         self,
@@ -384,8 +391,9 @@ class ChunkCache:
     def flush(self) -> None:
         """Write all changed chunks; they stay in memory."""
         with self._lock:
-            changed = [block for block in self._blocks.values() if block.dirty]
-        self._store_all(changed)
+            changed = list(self._dirty)
+        if changed:
+            self._store_all(changed)
 
     def _store_all(self, blocks: list[Block]) -> None:
         """Write those of some chunks that were changed; small ones that lie behind each other, together."""
@@ -411,6 +419,7 @@ class ChunkCache:
                 block.node.blocks = 0
                 block.gone = True
             self._blocks.clear()
+            self._dirty.clear()
             self._weight = 0
 
     def inherit(self) -> None:

@@ -28,6 +28,9 @@ class StoredArray(ArraySource, Protocol):
     def write(self, selection: Any, values: np.ndarray) -> None:
         """Write values of the selection's shape."""
 
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write values of :attr:`chunk_shape` to the block at a place in the grid; behind the shape they are fill."""
+
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape; what is stored says so with the next update."""
 
@@ -138,6 +141,9 @@ class _Readable:
         return block
 
     def write(self, selection: Any, values: np.ndarray) -> None:
+        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only")
 
     def grow(self, shape: tuple[int, ...]) -> None:

@@ -26,6 +26,7 @@ from nczarr.zarr.chunks import (
     supported,
     write_to_files,
     write_to_store,
+    write_whole,
 )
 from nczarr.zarr.describe import describe_array
 from nczarr.zarr.limits import LIMITS
@@ -258,6 +259,41 @@ class Array:
             for part, where in self._steps(chosen):
                 parts = plan(part, self.metadata.chunk_grid, self.metadata.shape)
                 write(self._chunks, parts, source[where])
+
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write one chunk (shard) as a whole: what lies outside of the shape, at its end, is written too.
+
+        Parameters
+        ----------
+        index : tuple of int
+            Its place in the grid.
+        values : ndarray
+            Of :attr:`chunk_shape` and :attr:`dtype`.
+
+        Raises
+        ------
+        SelectionError
+            The values are of another shape or dtype, or the chunks are not of one shape.
+        ReadOnlyError
+            The store is open for reading only.
+        """
+        self._check_writable()
+        if not self.takes_chunk(values):
+            raise SelectionError(
+                f"values of shape {values.shape} and dtype {values.dtype} are no chunk", **self._where()
+            )
+        write_whole(self._chunks, index, values)
+
+    def takes_chunk(self, values: np.ndarray) -> bool:
+        """True if values can be written with :meth:`write_chunk`."""
+        metadata = self._chunks.metadata
+        grid = metadata.chunk_grid
+        return (
+            values.dtype == metadata.data_type.dtype
+            and grid.is_regular
+            and not metadata.extensions
+            and values.shape == grid.chunk_shape
+        )
 
     def _check_writable(self) -> None:
         if not self.store.writable:

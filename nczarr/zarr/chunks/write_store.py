@@ -102,6 +102,17 @@ def _updated_shard(
     return codec.assemble(stored)
 
 
+def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
+    """Write one chunk as a whole, what lies outside of the array included."""
+    key = chunks.key(index)
+    with lock_of(chunks, key):
+        try:
+            data = (chunks.fixed_chain or chunks.chain(index)).encode(values)
+        except CodecError as error:
+            raise chunks.damaged(index, error) from error
+        chunks.store.set(key, data)
+
+
 def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) -> None:
     """Write the chunks of a plan from `source`, which has the full shape of the selection."""
     store = chunks.store
