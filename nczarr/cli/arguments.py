@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import nczarr
-from nczarr.cli import cleaning, commands, comparing, conversion, dumping, mending, viewing
 
-_SOURCE = conversion.SOURCE
+_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+_HIERARCHY = "a Zarr hierarchy (path or URL)"
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of ``nczarr``.
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser of ``nczarr``; if a command is named, only that gets its options.
 
     Examples
     --------
@@ -25,27 +26,25 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
     verbs = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
-    _copy(verbs)
-    _dump(verbs)
-    _gen(verbs)
-    _looks(verbs, parser)
-    viewing.add_commands(verbs, _add)
+    for name, (text, complete) in COMMANDS.items():
+        # ncdump's -h is the header; help is --help here, as everywhere else too.
+        verb = verbs.add_parser(
+            name,
+            help=text,
+            description=text,
+            add_help=name != "dump",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if command is None or command == name:
+            _complete(verb, name, complete)
     return parser
 
 
-def _add(verbs: Any, name: str, run: Any, text: str, examples: str = "") -> argparse.ArgumentParser:
-    # ncdump's -h is the header; help is --help here, as everywhere else too.
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name,
-        help=text,
-        description=text,
-        add_help=name != "dump",
-        epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _complete(
+    parser: argparse.ArgumentParser, name: str, complete: Callable[[argparse.ArgumentParser], tuple[Any, str]]
+) -> None:
     if name == "dump":
         parser.add_argument("--help", action="help", help="show this help message and exit")
-    parser.set_defaults(run=run)
     parser.add_argument(
         "--storage-option",
         action="append",
@@ -53,134 +52,162 @@ def _add(verbs: Any, name: str, run: Any, text: str, examples: str = "") -> argp
         metavar="KEY=VALUE",
         help="an option for the file system of a URL, such as anon=true; may be repeated",
     )
-    return parser
+    run, examples = complete(parser)
+    parser.set_defaults(run=run)
+    parser.epilog = f"examples:\n{examples}"
 
 
-def _copy(verbs: Any) -> None:
-    parser = _add(
-        verbs, "copy", conversion.run_copy, "Copy a dataset from any format to any other.", conversion.COPYING
-    )
+# Each adds the options of a command, and returns the function that runs it and its examples. The modules are
+# imported here, so that a command loads its own only.
+
+
+def _copy(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import conversion
+
     conversion.add_copy_options(parser)
+    return conversion.run_copy, conversion.COPYING
 
 
-def _gen(verbs: Any) -> None:
-    parser = _add(
-        verbs,
-        "gen",
-        conversion.run_gen,
-        "Generate a dataset from CDL text, as ncgen does.",
-        conversion.GENERATING,
-    )
-    conversion.add_gen_options(parser)
+def _dump(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import dumping
 
-
-def _dump(verbs: Any) -> None:
-    parser = _add(
-        verbs,
-        "dump",
-        dumping.run_dump,
-        "Print a dataset as CDL text, as ncdump does.",
-        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
-        "  nczarr dump -v time -i -o time.cdl run42.nc\n",
-    )
     parser.add_argument("source", help=_SOURCE)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
     dumping.add_dump_options(parser)
-
-
-def _looks(verbs: Any, whole: argparse.ArgumentParser) -> None:
-    parser = _add(
-        verbs,
-        "info",
-        commands.run_info,
-        "Say what a dataset is, and how each variable is stored.",
-        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
-        "  nczarr info --json s3://bucket/run42.zarr\n",
+    return dumping.run_dump, (
+        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
+        "  nczarr dump -v time -i -o time.cdl run42.nc\n"
     )
+
+
+def _gen(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import conversion
+
+    conversion.add_gen_options(parser)
+    return conversion.run_gen, conversion.GENERATING
+
+
+def _info(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--stats", action="store_true", help="read all values: least, greatest, missing")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser = _add(
-        verbs,
-        "tree",
-        commands.run_tree,
-        "Show the groups and variables as a tree.",
-        "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n",
+    return commands.run_info, (
+        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
+        "  nczarr info --json s3://bucket/run42.zarr\n"
     )
+
+
+def _tree(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser = _add(
-        verbs,
-        "ls",
-        commands.run_ls,
-        "List the full names of groups and variables.",
-        "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
-    )
+    return commands.run_tree, "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n"
+
+
+def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
-    parser = _add(
-        verbs,
-        "diff",
-        comparing.run_diff,
-        "Compare two datasets; exit status 1 if they differ.",
-        comparing.COMPARING,
+    return (
+        commands.run_ls,
+        "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
     )
+
+
+def _diff(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import comparing
+
     comparing.add_diff_options(parser)
-    parser = _add(
-        verbs,
-        "digest",
-        comparing.run_digest,
-        "Print checksums of datasets and variables, whatever their format and chunks.",
-        comparing.DIGESTING,
-    )
+    return comparing.run_diff, comparing.COMPARING
+
+
+def _digest(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import comparing
+
     comparing.add_digest_options(parser)
-    parser = _add(
-        verbs,
-        "check",
-        mending.run_check,
-        "Check a Zarr dataset; exit status 1 on a finding.",
-        "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n",
-    )
+    return comparing.run_digest, comparing.DIGESTING
+
+
+def _check(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import mending
+
     mending.add_check_options(parser)
-    parser = _add(
-        verbs,
-        "repair",
-        mending.run_repair,
-        "Mend the metadata of a dataset that other programs have changed.",
-        "  nczarr repair run42.zarr\n",
-    )
+    return mending.run_check, "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
+
+
+def _repair(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import mending
+
     mending.add_repair_options(parser)
-    parser = _add(
-        verbs,
-        "consolidate",
-        commands.run_consolidate,
-        "Rewrite the consolidated metadata.",
-        "  nczarr consolidate run42.zarr\n",
-    )
-    parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
-    parser = _add(
-        verbs,
-        "clean",
-        cleaning.run_clean,
-        "Finish or remove what interrupted writers left.",
-        "  nczarr clean run42.zarr\n",
-    )
+    return mending.run_repair, "  nczarr repair run42.zarr\n"
+
+
+def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
+    parser.add_argument("source", help=_HIERARCHY)
+    return commands.run_consolidate, "  nczarr consolidate run42.zarr\n"
+
+
+def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import cleaning
+
     cleaning.add_clean_command(parser)
-    parser = _add(
-        verbs,
-        "zom",
-        commands.run_zom,
-        "Print the Zarr Object Model (ZEP 6) as JSON.",
-        "  nczarr zom run42.zarr\n",
-    )
-    parser.add_argument("source", help="a Zarr hierarchy (path or URL)")
-    parser = _add(
-        verbs,
-        "completion",
-        commands.run_completion,
-        "Print the completion of this command for a shell.",
-        "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
-        "  nczarr completion zsh > ~/.zfunc/_nczarr\n",
-    )
+    return cleaning.run_clean, "  nczarr clean run42.zarr\n"
+
+
+def _zom(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
+    parser.add_argument("source", help=_HIERARCHY)
+    return commands.run_zom, "  nczarr zom run42.zarr\n"
+
+
+def _completion(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import commands
+
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    parser.set_defaults(grammar=whole)
+    parser.set_defaults(grammar=build_parser)
+    return commands.run_completion, (
+        "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
+        "  nczarr completion zsh > ~/.zfunc/_nczarr\n"
+    )
+
+
+def _plot(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import viewing
+
+    viewing.add_plot_options(parser)
+    return viewing.run_plot, viewing.PLOTTING
+
+
+def _view(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import viewing
+
+    viewing.add_view_options(parser)
+    return viewing.run_view, viewing.VIEWING
+
+
+#: The commands: what each does, and what completes its parser.
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], tuple[Any, str]]]] = {
+    "copy": ("Copy a dataset from any format to any other.", _copy),
+    "dump": ("Print a dataset as CDL text, as ncdump does.", _dump),
+    "gen": ("Generate a dataset from CDL text, as ncgen does.", _gen),
+    "info": ("Say what a dataset is, and how each variable is stored.", _info),
+    "tree": ("Show the groups and variables as a tree.", _tree),
+    "ls": ("List the full names of groups and variables.", _ls),
+    "diff": ("Compare two datasets; exit status 1 if they differ.", _diff),
+    "digest": ("Print checksums of datasets and variables, whatever their format and chunks.", _digest),
+    "check": ("Check a Zarr dataset; exit status 1 on a finding.", _check),
+    "repair": ("Mend the metadata of a dataset that other programs have changed.", _repair),
+    "consolidate": ("Rewrite the consolidated metadata.", _consolidate),
+    "clean": ("Finish or remove what interrupted writers left.", _clean),
+    "zom": ("Print the Zarr Object Model (ZEP 6) as JSON.", _zom),
+    "completion": ("Print the completion of this command for a shell.", _completion),
+    "plot": ("Draw a variable as a line, an image or a map (extra: view).", _plot),
+    "view": ("Show a dataset in the browser (extra: view).", _view),
+}

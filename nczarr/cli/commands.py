@@ -69,7 +69,7 @@ def run_completion(options: argparse.Namespace) -> None:
         raise UnsupportedError(
             "completion needs the package shtab", hint="pip install 'nczarr[cli]'"
         ) from None
-    print(shtab.complete(options.grammar, options.shell))
+    print(shtab.complete(options.grammar(), options.shell))
 
 
 def run_consolidate(options: argparse.Namespace) -> None:

@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     1
     """
     _open_closed_streams()
-    options = build_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    command = next((word for word in words if not word.startswith("-")), "")
+    options = build_parser(command).parse_args(words)
     try:
         with _terminable(), _short_warnings():
             status = int(options.run(options) or 0)

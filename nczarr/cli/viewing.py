@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
-from typing import Any
 
 from nczarr.cli.commands import storage_options
 from nczarr.errors import NCZarrError
 
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 
-#: Adds a command: its verbs, name, function and text.
-Adder = Callable[[Any, str, Any, str, str], argparse.ArgumentParser]
-
-_PLOTTING = """\
+PLOTTING = """\
   nczarr plot run.nc temp -o map.png                the first step and level
   nczarr plot run.zarr /ocean/temp -d time=2020-03 -d depth=0 -o map.svg
   nczarr plot run.nc temp -d lat=10 -d lon=20       on the terminal: time by depth"""
-_VIEWING = """\
+VIEWING = """\
   nczarr view run.zarr
   nczarr view s3://bucket/run.zarr --no-open --port 8000"""
 
 
-def add_commands(verbs: Any, add: Adder) -> None:
-    """Add both commands to the parser."""
-    parser = add(
-        verbs, "plot", run_plot, "Draw a variable as a line, an image or a map (extra: view).", _PLOTTING
-    )
+def add_plot_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr plot``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
     parser.add_argument("variable", metavar="VARIABLE", help="its name, or with groups: /ocean/temp")
     parser.add_argument(
@@ -49,7 +41,10 @@ def add_commands(verbs: Any, add: Adder) -> None:
         help="values of the first and the last colour; one of them may be left out",
     )
     parser.add_argument("--dpi", type=int, default=150, metavar="N", help="pixels per inch (default: 150)")
-    parser = add(verbs, "view", run_view, "Show a dataset in the browser (extra: view).", _VIEWING)
+
+
+def add_view_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr view``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
     parser.add_argument("--no-open", action="store_true", help="print the address, but open no browser")
