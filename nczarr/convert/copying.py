@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replace_fields
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +13,14 @@ from nczarr.convert import change, many
 from nczarr.convert.blocks import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, value_bytes
 from nczarr.convert.change import Shaping
 from nczarr.convert.change.words import parse_bytes, parse_kind
-from nczarr.convert.edges import create_sink, inside_folder, is_folder, open_source, same_place
-from nczarr.convert.many import expand_sources
+from nczarr.convert.edges import (
+    create_sink,
+    expand_sources,
+    inside_folder,
+    is_folder,
+    open_source,
+    same_place,
+)
 from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.report import Report
@@ -189,7 +195,7 @@ def copy(
         verify=verify,
         digest=digest,
         dry_run=dry_run,
-        report=report or Report(),
+        report=report,
         source_options=source_options,
         target_options=target_options,
         options=options,
@@ -245,7 +251,7 @@ class _Job:
         verify: bool,
         digest: bool,
         dry_run: bool,
-        report: Report,
+        report: Report | None,
         source_options: Mapping[str, Any] | None,
         target_options: Mapping[str, Any] | None,
         options: Mapping[str, Any],
@@ -272,18 +278,25 @@ class _Job:
         dataset, options = self.shaped(dataset, target, kind)
         if self.dry_run:
             plan = list(planned(dataset, kind_of_target(target), options))
-            self.report.variables += plan
+            if self.report is not None:
+                self.report.variables += plan
             return tuple(map(str, plan))
         if self.digest:
             dataset = _with_digest(dataset)
-        mark = fingerprint(dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str))))
+
+        def mark() -> str:
+            return fingerprint(
+                dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str)))
+            )
+
         sink = self.create(dataset, target, options, mark)
         self.fill(dataset, sink, target, mark, reading)
         dropped = tuple(getattr(sink, "losses", ()))
         if self.verify and not dropped:
             _verify(dataset, target, self.target_options, self.progress)
-        self.report.add(sources, target, sum(data_bytes(d) for _, _, d in _work(dataset, sink)))
-        self.report.losses += [*losses, *dropped]
+        if self.report is not None:
+            self.report.add(sources, target, sum(data_bytes(d) for _, _, d in _work(dataset, sink)))
+            self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
 
     def append(self, source: Any, target: Any, along: str | None, replace: bool, exact: bool) -> None:
@@ -342,11 +355,13 @@ class _Job:
                 options["arrays"] = arrays
         return shaped.dataset, options
 
-    def create(self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: str) -> DatasetSink:
+    def create(
+        self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: Callable[[], str]
+    ) -> DatasetSink:
         """Begin the output."""
         begun = None
         if self.resume and kind_of_target(target) == "zarr":
-            begun = state(target, mark, self.target_options)
+            begun = state(target, mark(), self.target_options)
         return create_sink(
             target,
             dataset,
@@ -362,7 +377,7 @@ class _Job:
         dataset: Dataset,
         sink: DatasetSink,
         target: Any,
-        mark: str = "",
+        mark: Callable[[], str] | None = None,
         reading: Mapping[str, Any] | None = None,
     ) -> None:
         """Move the values, and make the output visible.
@@ -375,12 +390,12 @@ class _Job:
             total = sum(data_bytes(data) for _, _, data in work)
             _refuse_memory(work, sink, self.memory)
             if (
-                mark
+                mark is not None
                 and isinstance(sink, StoredDataset)
                 and sink.resumable
                 and (self.resume or total >= _RECORDED)
             ):
-                record = Recording(sink, mark)
+                record = Recording(sink, mark())
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
                 if isinstance(sink, StoredDataset) and not self.resume:
@@ -449,6 +464,8 @@ class _What:
         return f"{self._nodes} {self._selection} {self._names}"
 
     def of(self, dataset: Dataset) -> Dataset:
+        if not (any(self._nodes.values()) or self._selection or self._names):
+            return dataset
         chosen = change.choose(dataset, **self._nodes)
         return change.rename(change.select(chosen, self._selection), self._names)
 

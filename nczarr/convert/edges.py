@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nczarr.errors import DatasetExistsError, MetadataError, NCZarrError, StoreError, UnsupportedError, placed
+from nczarr.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    MetadataError,
+    NCZarrError,
+    StoreError,
+    UnsupportedError,
+    placed,
+)
 from nczarr.formats import is_references, kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores import open_store
 from nczarr.targets import parse_target
+
+
+def expand_sources(sources: Any) -> list[Any]:
+    """Return the sources that patterns and lists name, those of a pattern in the order of their numbers.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a pattern fits nothing.
+
+    Examples
+    --------
+    >>> expand_sources(["b.nc", "a.nc"])
+    ['b.nc', 'a.nc']
+    """
+    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
+        sources = [sources]
+    found: list[Any] = []
+    for source in sources:
+        text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+        if isinstance(text, str) and glob.has_magic(text) and "://" not in text and not os.path.exists(text):
+            paths = sorted(glob.glob(os.path.expanduser(text), recursive=True), key=_natural)
+            if not paths:
+                raise DatasetNotFoundError("no file fits this pattern", path=text)
+            found += paths
+        else:
+            found.append(source)
+    return found
+
+
+def _natural(path: str) -> list[tuple[int, int, str]]:
+    """A key that puts ``a2`` before ``a10``."""
+    return [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", path) if p]
 
 
 @contextmanager

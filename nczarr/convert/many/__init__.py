@@ -4,7 +4,6 @@ All files are looked at before anything is written; what does not fit is listed.
 """
 
 from nczarr.convert.many.appending import append, appended
-from nczarr.convert.many.files import expand_sources
 from nczarr.convert.many.joining import join
 
-__all__ = ["append", "appended", "expand_sources", "join"]
+__all__ = ["append", "appended", "join"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -16,45 +13,12 @@ import numpy as np
 
 from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.edges import open_source
-from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import Dataset, Region, Variable
 
 #: Files that are open at once.
 _OPEN = 24
-
-
-def expand_sources(sources: Any) -> list[Any]:
-    """Return the sources that patterns and lists name, those of a pattern in the order of their numbers.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If a pattern fits nothing.
-
-    Examples
-    --------
-    >>> expand_sources(["b.nc", "a.nc"])
-    ['b.nc', 'a.nc']
-    """
-    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
-        sources = [sources]
-    found: list[Any] = []
-    for source in sources:
-        text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
-        if isinstance(text, str) and glob.has_magic(text) and "://" not in text and not os.path.exists(text):
-            paths = sorted(glob.glob(os.path.expanduser(text), recursive=True), key=_natural)
-            if not paths:
-                raise DatasetNotFoundError("no file fits this pattern", path=text)
-            found += paths
-        else:
-            found.append(source)
-    return found
-
-
-def _natural(path: str) -> list[tuple[int, int, str]]:
-    """A key that puts ``a2`` before ``a10``."""
-    return [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", path) if p]
 
 
 class Files:

@@ -295,11 +295,11 @@ class ChunkCache:
 
     # -- reading
 
-    def read(self, node: VariableNode, selection: Any) -> np.ndarray:
-        """Read slices or increasing positions, one for each axis of the variable."""
-        source = self._grown(node)
-        if not node.blocks:
-            return source.read_orthogonal(selection)
+    def read(self, node: VariableNode, source: StoredArray, selection: Any) -> np.ndarray:
+        """Read slices or increasing positions, one for each axis of a variable that has chunks in memory.
+
+        `source` are its stored values, in its current shape.
+        """
         parts = [_parts(s, c, n) for s, c, n in zip(selection, source.chunk_shape, source.shape, strict=True)]
         # The parts of nested values might be changed by whoever gets them.
         plain = not source.dtype.hasobject or node.type == STRING

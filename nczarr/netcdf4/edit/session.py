@@ -168,7 +168,10 @@ class Session(State):
             with self._gate:
                 self.check_open()
                 if self._has(node):
-                    return self.cache.read(node, selection)
+                    source = self._values(node)
+                    if node.blocks:
+                        return self.cache.read(node, source, selection)
+                    return source.read_orthogonal(selection)
             self.flush()
 
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from nczarr.zarr.chunks.plan import Item, Part, is_whole
 from nczarr.zarr.codecs import Buffer, Chain
 from nczarr.zarr.codecs.base import as_bytes_array
-from nczarr.zarr.pool import run, scratch, worker_count
+from nczarr.zarr.pool import scratch, worker_count
 
 #: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
 ROW_BYTES = 1 << 20
@@ -107,31 +107,21 @@ def follows(group: Sequence[Part], part: Part) -> bool:
     return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
 
 
-def run_rows(
+def shared_rows(
     chain: Chain | None,
     parts: Sequence[Sequence[Part]],
     items: Sequence[Item],
     workers: int | None,
-    work_chunk: Callable[[Item], None],
-    work_row: Callable[[Sequence[Item]], bool],
     evenly: bool = False,
-) -> None:
-    """Do the work of all chunks of a plan in several threads, in rows where that is possible.
+) -> Iterator[Sequence[Item]]:
+    """Return the chunks of a plan as `workers` threads share them: in rows where that is possible, else one by one.
 
-    `parts` are the plan and `items` its product; without `chain`, the codecs of all chunks, each chunk is done for
-    itself. `work_row` returns False if anything is not as usual: then `work_chunk` does its chunks one by one, and
-    finds what it is. For `evenly` see :func:`rows`.
+    `parts` are the plan and `items` its product; without `chain`, the codecs of all chunks, there are no rows. For
+    `evenly` see :func:`rows`.
     """
     if chain is None or not fits_rows(chain):
-        run(work_chunk, items, workers)
-        return
-
-    def work(row: Sequence[Item]) -> None:
-        if len(row) == 1 or not work_row(row):
-            for item in row:
-                work_chunk(item)
-
-    run(work, rows(parts, row_length(chain, len(items), workers or worker_count()), evenly), workers)
+        return ([item] for item in items)
+    return rows(parts, row_length(chain, len(items), workers or worker_count()), evenly)
 
 
 def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:

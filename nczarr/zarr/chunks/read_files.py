@@ -14,7 +14,7 @@ from nczarr.stores import LocalStore
 from nczarr.zarr.chunks.cache import CHUNKS
 from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
-from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, run_rows
+from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
 from nczarr.zarr.chunks.place import needed_bytes, place_start, put_fill, put_whole
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
@@ -75,10 +75,16 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
             finally:
                 os.close(descriptor)
 
-        def work_row(row: Sequence[Item]) -> bool:
-            return _read_row(chunks, directory, row, target)
+        def work_row(row: Sequence[Item]) -> None:
+            # What is not as usual in a row shows when its chunks are read one by one.
+            if len(row) == 1 or not _read_row(chunks, directory, row, target):
+                for item in row:
+                    work(item)
 
-        run_rows(fixed, parts, items, workers, work, work_row, evenly)
+        if len(items) == 1:
+            work(items[0])
+        else:
+            run(work_row, shared_rows(fixed, parts, items, workers, evenly), workers)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:

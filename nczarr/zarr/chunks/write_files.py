@@ -19,12 +19,12 @@ from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
-from nczarr.zarr.chunks.neighbours import encode_row, row_view, run_rows
+from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.write_store import encode_chunk, is_covered, lock_of
 from nczarr.zarr.codecs import Buffer, Chain
 from nczarr.zarr.codecs.base import as_bytes_array
-from nczarr.zarr.pool import scratch, writing_workers
+from nczarr.zarr.pool import run, scratch, writing_workers
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 #: A directory may vanish between its making and its use, when another thread deletes its last chunk.
@@ -61,10 +61,17 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
         workers = writing_workers(source.nbytes, chunk_bytes)
         chain = chunks.fixed_chain
 
-        def work_row(row: Sequence[Item]) -> bool:
-            return _write_row(chunks, directory, folder, row, source)
+        def work_row(row: Sequence[Item]) -> None:
+            # What fails in a row shows when its chunks are written one by one.
+            if len(row) == 1 or not _write_row(chunks, directory, folder, row, source):
+                for item in row:
+                    work(item)
 
-        run_rows(chain if chain and chain.writes_rows else None, parts, items, workers, work, work_row)
+        if len(items) == 1:
+            work(items[0])
+        else:
+            in_rows = chain if chain and chain.writes_rows else None
+            run(work_row, shared_rows(in_rows, parts, items, workers), workers)
 
 
 def _write_row(

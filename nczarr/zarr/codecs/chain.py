@@ -139,7 +139,7 @@ class Chain:
 
     def _measure(self) -> list[tuple[int | None, int]]:
         exact = self.serializer.encoded_size(self.stored_spec)
-        bound = self.serializer.encoded_bound(self.stored_spec)
+        bound = self.serializer.encoded_bound(self.stored_spec) if exact is None else exact
         if bound is None:
             bound = LIMITS.variable_chunk_bytes
             if not self.stored_spec.dtype.hasobject:  # a library's form of numbers; JSON is the longest
@@ -147,9 +147,11 @@ class Chain:
         sizes = [(exact, bound)]
         for codec in self._bytes:
             exact, limit = sizes[-1]
-            after = codec.encoded_bound(limit)
+            most = codec.encoded_size(limit)
+            if most is None:
+                most = codec.encoded_bound(limit)
             sizes.append(
-                (None if exact is None else codec.encoded_size(exact), limit if after is None else after)
+                (None if exact is None else codec.encoded_size(exact), limit if most is None else most)
             )
         return sizes
 
