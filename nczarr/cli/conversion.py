@@ -36,7 +36,7 @@ GENERATING = """\
 #: Keywords of :func:`nczarr.copy` that are passed on as they are.
 _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
-    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers",
+    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask",
 )  # fmt: skip
 _FLAGS = (
     "append",
@@ -171,6 +171,11 @@ def _how(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--memory", metavar="SIZE", help="bound on the values in memory (default: 512MiB)")
     how.add_argument("--workers", type=int, metavar="N", help="threads that write (default: the processors)")
+    how.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="spread the blocks over a Dask cluster; local: over N processes on this machine",
+    )
 
 
 def _writing(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace as replace_fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change, many
 from nczarr.convert.blocks import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, value_bytes
@@ -23,6 +24,7 @@ from nczarr.convert.edges import (
 )
 from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values.raw import copy_stored
 from nczarr.convert.values.rechunk import rechunk
@@ -33,8 +35,11 @@ from nczarr.convert.verify.digests import ATTRIBUTE, digest_of
 from nczarr.convert.virtual import write_references
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.mapping import ArrayShape, StoredDataset
+from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
+
+if TYPE_CHECKING:
+    from nczarr.convert.cluster import Cluster
 
 #: Bound on the values that are in memory at once.
 MEMORY = 512 << 20
@@ -77,6 +82,7 @@ def copy(
     target_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     memory: int | str = MEMORY,
+    dask: Any = None,
     **options: Any,
 ) -> tuple[str, ...]:
     """Copy a dataset from any format that nczarr reads to any that it writes.
@@ -156,7 +162,10 @@ def copy(
     workers : int, optional
         Writing threads; default: the number of processors, at most 8.
     memory : int or str, default "512MiB"
-        Bound on the values in memory.
+        Bound on the values in memory; with the address of a cluster, in that of each worker.
+    dask : str or distributed.Client, optional
+        Spread the blocks over a Dask cluster: the address of its scheduler, a client, or ``"local"`` for `workers`
+        processes on this machine. Source and target must be paths or URLs that all workers reach.
     **options
         For Zarr the fields of :class:`nczarr.mapping.WriteOptions` (``layout``, ``codecs``, ``char``, …); for
         netCDF ``format``; ``lossy=True`` for both.
@@ -182,7 +191,9 @@ def copy(
     ...     dataset.attribute["title"].text
     'an example'
     """
-    what = _What(listed(variables), listed(only), listed(groups), listed(exclude), select, rename)
+    what = Choice(
+        listed(variables), listed(only), listed(groups), listed(exclude), select or {}, rename or {}
+    )
     how = Shaping(chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, listed(unlimited))
     job = _Job(
         what,
@@ -198,6 +209,9 @@ def copy(
         report=report,
         source_options=source_options,
         target_options=target_options,
+        dask=dask,
+        concat=concat,
+        join=join,
         options=options,
     )
     sources = expand_sources(source)
@@ -240,7 +254,7 @@ class _Job:
 
     def __init__(
         self,
-        what: _What,
+        what: Choice,
         how: Shaping,
         progress: Progress,
         workers: int,
@@ -254,6 +268,9 @@ class _Job:
         report: Report | None,
         source_options: Mapping[str, Any] | None,
         target_options: Mapping[str, Any] | None,
+        dask: Any,
+        concat: str | None,
+        join: str,
         options: Mapping[str, Any],
     ) -> None:
         self.what, self.how = what, how
@@ -261,6 +278,7 @@ class _Job:
         self.overwrite, self.resume, self.verify, self.digest = overwrite, resume, verify, digest
         self.dry_run, self.report = dry_run, report
         self.source_options, self.target_options = source_options, target_options
+        self.dask, self.concat, self.join = dask, concat, join
         self.options = dict(options)
 
     def copy(self, opened: Dataset, sources: Sequence[Any], target: Any) -> tuple[str, ...]:
@@ -289,8 +307,9 @@ class _Job:
                 dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str)))
             )
 
-        sink = self.create(dataset, target, options, mark)
-        self.fill(dataset, sink, target, mark, reading)
+        with self.cluster(sources, target, kind) as spread:
+            sink = self.create(dataset, target, options, mark)
+            self.fill(dataset, sink, target, mark, reading, spread)
         dropped = tuple(getattr(sink, "losses", ()))
         if self.verify and not dropped:
             _verify(dataset, target, self.target_options, self.progress)
@@ -355,6 +374,21 @@ class _Job:
                 options["arrays"] = arrays
         return shaped.dataset, options
 
+    def cluster(
+        self, sources: Sequence[Any], target: Any, kind: Kind | None
+    ) -> AbstractContextManager[Cluster | None]:
+        """Connect to the Dask cluster that was asked for."""
+        if self.dask is None:
+            return nullcontext()
+        if kind_of_target(target) != "zarr":
+            raise UnsupportedError("--dask: only a Zarr dataset can have several writers", path=str(target))
+        from nczarr.convert.cluster import cluster
+
+        recipe = Recipe(
+            tuple(sources), self.source_options, self.concat, self.join, self.what, self.how, kind, "zarr"
+        )
+        return cluster(self.dask, self.workers, recipe)
+
     def create(
         self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: Callable[[], str]
     ) -> DatasetSink:
@@ -379,6 +413,7 @@ class _Job:
         target: Any,
         mark: Callable[[], str] | None = None,
         reading: Mapping[str, Any] | None = None,
+        spread: Cluster | None = None,
     ) -> None:
         """Move the values, and make the output visible.
 
@@ -398,7 +433,7 @@ class _Job:
                 record = Recording(sink, mark())
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
-                if isinstance(sink, StoredDataset) and not self.resume:
+                if isinstance(sink, StoredDataset) and not self.resume and spread is None:
                     work = copy_stored(work, sink, self.progress, self.workers)
                 out: DatasetSink = sink if record is None else record
 
@@ -406,9 +441,16 @@ class _Job:
                     return blocks if record is None else record.remaining(blocks, self.progress)
 
                 work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
-                limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+                limit = BLOCK_BYTES if spread is None else spread.block_limit(self.memory)
+                limit = min(limit, BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
                 blocks = remaining(blocks_of(work, out, limit))
-                transfer(blocks, out, self.progress, self.workers, self.memory)
+                if spread is None:
+                    transfer(blocks, out, self.progress, self.workers, self.memory)
+                else:
+                    assert isinstance(sink, StoredDataset)
+                    there = DetachedDataset.of(sink, target, self.target_options)
+                    note = record.note if record is not None else None
+                    spread.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
             if record is not None:
                 record.manifest.remove()
             sink.commit()
@@ -442,32 +484,6 @@ def listed(value: str | Sequence[str]) -> tuple[str, ...]:
     (('a', 'b'), ('a',))
     """
     return tuple(part for part in value.split(",") if part) if isinstance(value, str) else tuple(value)
-
-
-class _What:
-    """The part of a dataset that is copied, and under which names."""
-
-    def __init__(
-        self,
-        variables: Sequence[str],
-        only: Sequence[str],
-        groups: Sequence[str],
-        exclude: Sequence[str],
-        selection: Mapping[str, Any] | None,
-        names: Mapping[str, str] | None,
-    ) -> None:
-        self._nodes = {"variables": variables, "only": only, "groups": groups, "exclude": exclude}
-        self._selection = selection or {}
-        self._names = names or {}
-
-    def __repr__(self) -> str:
-        return f"{self._nodes} {self._selection} {self._names}"
-
-    def of(self, dataset: Dataset) -> Dataset:
-        if not (any(self._nodes.values()) or self._selection or self._names):
-            return dataset
-        chosen = change.choose(dataset, **self._nodes)
-        return change.rename(change.select(chosen, self._selection), self._names)
 
 
 def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """netCDF on Zarr: NCZarr on Zarr v3 and v2, plain Zarr; datasets in stores are opened, created, changed, mended."""
 
+from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
 from nczarr.mapping.dataset.manifest import missing_chunks
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
 from nczarr.mapping.dataset.repair import check_metadata, repair
@@ -10,6 +11,8 @@ from nczarr.mapping.options import ArrayShape, WriteOptions
 
 __all__ = [
     "ArrayShape",
+    "DetachedDataset",
+    "DetachedValues",
     "Finding",
     "RecoveryWarning",
     "StoredDataset",

@@ -29,7 +29,7 @@ class Files:
         self._options = options
         self._lock = threading.Lock()
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
-        self._marks = [_mark(source) for source in self.sources]
+        self._marks = [state_of_file(source) for source in self.sources]
 
     def header(self, number: int) -> Dataset:
         """The model of a file; its data open the file when they are read."""
@@ -54,7 +54,7 @@ class Files:
         found = self._open.pop(number, None)
         if found is None:
             source = self.sources[number]
-            if _mark(source) != self._marks[number]:
+            if state_of_file(source) != self._marks[number]:
                 raise NCZarrError("the file has changed while it was copied", path=str(source))
             context: AbstractContextManager[Dataset] = open_source(
                 source, storage_options=self._options, fresh=True
@@ -80,7 +80,8 @@ class Files:
         self.close()
 
 
-def _mark(source: Any) -> tuple[int, int] | None:
+def state_of_file(source: Any) -> tuple[int, int] | None:
+    """Return size and time of change of a local file; None for everything else."""
     path = local_path(source)
     try:
         status = None if path is None else path.stat()

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import Any
+from functools import partial
+from itertools import islice, product
+from typing import Any, Protocol
 
 from nczarr.convert.blocks import Work, data_bytes
 from nczarr.convert.progress import Progress
-from nczarr.mapping import StoredDataset, VariableData
+from nczarr.mapping import VariableData
 from nczarr.mapping.values.filters import codecs_of_filters
-from nczarr.model import ArraySource, Variable
+from nczarr.model import ArraySource, Region, Variable
+from nczarr.stores import Store
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 
 #: Chunks that are under way at once.
 _BATCH = 64
 
 
-def copy_stored(work: Iterable[Work], sink: StoredDataset, progress: Progress, workers: int) -> list[Work]:
+class Target(Protocol):
+    """Where chunks are put."""
+
+    @property
+    def store(self) -> Store: ...
+
+    def data(self, fqn: str) -> VariableData: ...
+
+
+#: Yields the key of each stored chunk and what reads it, for a region of whole chunks or for all.
+Twin = Callable[[Region | None], Iterator[tuple[str, Callable[[], Any]]]]
+
+
+def copy_stored(work: Iterable[Work], sink: Target, progress: Progress, workers: int) -> list[Work]:
     """Copy the chunks of variables that can be copied so; return the other variables."""
     rest = []
     for fqn, variable, data in work:
-        chunks = _zarr_chunks(fqn, data, sink) or _file_chunks(fqn, variable, data, sink)
-        if chunks is None:
+        twin = twin_of(fqn, variable, data, sink)
+        if twin is None:
             rest.append((fqn, variable, data))
             continue
         total, count = data_bytes(data), max(1, sink.data(fqn).array.nchunks)
         done = 0
-        for number in _copied(chunks, sink, workers):
+        for number in _copied(twin(None), sink, workers):
             step = min(total, number * total // count) - done
             done += step
             progress.advance(step, fqn)
@@ -37,13 +52,18 @@ def copy_stored(work: Iterable[Work], sink: StoredDataset, progress: Progress, w
     return rest
 
 
-def _copied(chunks: Iterator[tuple[str, Any]], sink: StoredDataset, workers: int) -> Iterator[int]:
+def twin_of(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
+    """Return the stored chunks of a variable if the target's are the same bytes, else None."""
+    return _zarr_chunks(fqn, data, sink) or _file_chunks(fqn, variable, data, sink)
+
+
+def _copied(chunks: Iterator[tuple[str, Callable[[], Any]]], sink: Target, workers: int) -> Iterator[int]:
     """Write chunks in batches; yield how many are written."""
     number = 0
 
-    def put(item: tuple[str, Any]) -> None:
+    def put(item: tuple[str, Callable[[], Any]]) -> None:
         key, read = item
-        data = read() if callable(read) else read
+        data = read()
         if data is not None:
             sink.store.set(key, data)
 
@@ -55,7 +75,7 @@ def _copied(chunks: Iterator[tuple[str, Any]], sink: StoredDataset, workers: int
             yield number
 
 
-def _zarr_chunks(fqn: str, data: ArraySource, sink: StoredDataset) -> Iterator[tuple[str, Any]] | None:
+def _zarr_chunks(fqn: str, data: ArraySource, sink: Target) -> Twin | None:
     if not isinstance(data, VariableData):
         return None
     source, target = data.array, sink.data(fqn).array
@@ -64,14 +84,26 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: StoredDataset) -> Iterator[t
     ):
         return None
 
-    def chunks() -> Iterator[tuple[str, Any]]:
-        indices = iter(source.initialized_chunks())
+    def chunks(region: Region | None) -> Iterator[tuple[str, Callable[[], Any]]]:
+        indices = iter(
+            source.initialized_chunks() if region is None else _indices(region, source.chunk_shape)
+        )
         while batch := list(islice(indices, _BATCH)):
             values = source.store.get_many([source.chunk_key(index) for index in batch])
             for index, value in zip(batch, values, strict=True):
-                yield target.chunk_key(index), value
+                yield target.chunk_key(index), partial(_known, value)
 
-    return chunks()
+    return chunks
+
+
+def _known(value: Any) -> Any:
+    return value
+
+
+def _indices(region: Region, chunks: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The chunks of a region, and of the whole inner dimensions behind it."""
+    ranges = [range(s.start // c, -(-s.stop // c)) for s, c in zip(region, chunks, strict=False)]
+    return product(*ranges, *(range(1) for _ in chunks[len(ranges) :]))
 
 
 def _alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
@@ -89,9 +121,7 @@ def _alike(source: ArrayMetadata, target: ArrayMetadata) -> bool:
     return bool(fills[0] == fills[1])
 
 
-def _file_chunks(
-    fqn: str, variable: Variable, data: ArraySource, sink: StoredDataset
-) -> Iterator[tuple[str, Any]] | None:
+def _file_chunks(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Twin | None:
     ask = getattr(data, "stored_chunks", None)
     if ask is None or not sink.data(fqn).binding.encoding.is_identity:
         return None
@@ -110,11 +140,11 @@ def _file_chunks(
     if codecs[0] not in _bytes_codecs(stored.big_endian, variable):
         return None
 
-    def chunks() -> Iterator[tuple[str, Any]]:
-        for origin, read in stored.chunks():
+    def chunks(region: Region | None) -> Iterator[tuple[str, Callable[[], Any]]]:
+        for origin, read in stored.chunks(region):
             yield target.chunk_key(tuple(o // c for o, c in zip(origin, stored.shape, strict=True))), read
 
-    return chunks()
+    return chunks
 
 
 def _bytes_codecs(big_endian: bool, variable: Variable) -> tuple[NamedConfig, ...]:

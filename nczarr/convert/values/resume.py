@@ -193,6 +193,10 @@ class Recording:
         self.stored.write(fqn, region, values)
         self.manifest.add(fqn, region, crc)
 
+    def note(self, fqn: str, region: Region, crc: int) -> None:
+        """Record a block that another process has written."""
+        self.manifest.add(fqn, region, crc)
+
     def commit(self) -> None:
         """Make the dataset complete."""
         self.manifest.remove()

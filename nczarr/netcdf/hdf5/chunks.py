@@ -9,15 +9,16 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from nczarr.errors import NetCDFFileError, placed
-from nczarr.model import Filter
+from nczarr.model import Filter, Region
 from nczarr.netcdf.hdf5.filters import decode_chunk
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
@@ -145,8 +146,8 @@ class StoredChunks:
     big_endian: bool
     places: dict[tuple[int, ...], tuple[int, int]]
 
-    def chunks(self) -> Iterator[tuple[tuple[int, ...], Callable[[], bytes]]]:
-        """Yield each chunk's origin, and what reads its bytes."""
+    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], bytes]]]:
+        """Yield each chunk's origin, and what reads its bytes; those of a region of whole chunks, or all."""
 
         def reader(offset: int, size: int) -> Callable[[], bytes]:
             def read() -> bytes:
@@ -155,5 +156,8 @@ class StoredChunks:
 
             return read
 
-        for origin, (offset, size) in self.places.items():
-            yield origin, reader(offset, size)
+        origins: Iterable[tuple[int, ...]] = self.places
+        if region is not None:
+            origins = product(*(range(s.start, s.stop, c) for s, c in zip(region, self.shape, strict=True)))
+        for origin in origins:
+            yield origin, reader(*self.places[origin])

@@ -1,0 +1,281 @@
+"""Spread the blocks of a copy over a Dask cluster: each task reads one block and writes its whole chunks or shards.
+
+No two tasks write the same chunk, so nothing is locked, and a task that is run again after the death of its worker
+writes the same bytes again. The process that asked creates the dataset, records finished blocks, and completes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import pickle
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nczarr.atomic import remove_partial_values
+from nczarr.convert.blocks import Block, value_bytes
+from nczarr.convert.progress import Progress
+from nczarr.convert.recipe import Recipe
+from nczarr.convert.values.raw import Twin, twin_of
+from nczarr.convert.values.resume import checksum
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping import DetachedDataset
+from nczarr.model import Dataset, Region
+
+#: Seconds in which the first worker must be there.
+_PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Job:
+    """What workers need to know of a copy."""
+
+    token: str
+    recipe: Recipe
+    states: tuple[tuple[int, int] | None, ...]
+    target: DetachedDataset
+    raw: bool
+    recorded: bool
+
+
+class _Opened:
+    """Source and target of a copy, open in a worker."""
+
+    def __init__(self, job: Job) -> None:
+        self._stack = ExitStack()
+        self.job = job
+        try:
+            self.target = job.target.open()
+            self._stack.callback(self.target.close)
+            self.source: Dataset = self._stack.enter_context(job.recipe.open(job.states))
+        except BaseException:
+            self._stack.close()
+            raise
+        self._twins: dict[str, Twin | None] = {}
+        self._lock = threading.Lock()
+
+    def move(self, fqn: str, region: Region) -> int | None:
+        """Move one block; return the checksum of its values if blocks are recorded."""
+        variable = self.source.variable_at(fqn)
+        assert variable.data is not None
+        if self.job.raw:
+            with self._lock:
+                if fqn not in self._twins:
+                    self._twins[fqn] = twin_of(fqn, variable, variable.data, self.target)
+            twin = self._twins[fqn]
+            if twin is not None:
+                for key, read in twin(region):
+                    data = read()
+                    if data is not None:
+                        self.target.store.set(key, data)
+                return None
+        values = variable.data.read(region)
+        crc = checksum(values, variable.type) if self.job.recorded else None
+        self.target.write(fqn, region, values)
+        return crc
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+_opened: dict[str, _Opened] = {}
+_ended: set[str] = set()
+_running: Counter[str] = Counter()
+_lock = threading.Lock()
+
+
+def _run(job: Job, fqn: str, region: Region) -> int | None:
+    """Move one block; runs in a worker."""
+    with _lock:
+        if job.token in _ended:
+            raise NCZarrError("the copy has ended")
+        found = _opened.get(job.token)
+        if found is None:
+            found = _opened[job.token] = _Opened(job)
+        _running[job.token] += 1
+    try:
+        return found.move(fqn, region)
+    finally:
+        with _lock:
+            _running[job.token] -= 1
+
+
+async def _end(token: str) -> None:
+    """Let no block of a copy begin, wait for those that have, and close; runs in a worker."""
+    with _lock:
+        _ended.add(token)
+    while _running[token]:
+        await asyncio.sleep(0.02)
+    with _lock:
+        _running.pop(token, None)
+        found = _opened.pop(token, None)
+    if found is not None:
+        found.close()
+
+
+class Cluster:
+    """A Dask cluster on which a copy runs.
+
+    Attributes
+    ----------
+    threads : int
+        Tasks that run at once.
+    shares : int
+        How many of `memory` there are: one for each worker, or one for all of them where they are on this machine.
+    """
+
+    def __init__(self, client: Any, recipe: Recipe, *, local: bool) -> None:
+        self._client, self._recipe = client, recipe
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError:
+            raise UnsupportedError(
+                "--dask: the cluster has no workers", path=client.scheduler.address
+            ) from None
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        self.threads = sum(w["nthreads"] for w in workers.values())
+        self.shares = 1 if local else len(workers)
+
+    def block_limit(self, memory: int) -> int:
+        """Return how many bytes a block may have, so that those under way keep to `memory`."""
+        return max(1, memory * self.shares // (2 * self.threads))
+
+    def transfer(
+        self,
+        blocks: Iterable[Block],
+        target: DetachedDataset,
+        progress: Progress,
+        memory: int,
+        *,
+        raw: bool,
+        done: Callable[[str, Region, int], None] | None,
+    ) -> None:
+        """Move all blocks; `done` is told of each one that is written, and of the checksum of its values.
+
+        Parameters
+        ----------
+        raw : bool
+            Copy stored chunks as they are where the target's are the same bytes.
+
+        Raises
+        ------
+        NCZarrError
+            What a worker met; or that workers died in the same block again and again.
+        """
+        from distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        job = Job(uuid.uuid4().hex, self._recipe, self._recipe.states(), target, raw, done is not None)
+        before = self._workers()
+        # As a task, and not as scattered data, it is made again where a worker dies with it.
+        shared = self._client.submit(pickle.loads, _pickled(job), pure=False)
+        waiting, limit = iter(blocks), self.block_limit(memory)
+        under_way: dict[Any, tuple[str, Region, int]] = {}
+        held = 0
+        finished = as_completed(loop=self._client.loop)
+        more = True
+        postponed: Block | None = None
+        try:
+            while True:
+                while more or postponed is not None:
+                    block = postponed if postponed is not None else next(waiting, None)
+                    postponed = None
+                    if block is None:
+                        more = False
+                        break
+                    fqn, region, data = block
+                    weight = math.prod(len(range(s.start, s.stop)) for s in region) * value_bytes(data.dtype)
+                    # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
+                    # beside others of its kind.
+                    crowded = weight > limit and 2 * (held + weight) > memory * self.shares
+                    if under_way and (crowded or len(under_way) >= 2 * self.threads):
+                        postponed = block
+                        break
+                    future = self._client.submit(_run, shared, fqn, region, pure=False)
+                    under_way[future] = fqn, region, weight
+                    held += weight
+                    finished.add(future)
+                if not under_way:
+                    return
+                future = next(finished)
+                fqn, region, weight = under_way.pop(future)
+                held -= weight
+                try:
+                    crc = future.result()
+                except KilledWorker as error:
+                    raise NCZarrError(
+                        "workers of the Dask cluster died again and again while they copied this",
+                        fqn=fqn,
+                        hint="perhaps of want of memory: give less --memory, or workers fewer threads",
+                    ) from error
+                if done is not None and crc is not None:
+                    done(fqn, region, crc)
+                progress.advance(weight, fqn)
+        finally:
+            # Nobody may write any more when what was written is completed, or removed.
+            self._client.cancel(list(under_way))
+            self._client.run(_end, job.token, on_error="ignore")
+            shared.release()
+            if self._workers() != before and job.target.writer is None and os.path.isdir(job.target.place):
+                remove_partial_values(Path(job.target.place))
+
+    def _workers(self) -> set[str]:
+        return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
+
+
+@contextmanager
+def cluster(dask: Any, workers: int, recipe: Recipe) -> Iterator[Cluster]:
+    """Connect to a cluster, for the copy of what a recipe makes.
+
+    Parameters
+    ----------
+    dask : str or distributed.Client
+        The address of a scheduler; ``local``: as many processes on this machine as `workers` says; or a client.
+
+    Raises
+    ------
+    UnsupportedError
+        If distributed is not installed, or no scheduler answers.
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise UnsupportedError(
+            "--dask: distributed is not installed", hint="pip install 'nczarr[dask]'"
+        ) from None
+    with ExitStack() as stack:
+        if not isinstance(dask, str):
+            if not hasattr(dask, "scheduler_info"):
+                raise UnsupportedError(f"dask={dask!r}: neither an address, nor 'local', nor a client")
+            yield Cluster(dask, recipe, local=False)
+            return
+        if dask == "local":
+            made = stack.enter_context(
+                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            )
+            client = stack.enter_context(Client(made, set_as_default=False))
+        else:
+            try:
+                client = stack.enter_context(Client(dask, set_as_default=False))
+            except (OSError, ValueError) as error:
+                raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
+        yield Cluster(client, recipe, local=dask == "local")
+
+
+def _pickled(job: Job) -> bytes:
+    from distributed.protocol.pickle import dumps
+
+    try:
+        return bytes(dumps(job))
+    except Exception as error:
+        raise UnsupportedError(
+            f"--dask: the source cannot be sent to workers: {error}",
+            hint="give a path or a URL that they can open",
+        ) from error

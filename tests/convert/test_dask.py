@@ -1,0 +1,190 @@
+"""Copies over a Dask cluster: the same bytes as a plain copy, whatever happens to workers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.cli import main
+from nczarr.convert.values.resume import MANIFEST
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
+
+distributed = pytest.importorskip("distributed")
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two processes; a worker that dies is started again."""
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Chunks of 1 MiB, some of them larger than a block may be in the smallest memory."""
+    path = tmp_path_factory.mktemp("large") / "large.nc"
+    rng = np.random.default_rng(5)
+    with netCDF4.Dataset(path, "w") as file:
+        for name, size in (("t", None), ("y", 256), ("x", 1024)):
+            file.createDimension(name, size)
+        v = file.createVariable("v", "f4", ("t", "y", "x"), zlib=True, complevel=1, chunksizes=(1, 256, 1024))
+        v[:] = rng.random((24, 256, 1024)).round(2)
+        file.createVariable("w", str, ("y",))[:] = np.array([f"row {i}" for i in range(256)], object)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.slow
+def test_local_is_a_plain_copy_to_the_bit(large: Path, tmp_path: Path) -> None:
+    nczarr.copy(large, tmp_path / "plain.zarr")
+    command = ["copy", "-q", "--dask", "local", "--workers", "2", str(large), str(tmp_path / "dask.zarr")]
+    assert main(command) == 0
+    assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
+@pytest.mark.parametrize("nc", sorted(DATA.glob("*.nc")), ids=lambda p: p.name)
+def test_every_kind_of_value(client: Any, nc: Path, tmp_path: Path) -> None:
+    nczarr.copy(nc, tmp_path / "plain.zarr")
+    nczarr.copy(nc, tmp_path / "dask.zarr", dask=client)
+    assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "source", "codecs": "numcodecs"},
+        {"variables": "v", "select": {"t": slice(1, 20, 3)}, "rename": {"/v": "u"}},
+        {"chunks": {"t": 6, "y": 128}, "shards": {"t": 12}},
+        {"quantize": "v=1", "memory": "8MiB", "checksum": True},
+        {"overwrite": True},
+    ],
+    ids=lambda o: next(iter(o)),
+)
+def test_with_options(client: Any, large: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    for name in ("plain", "dask"):
+        out = tmp_path / f"{name}.zarr"
+        if "overwrite" in options:
+            nczarr.copy(DATA / "example.nc", out)
+        nczarr.copy(large, out, dask=client if name == "dask" else None, **options)
+    assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
+def test_joined_files_and_zarr_to_zarr(client: Any, large: Path, tmp_path: Path) -> None:
+    for i in range(3):
+        nczarr.copy(large, tmp_path / f"part{i}.nc", select={"t": slice(8 * i, 8 * i + 8)})
+    nczarr.copy(str(tmp_path / "part*.nc"), tmp_path / "a.zarr", concat="t", dask=client)
+    assert list(nczarr.diff(large, tmp_path / "a.zarr")) == []
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", dask=client)
+    assert contents(tmp_path / "b.zarr") == contents(tmp_path / "a.zarr")
+
+
+class Ends:
+    """Interrupts after some blocks."""
+
+    def start(self, total: int) -> None:
+        self.left = 5
+
+    def advance(self, count: int, fqn: str) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+    def finish(self) -> None:
+        pass
+
+
+def test_an_interrupt_and_resume(client: Any, large: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"memory": "10MiB", "chunks": "t=1", "dask": client}
+    out = tmp_path / "a.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        nczarr.copy(large, out, progress=Ends(), resume=True, **options)
+    lines = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()[1:]]
+    stamps = {}
+    for fqn, start, stop, _ in lines:
+        if fqn == "/v":
+            for i in range(start[0], stop[0]):
+                stamps[i] = (out / "v" / "c" / str(i) / "0" / "0").stat().st_mtime_ns
+    assert stamps
+    nczarr.copy(large, out, resume=True, **options)
+    assert list(nczarr.diff(large, out)) == []
+    for i, stamp in stamps.items():
+        assert (out / "v" / "c" / str(i) / "0" / "0").stat().st_mtime_ns == stamp
+    with pytest.raises(KeyboardInterrupt):
+        nczarr.copy(large, tmp_path / "b.zarr", progress=Ends(), **options)
+    assert not (tmp_path / "b.zarr").exists()
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """Values whose reading ends the process: so many times, counted by files in a folder."""
+
+    folder: str
+    times: int
+    shape: tuple[int, ...] = (64,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype("f8")
+
+    def read(self, region: Any, out: Any = None) -> np.ndarray:
+        deaths = len(os.listdir(self.folder))
+        if region[0].start >= 16 and deaths < self.times:
+            Path(self.folder, str(deaths)).touch()
+            os._exit(1)
+        return np.arange(region[0].start, region[0].stop, dtype="f8")
+
+
+def deadly(folder: Path, times: int) -> Dataset:
+    folder.mkdir()
+    v = Variable("v", DOUBLE, ("/x",), storage=Storage("chunked", (8,)), data=Deadly(str(folder), times))
+    return Dataset("d", dimensions=(Dimension("x", 64),), variables=(v,))
+
+
+def test_workers_may_die(client: Any, tmp_path: Path) -> None:
+    out = tmp_path / "a.zarr"
+    nczarr.copy(deadly(tmp_path / "twice", 2), out, dask=client, memory=256)
+    with nczarr.Dataset(out) as dataset:
+        np.testing.assert_array_equal(dataset["v"][:], np.arange(64.0))
+    with pytest.raises(NCZarrError, match="died again and again"):
+        nczarr.copy(deadly(tmp_path / "always", 99), tmp_path / "b.zarr", dask=client, memory=256)
+    assert not (tmp_path / "b.zarr").exists()
+    assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UnsupportedError, match="--dask"):
+        nczarr.copy(large, tmp_path / "a.nc", dask=client)
+    with pytest.raises(UnsupportedError, match="other processes"):
+        nczarr.copy(large, {}, dask=client)
+    with pytest.raises(UnsupportedError, match="other processes"):
+        nczarr.copy(large, tmp_path / "a.zip", dask=client)
+    with pytest.raises(UnsupportedError, match="neither"):
+        nczarr.copy(large, tmp_path / "a.zarr", dask=3)
+    with distributed.worker.dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        with pytest.raises(UnsupportedError, match="no scheduler"):
+            nczarr.copy(large, tmp_path / "a.zarr", dask="tcp://127.0.0.1:9")
+    data = bytearray(large.read_bytes())
+    at = len(data) // 2
+    data[at : at + 4096] = bytes(4096)
+    (tmp_path / "damaged.nc").write_bytes(data)
+    with pytest.raises(NCZarrError, match=r"damaged\.nc"):
+        nczarr.copy(tmp_path / "damaged.nc", tmp_path / "a.zarr", dask=client)
+    (tmp_path / "damaged.nc").unlink()
+    assert sorted(tmp_path.iterdir()) == before
