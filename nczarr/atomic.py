@@ -148,6 +148,36 @@ def remove_partial_values(folder: Path) -> list[Path]:
     return removed
 
 
+def remove_empty_directories(folder: Path) -> None:
+    """Remove the directories below one that hold nothing, as they are left where the last file was removed."""
+    for parent, _, _ in os.walk(folder, topdown=False):
+        if parent != os.fspath(folder):
+            with suppress(OSError):  # not empty
+                os.rmdir(parent)
+
+
+def holds_nothing(folder: Path) -> bool:
+    """True if below a directory are other directories at most, and what processes that ended left unfinished.
+
+    Raises
+    ------
+    OSError
+        If it cannot be listed.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse):
+        for name in files:
+            found = _FORM.fullmatch(name)
+            if found is None or found["target"] is not None or is_writing(found["writer"]) is not False:
+                return False
+        if any(os.path.islink(os.path.join(parent, name)) for name in folders):
+            return False
+    return True
+
+
 def _partials(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
     names: list[str] = []
     with suppress(OSError):

@@ -293,3 +293,51 @@ def test_clean_removes_the_mark_of_a_change_that_a_kill_interrupted(tmp_path: Pa
     mark.write_text(new_writer())  # of a process that lives
     assert "is writing it" in clean(path)[0]
     assert mark.exists()
+
+
+WRITER = """
+import sys
+import numpy as np
+import nczarr
+from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
+class Killed(MemorySource):
+    def read(self, region, out=None):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+variable = Variable("v", INT, ("/x",), storage=Storage(chunk_shape=(2,)), data=Killed(np.zeros(4, "i4")))
+nczarr.copy(Dataset("d", dimensions=(Dimension("x", 4),), variables=(variable,)), sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("cleaned", [True, False])
+@pytest.mark.parametrize("left", ["v", "v/c", ""])
+def test_directories_that_a_killed_process_left_are_in_nobodys_way(
+    tmp_path: Path, left: str, cleaned: bool
+) -> None:
+    """A directory is made before the first file in it; a process may be killed in between."""
+    path = tmp_path / "a.zarr"
+    code = subprocess.run([sys.executable, "-c", WRITER, path], check=False).returncode
+    assert code < 0
+    assert (path / UNFINISHED).exists()
+    (path / left).mkdir(parents=True, exist_ok=True)
+    ended = [sys.executable, "-c", "from nczarr.atomic import value_name; print(value_name(), end='')"]
+    name = subprocess.run(ended, capture_output=True, check=True, text=True).stdout
+    (path / left / name).write_bytes(b"half")
+    if cleaned:
+        said = clean(path)
+        assert "an unfinished dataset is removed" in said[-1]
+        assert not path.exists()
+    else:
+        (path / UNFINISHED).unlink()  # it was killed before this was there
+    nczarr.copy(DATA / "example.nc", path)
+    clean(path)
+    assert not list(path.rglob("*.tmp"))
+
+
+def test_directories_without_files_are_not_taken_for_something_foreign(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr" / "v" / "c").mkdir(parents=True)
+    nczarr.copy(DATA / "example.nc", tmp_path / "a.zarr")
+    (tmp_path / "b.zarr").mkdir()
+    (tmp_path / "b.zarr" / "link").symlink_to(tmp_path / "a.zarr")
+    with pytest.raises(DatasetExistsError, match="not a Zarr dataset"):
+        nczarr.copy(DATA / "example.nc", tmp_path / "b.zarr", overwrite=True)

@@ -18,6 +18,8 @@ class Budget:
     rounds: int | None = None
     seed: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    #: What is being tried, for the message if it does not hold.
+    shown: object = None
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -50,5 +52,7 @@ def main(trial: Callable[[Budget], None]) -> None:
         trial(budget)
     except BaseException:
         print(f"{name}: does not hold (--seed {options.seed}) after {budget.line}", file=sys.stderr)
+        if budget.shown is not None:
+            print(f"with {budget.shown!r}", file=sys.stderr)
         raise
     print(f"{name}: {budget.line}; all held")

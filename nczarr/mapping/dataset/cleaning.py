@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import is_writing, remove_leftovers, remove_partial_values, restore
+from nczarr.atomic import (
+    is_writing,
+    remove_empty_directories,
+    remove_leftovers,
+    remove_partial_values,
+    restore,
+)
 from nczarr.mapping.dataset.destination import UNFINISHED, Mark, is_zarr, put_in_place, remove_unfinished
 from nczarr.mapping.dataset.fresh import WRITING, end_changes
 from nczarr.stores import LocalStore, Store, open_store
@@ -56,9 +63,12 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
     finally:
         if store is not target:
             store.close()
-    if found and isinstance(store, LocalStore) and not any(store.root.iterdir()):
-        store.root.rmdir()
-    return said + found
+    said += found
+    if said and isinstance(store, LocalStore):
+        remove_empty_directories(store.root)
+        with suppress(OSError):  # not empty
+            store.root.rmdir()
+    return said
 
 
 def _clean_store(store: Store, force: bool) -> list[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nczarr.atomic import is_writing, new_writer, partial_path, replace_directory
+from nczarr.atomic import holds_nothing, is_writing, new_writer, partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -226,7 +226,7 @@ class Destination:
         if not root.is_dir():
             self._refuse_always(store.url)
         try:
-            empty = next(root.iterdir(), None) is None
+            empty = holds_nothing(root)
         except OSError as error:
             raise StoreError(f"cannot list: {error.strerror}", path=store.url) from error
         if empty:
