@@ -17,7 +17,7 @@ from budget import Budget, main
 
 import nczarr
 from nczarr.convert import open_source
-from nczarr.errors import DatasetNotFoundError
+from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.mapping.dataset.cleaning import clean
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
@@ -27,11 +27,17 @@ import sys
 import numpy as np
 import nczarr
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
-action, target = sys.argv[1:]
+action, target = sys.argv[1:3]
 def model(n, size=4000):
     storage = Storage(chunk_shape=(50,))
+    # Where names are exchanged, each variable has values of its own, and an attribute that says them.
+    apart = action == "exchange" or (action == "once" and sys.argv[3] == "exchange")
     variables = tuple(
-        Variable(name, INT, ("/x",), storage=storage, data=MemorySource(np.full(size, n, "i4"))) for name in "abc"
+        Variable(
+            name, INT, ("/x",), storage=storage, data=MemorySource(np.full(size, n + k * apart, "i4")),
+            attributes=(Attribute.of("own", n + k * apart),),
+        )
+        for k, name in enumerate("abc")
     )
     attributes, dimensions = (Attribute.of("n", n),), (Dimension("x", size, True),)
     return Dataset("d", attributes=attributes, dimensions=dimensions, variables=variables)
@@ -49,6 +55,10 @@ while True:
             if action == "rename":
                 one, two = ("a", "z") if "a" in dataset.variables else ("z", "a")
                 dataset.renameVariable(one, two)
+            elif action == "exchange":
+                dataset.renameVariable("a", "x")
+                dataset.renameVariable("b", "a")
+                dataset.renameVariable("x", "b")
             else:
                 size = len(dataset.dimensions["x"])
                 for name in dataset.variables:
@@ -82,7 +92,12 @@ def look(target: Path, action: str) -> str:
                     assert (known == dataset.n).all()
                 else:
                     assert values.shape == (4000,)
-                    assert (values == dataset.n).all(), (variable.name, np.unique(values))
+                    assert (values == variable.own).all(), (variable.name, np.unique(values))
+            assert action != "exchange" or {v.own for v in dataset.variables.values()} == {10, 11, 12}
+    except StoreError as error:
+        assert "no value is lost" in str(error)
+        assert action == "exchange"
+        return "between"
     except DatasetNotFoundError:
         # A directory that was made, and nothing in it yet, cannot be told from one of somebody else.
         return "unfinished" if not target.is_dir() or any(target.iterdir()) else "nothing"
@@ -93,7 +108,9 @@ def trial(budget: Budget) -> None:
     """Kill at random moments."""
     warnings.simplefilter("ignore")
     cases = [
-        (a, s) for a in ("copy", "overwrite", "append", "rename") for s in (".zarr", ".zip", ".nc", ".cdl")
+        (a, s)
+        for a in ("copy", "overwrite", "append", "rename", "exchange")
+        for s in (".zarr", ".zip", ".nc", ".cdl")
     ]
     # Files of other formats are not changed in place, only made and replaced.
     cases = [(a, s) for a, s in cases if s in (".zarr", ".zip") or a in ("copy", "overwrite")]
@@ -110,8 +127,8 @@ def trial(budget: Budget) -> None:
 
 def one(budget: Budget, target: Path, action: str) -> None:
     if action != "copy":
-        subprocess.run([sys.executable, "-c", WORKER, "once", target], check=True)
-        assert look(target, "copy") == "whole"
+        subprocess.run([sys.executable, "-c", WORKER, "once", target, action], check=True)
+        assert look(target, action) == "whole"
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, action, target], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -122,7 +139,10 @@ def one(budget: Budget, target: Path, action: str) -> None:
     worker.wait()
     budget.count(f"kills of {action}")
     found = look(target, action) if target.exists() else "nothing"
-    assert found == "whole" or action == "copy", (found, action, target)
+    assert found == "whole" or action == "copy" or found == "between", (found, action, target)
+    budget.count("kills between two names", found == "between")
+    if budget.random.random() < 0.5 and found == "between":
+        nczarr.Dataset(target, "a").close()
     clean(target)
     after = look(target, action) if target.exists() else "nothing"
     assert after == "whole" or (after == "nothing" and found != "whole"), (action, target.name, found, after)

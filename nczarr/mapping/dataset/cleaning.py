@@ -16,6 +16,7 @@ from nczarr.atomic import (
 )
 from nczarr.mapping.dataset.destination import UNFINISHED, Mark, is_zarr, put_in_place, remove_unfinished
 from nczarr.mapping.dataset.fresh import WRITING, end_changes
+from nczarr.mapping.dataset.moving import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.targets import parse_target
@@ -86,6 +87,12 @@ def _clean_store(store: Store, force: bool) -> list[str]:
     elif mark:
         remove_unfinished(store)
         said.append(f"{store.url}: an unfinished dataset is removed")
+    if finish_moves(store, force=force):
+        said.append(
+            f"{store.url}: variables have their new names now; the process that was renaming was stopped"
+        )
+    if store.listable:
+        forget_moves(store)
     changer = store.get(WRITING)
     if changer is not None:
         busy = _busy(changer.decode("ascii", "replace"), force)

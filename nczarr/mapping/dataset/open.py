@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from nczarr.errors import DatasetNotFoundError
+from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping.dataset.destination import Destination, refuse_unfinished
 from nczarr.mapping.dataset.fresh import stale_nodes
+from nczarr.mapping.dataset.moving import ASIDE, finish_moves, refuse_interrupted
 from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.dialect import Reading
 from nczarr.mapping.dialects import dialect_named, dialect_of
 from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
-from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.remote.zarr_store import ZarrStore
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
 
@@ -69,12 +71,20 @@ def open_dataset(
     try:
         if consolidated is None and not _keeps_copies(store):
             consolidated = False
-        hierarchy = _open_hierarchy(store, consolidated, mode)
-        found: tuple[Finding, ...] = ()
-        if consolidated is None:
-            hierarchy, found = _own_documents(store, hierarchy, mode)
-        dialect = dialect_of(hierarchy)
-        reading = dialect.read(hierarchy, _dataset_name(store))
+        if mode == "r+":
+            finish_moves(store)
+        try:
+            hierarchy = _open_hierarchy(store, consolidated, mode)
+            found: tuple[Finding, ...] = ()
+            if consolidated is None:
+                hierarchy, found = _own_documents(store, hierarchy, mode)
+            dialect = dialect_of(hierarchy)
+            reading = dialect.read(hierarchy, _dataset_name(store))
+        except NCZarrError:
+            refuse_interrupted(store)
+            raise
+        if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
+            refuse_interrupted(store)
         reading = replace(reading, findings=(*found, *reading.findings))
         warn_of(reading.findings, store.url)
         options = replace(
@@ -170,6 +180,13 @@ def create_dataset(
     except BaseException:
         destination.abort()
         raise
+
+
+def _has_moving(hierarchy: Hierarchy, reading: Reading) -> bool:
+    """True if it may be that arrays are between two names; elsewhere than here, looking for a key is a request."""
+    return any(f.code.startswith("node-") for f in reading.findings) or any(
+        path.startswith(ASIDE) for path in hierarchy.nodes
+    )
 
 
 def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", "r+"]) -> Hierarchy:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.dataset.update import keep_foreign, put_changed
+from nczarr.mapping.dataset.changed import put_changed
+from nczarr.mapping.dataset.update import keep_foreign
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, array_keys, group_keys
@@ -60,7 +61,7 @@ def rewrite_documents(
             planned, attributes=_plain(existing.attributes, planned, group.attributes, dataset, None)
         )
     plan = keep_foreign(plan, hierarchy, reading.groups, data, {fqn: fqn for fqn in plan.variables})
-    put_changed(hierarchy, plan)
+    put_changed(hierarchy, plan.nodes)
     return replace(plan, variables=dict(reading.variables))
 
 

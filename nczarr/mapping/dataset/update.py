@@ -6,12 +6,13 @@ that comes in between sees no size that the arrays do not have.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import ReadOnlyError
+from nczarr.mapping.dataset.changed import put_changed
+from nczarr.mapping.dataset.moving import move, plan_steps, touch
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
 from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
@@ -19,13 +20,8 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import encoding_for_reading
 from nczarr.model import Attribute, Dataset, Variable, format_fqn, parse_fqn, resolve
-from nczarr.stores import Store
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-
-Metadata = ArrayMetadata | GroupMetadata
-#: Values that are moved in one batch.
-_BATCH = 64
+from nczarr.zarr.metadata import ArrayMetadata
 
 
 def apply_update(
@@ -64,37 +60,28 @@ def apply_update(
     blocking = [
         p
         for p in removed
-        if not any(here.startswith(f"{p}/") for here, _ in moves)
-        and any(_touch(p, new) for new in plan.nodes)
+        if not any(here.startswith(f"{p}/") for here, _ in moves) and any(touch(p, new) for new in plan.nodes)
     ]
     if blocking:
         hierarchy.delete_many(blocking)
-    left = _move(hierarchy, moves) + [p for p in removed if p not in blocking]
-    put_changed(hierarchy, plan)
-    gone = [path for path in dict.fromkeys(left) if path in hierarchy.nodes and path not in plan.nodes]
-    if gone:
-        hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
-    elif removed or moves:
-        hierarchy.sync()
+    rest = [p for p in removed if p not in blocking]
+    left = [p for step in plan_steps(moves)[0] for p in step] + rest
+    gone = [path for path in dict.fromkeys(left) if path not in plan.nodes]
+    journal = move(hierarchy, moves, plan.nodes, gone)
+    try:
+        put_changed(hierarchy, plan.nodes)
+        gone = [path for path in gone if path in hierarchy.nodes]
+        if gone:
+            hierarchy.delete_many([p for p in gone if not any(p.startswith(f"{other}/") for other in gone)])
+        elif removed or moves:
+            hierarchy.sync()
+        if journal is not None:
+            journal.remove(hierarchy.store)
+    except BaseException:
+        if journal is not None:
+            journal.give_up(hierarchy.store)
+        raise
     return plan, resolved
-
-
-def put_changed(hierarchy: Hierarchy, plan: Plan) -> None:
-    """Write the documents that say something new: those of arrays before those that say how large they are."""
-    changed = [
-        (path, node) for path, node in plan.nodes.items() if not _same(hierarchy.nodes.get(path), node)
-    ]
-    arrays = [(path, node) for path, node in changed if isinstance(node, ArrayMetadata)]
-    for path, node in arrays:
-        _reshape(hierarchy, path, node)
-    fresh = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p not in hierarchy.nodes]
-    rest = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p in hierarchy.nodes]
-    if fresh:
-        hierarchy.put_many(fresh)
-    if arrays:
-        hierarchy.put_many(arrays)
-    if rest:
-        hierarchy.put_many(sorted(rest, key=lambda item: item[0] == ""))
 
 
 def _without_data(dataset: Dataset) -> Dataset:
@@ -266,88 +253,3 @@ def _moves(plan: Plan, data: Mapping[str, VariableData], sources: Mapping[str, s
         if here != there:
             moves.append((here, there))
     return moves
-
-
-def _move(hierarchy: Hierarchy, moves: list[tuple[str, str]]) -> list[str]:
-    """Copy arrays, chunks and all, to their new places; return the old ones, which are still there.
-
-    Arrays whose place is still taken by another that moves go by way of a name of their own.
-    """
-    pending = list(moves)
-    left: list[str] = []
-    number = 0
-    while pending:
-        sources = [here for here, _ in pending]
-        free = [(here, there) for here, there in pending if not any(_touch(s, there) for s in sources)]
-        if not free:
-            number += 1
-            aside = f"_nc-moving-{number}"
-            here, there = pending[0]
-            _copy_array(hierarchy, here, aside)
-            hierarchy.delete(here)
-            pending[0] = (aside, there)
-            continue
-        for here, there in free:
-            _copy_array(hierarchy, here, there)
-            left.append(here)
-        pending = [move for move in pending if move not in free]
-    return left
-
-
-def _touch(a: str, b: str) -> bool:
-    """True if two paths are the same, or one is above the other."""
-    return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
-
-
-def _copy_array(hierarchy: Hierarchy, here: str, there: str) -> None:
-    """Copy an array: its chunks first, so that nobody finds it without them."""
-    metadata = hierarchy.nodes[here]
-    assert isinstance(metadata, ArrayMetadata)
-    if there in hierarchy.nodes:
-        hierarchy.delete(there)
-    old, new = hierarchy.chunk_prefix(here), hierarchy.chunk_prefix(there)
-    hierarchy.store.delete_prefix(new.rstrip("/"))  # what an interrupted change may have left
-    _copy(hierarchy.store, old, new, set(hierarchy.nodes.documents(here)))
-    hierarchy.put_array(there, metadata)
-
-
-def _copy(store: Store, old: str, new: str, documents: set[str]) -> None:
-    keys = [key for key in store.list(old.rstrip("/")) if key not in documents]
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
-        values = store.get_many(batch)
-        store.set_many(
-            (new + key[len(old) :], value)
-            for key, value in zip(batch, values, strict=True)
-            if value is not None
-        )
-
-
-def _same(existing: Metadata | None, planned: Metadata) -> bool:
-    """True if two nodes say the same, to the order of attributes and the sign of zeros."""
-    if existing is planned:
-        return True
-    if existing is None or type(existing) is not type(planned) or existing != planned:
-        return False
-    return json.dumps([existing.attributes, existing.extra]) == json.dumps(
-        [planned.attributes, planned.extra]
-    )
-
-
-def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> None:
-    """Prepare an array that exists for its new metadata: cut it, or erase what would not be readable."""
-    existing = hierarchy.nodes.get(path)
-    if not isinstance(existing, ArrayMetadata):
-        return
-    array = hierarchy.array(path)
-    alike = (
-        existing.data_type == planned.data_type
-        and existing.chunk_grid == planned.chunk_grid
-        and existing.chunk_key_encoding == planned.chunk_key_encoding
-        and existing.codecs == planned.codecs
-        and existing.ndim == planned.ndim
-    )
-    if not alike:
-        array.erase()
-    elif any(n < m for n, m in zip(planned.shape, existing.shape, strict=True)):
-        array.resize(planned.shape)

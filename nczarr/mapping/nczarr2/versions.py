@@ -184,7 +184,7 @@ def attribute_type(spelled: str) -> PrimitiveType | None:
         return STRING
     try:
         found = primitive_for_dtype(spelled)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # numpy reads lists, numbers and tuples in it too
         found = None
     if found is None:
         raise MetadataError(f"_nczarr_attr.types: {show(spelled)} is not a type that is known")
@@ -198,7 +198,7 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _names(value: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
         raise MetadataError(f"{what}: {show(value)} is not a list of names")
     return tuple(value)
 

@@ -211,15 +211,17 @@ def _with_copy(node: ArrayMetadata, text: str | None) -> ArrayMetadata:
     """An array that stays as it is, with the right copy of its group's record, or without one."""
     if not has_object(node):
         return node
-    configuration = dict(node.extra[EXTENSION_NAME]["configuration"])
-    if configuration.get(COPY_KEY) == text:
+    own = node.extra[EXTENSION_NAME]
+    configuration = own.get("configuration") if isinstance(own, dict) else None
+    if not isinstance(configuration, dict) or configuration.get(COPY_KEY) == text:
         return node
+    configuration = dict(configuration)
     configuration.pop(COPY_KEY, None)
     if text is not None:
         configuration[COPY_KEY] = text
     return replace(
         node,
-        extra={**node.extra, EXTENSION_NAME: {**node.extra[EXTENSION_NAME], "configuration": configuration}},
+        extra={**node.extra, EXTENSION_NAME: {**own, "configuration": configuration}},
     )
 
 

@@ -105,6 +105,8 @@ def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[s
     if not isinstance(metadata, dict):
         raise MetadataError(f"metadata: {show(metadata)} is not an object", path=place)
     for key, item in metadata.items():
+        if key.startswith("/"):
+            raise MetadataError(f"metadata[{key!r}]: a key does not begin with '/'", path=place)
         check_path(key.rpartition("/")[0], layout="v2", document=f"{place}: metadata")
         if not isinstance(item, dict):
             raise MetadataError(f"metadata[{key!r}]: not an object", path=place)

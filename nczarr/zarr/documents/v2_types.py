@@ -195,7 +195,10 @@ def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Any:
         with suppress(MetadataError):
             return data_type.fill_from_json(value)
     # netcdf-c: the text, cut to the length of the type as it cuts data.
-    data = value.encode("utf-8", "surrogateescape")
+    try:
+        data = value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise bad(f"{show(value)} is half a surrogate pair, not text") from None
     if isinstance(data_type, FixedBytesType):
         return data_type.to_scalar(data[: data_type.length_bytes])
     return data

@@ -432,6 +432,20 @@ class Hierarchy:
         """Return where the chunks of an array at `path` are, or would be."""
         return self._layout.chunk_prefix(path)
 
+    def make_documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
+        """Return the documents by key that a node would have; nothing is written."""
+        return self._layout.documents(path, metadata)
+
+    def parse_documents(self, path: str, documents: dict[str, dict[str, Any]], *, is_array: bool) -> Metadata:
+        """Return what the documents of a node say, as :meth:`make_documents` makes them.
+
+        Raises
+        ------
+        MetadataError
+            If they are damaged.
+        """
+        return self._layout.parse(RawNode(is_array, documents), path, self.store)
+
     def consolidate(self) -> None:
         """Write consolidated metadata (v3: inline in the root's document; v2: ``.zmetadata``).
 
