@@ -15,7 +15,7 @@ from budget import Budget, main
 
 from nczarr.cdl import dumps
 from nczarr.cdl.write.options import DumpOptions
-from nczarr.convert.check import check
+from nczarr.convert.verify.check import check
 from nczarr.errors import NCZarrError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset, repair
 from nczarr.mapping.options import LayoutName
