@@ -16,6 +16,8 @@ from nczarr.targets import parse_target
 #: What a dataset is kept in.
 Kind = Literal["zarr", "netcdf", "cdl"]
 
+#: What the netCDF4-compatible interface can keep a dataset in.
+STORAGES = ("zarr", "netcdf")
 NETCDF_SUFFIXES = frozenset({".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5"})
 CDL_SUFFIXES = frozenset({".cdl"})
 
@@ -76,6 +78,19 @@ def kind_of_target(target: Any) -> Kind:
     if suffix in NETCDF_SUFFIXES:
         return "netcdf"
     return "cdl" if path is not None and suffix in CDL_SUFFIXES else "zarr"
+
+
+def storage_of(target: Any, storage: str | None = None) -> str:
+    """Tell what a new dataset of the netCDF4-compatible interface is kept in: a netCDF file, or Zarr.
+
+    This is the rule: what is asked for; otherwise Zarr. What is there already is opened as what it is.
+
+    Examples
+    --------
+    >>> storage_of("a.nc"), storage_of("a.nc", "netcdf")
+    ('zarr', 'netcdf')
+    """
+    return storage or "zarr"
 
 
 def kind_of_source(source: Any) -> Kind:

@@ -32,7 +32,7 @@ SUB_FLOORS = {
     "zarr": [{"types"}, {"codecs", "documents"}, {"chunks"}, {"arrays"}, {"hierarchy"}, {"zom"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
-    "netcdf": [{"classic", "hdf5"}],
+    "netcdf": [{"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
     "netcdf4": [{"edit"}, {"values"}],
     "view": [{"data"}, {"picture"}, {"page"}],

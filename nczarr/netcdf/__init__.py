@@ -1,11 +1,13 @@
 """The netCDF-file edge: files of all formats, read into the model and written from it.
 
 :func:`open_dataset` gives the model of a file with lazy data, :func:`create_dataset` writes one region by region under
-a temporary name. ``netcdf.classic`` has CDF-1, CDF-2 and CDF-5 without any library; ``netcdf.hdf5`` has netCDF-4, and
-HDF5 files as netCDF sees them, and needs h5py, which is imported when it is first used.
+a temporary name; :func:`open_file` and :func:`create_file` edit one in place (``netcdf.edit``). ``netcdf.classic`` has
+CDF-1, CDF-2 and CDF-5 without any library; ``netcdf.hdf5`` has netCDF-4, and HDF5 files as netCDF sees them, and needs
+h5py, which is imported when it is first used.
 """
 
 from nczarr.formats import is_netcdf
+from nczarr.netcdf.edit import EditedFile, create_file, open_file
 from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
 from nczarr.netcdf.isolated import open_isolated
 from nczarr.netcdf.provenance import provenance
@@ -13,12 +15,15 @@ from nczarr.netcdf.remote import RemoteSink, open_remote
 from nczarr.netcdf.sink import FileSink
 
 __all__ = [
+    "EditedFile",
     "FileSink",
     "OpenFile",
     "RemoteSink",
     "create_dataset",
+    "create_file",
     "is_netcdf",
     "open_dataset",
+    "open_file",
     "open_isolated",
     "open_remote",
     "provenance",

@@ -13,6 +13,7 @@ from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
 from nczarr.netcdf.classic import ClassicFile, ClassicSink, read_classic, refuse_losses
+from nczarr.netcdf.edit import editor_of
 from nczarr.netcdf.sink import FileSink
 
 
@@ -86,7 +87,8 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     if format_ == "hdf5":
         from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
 
-        file = HDF5File.open(path)
+        editor = editor_of(path)
+        file = HDF5File.open(path) if editor is None else editor.reopened()
         try:
             return OpenFile(path, read_hdf5(file, name), file)
         except BaseException:

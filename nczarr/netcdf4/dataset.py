@@ -144,6 +144,7 @@ class Dataset(AttributeOwner):
         storage_options: dict[str, Any] | None = None,
         options: Any = None,
         shared: bool = False,
+        storage: str | None = None,
         **kwargs: Any,
     ) -> None:
         session = open_session(
@@ -159,6 +160,7 @@ class Dataset(AttributeOwner):
             storage_options=storage_options,
             options=options,
             shared=shared,
+            storage=storage,
         )
         session.cache.bound = get_chunk_cache()[0]
         path = local_path(filename)

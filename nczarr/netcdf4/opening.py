@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 import zipfile
 from collections.abc import MutableMapping
 from contextlib import closing
@@ -14,15 +13,21 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
-from nczarr.formats import is_netcdf, is_zip, local_path
+from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.edit.lock import WriterLock
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFUnsupportedError, NetCDFValueError
+from nczarr.netcdf4.files import (
+    create_netcdf,
+    diskless_netcdf,
+    netcdf_in_memory,
+    open_netcdf,
+    open_remote_netcdf,
+    read_from_memory,
+)
 from nczarr.stores import LocalStore, open_store
 
-#: Formats of files that are not HDF5.
-_CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 #: netCDF-C's number of the error.
 _NC_ENOTNC = -51
 #: Keys that are read at a time.
@@ -45,6 +50,7 @@ def open_session(
     storage_options: dict[str, Any] | None,
     options: Any,
     shared: bool = False,
+    storage: str | None = None,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
     if mode not in _MODES:
@@ -58,17 +64,36 @@ def open_session(
         raise NetCDFValueError(
             "auto_complex is not available", hint="complex numbers are compounds of r and i"
         )
+    if storage is not None and storage not in STORAGES:
+        raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     if wanted == "x":
         wanted, clobber = "w", False
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)
+    as_file = storage_of(target, storage) == "netcdf"
     if memory is not None:
+        if wanted == "w" and as_file:
+            return netcdf_in_memory(name, DATA_MODELS[format])
         return _in_memory(name, wanted, memory, DATA_MODELS[format], options)
     if isinstance(target, model.Dataset):
         target = SourceOnly(target)
     if isinstance(target, Stored):
         return Session(target, name=name, writable=wanted != "r")
+    path = local_path(target)
+    if wanted != "r" and (as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path)):
+        if path is None:
+            raise NetCDFUnsupportedError(
+                "a netCDF file behind a URL can be read, not written",
+                path=name,
+                hint="write it here and copy it there, or ask for storage='zarr'",
+            )
+        _check_options(options, shared, name)
+        if diskless:
+            return diskless_netcdf(path, name, wanted, DATA_MODELS[format], clobber=clobber, persist=persist)
+        if wanted == "w" or not path.exists():
+            return create_netcdf(path, name, DATA_MODELS[format], clobber=clobber)
+        return open_netcdf(path, name, writable=True)
     if diskless and wanted != "r":
         return _diskless(
             target, name, wanted, DATA_MODELS[format], clobber, persist, options, storage_options
@@ -76,6 +101,15 @@ def open_session(
     if wanted == "w":
         return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
     return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared)
+
+
+def _check_options(options: Any, shared: bool, name: str) -> None:
+    if options is not None or shared:
+        raise NetCDFValueError(
+            f"a netCDF file has no {'options' if options is not None else 'shared writing'} of Zarr",
+            path=name,
+            hint="ask for storage='zarr'",
+        )
 
 
 def _name(target: Any) -> str:
@@ -142,11 +176,13 @@ def _existing(
     path = local_path(target)
     if path is not None and path.is_file():
         if is_netcdf(path):
-            return _netcdf_file(path, name, mode)
+            return open_netcdf(path, name, writable=False)
         if not is_zip(_first_bytes(path)):
             error = NetCDFOSError("NetCDF: Unknown file format", path=name)
             error.errno, error.filename = _NC_ENOTNC, name
             raise error
+    if path is None and mode == "r" and isinstance(target, str) and kind_of_source(target) == "netcdf":
+        return open_remote_netcdf(target, storage_options)
     from nczarr.mapping import WriteOptions, open_dataset
 
     locks = [WriterLock(str(path), shared=shared)] if path is not None and mode != "r" else []
@@ -177,19 +213,6 @@ def _first_bytes(path: Path) -> bytes:
             return file.read(8)
     except OSError as error:
         raise StoreError(f"cannot read: {error.strerror}", path=str(path)) from error
-
-
-def _netcdf_file(path: Path, name: str, mode: str) -> Session:
-    from nczarr.netcdf import open_dataset as open_file
-
-    if mode != "r":
-        raise NetCDFUnsupportedError(
-            "a netCDF file can be read, not changed", path=name, hint="copy it to Zarr first"
-        )
-    opened = open_file(path)
-    session = Session(SourceOnly(opened.dataset, opened), name=name, writable=False)
-    session.disk_format = "NETCDF3" if opened.dataset.format in _CLASSIC_FILES else "HDF5"
-    return session
 
 
 def _diskless(
@@ -262,29 +285,13 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
         raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
     content = bytes(memory)
     if not is_zip(content[:8]):
-        return _netcdf_in_memory(name, content)
+        return read_from_memory(name, content)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as read:
             held = {entry: read.read(entry) for entry in read.namelist() if not entry.endswith("/")}
     except zipfile.BadZipFile as error:
         raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
     return _existing(held, name, "r", data_model, options, None)
-
-
-def _netcdf_in_memory(name: str, content: bytes) -> Session:
-    """A netCDF file that somebody has in memory: a temporary file, for the libraries that want one."""
-    folder = tempfile.TemporaryDirectory(prefix="nczarr-")
-    try:
-        path = Path(folder.name) / "memory.nc"
-        path.write_bytes(content)
-        if not is_netcdf(path):
-            raise NetCDFValueError("memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file")
-        session = _netcdf_file(path, name, "r")
-    except BaseException:
-        folder.cleanup()
-        raise
-    session.at_close = folder.cleanup
-    return session
 
 
 def from_cdl(

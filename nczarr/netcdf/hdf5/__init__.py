@@ -2,12 +2,13 @@
 
 From the bottom up: ``library`` (h5py, its lock and errors), ``guarded`` (a file whose full disk HDF5 does not see),
 ``direct`` (C functions that h5py lacks), ``memory`` (values with pointers), ``types``, ``filters`` (chunks of plugins'
-filters); on these ``tree`` (the objects of the groups), ``dimensions``, ``source`` (values); on these ``reader`` and
-``writer``.
+filters); on these ``tree`` (the objects of the groups), ``dimensions``, ``source`` (values); on these ``reader``,
+``objects`` (that are made) and ``writer``.
 """
 
-from nczarr.netcdf.hdf5.reader import read_hdf5
+from nczarr.netcdf.hdf5.objects import ObjectMaker
+from nczarr.netcdf.hdf5.reader import find_objects, read_hdf5
 from nczarr.netcdf.hdf5.source import HDF5File
-from nczarr.netcdf.hdf5.writer import HDF5Sink
+from nczarr.netcdf.hdf5.writer import HDF5Sink, check_names, check_types
 
-__all__ = ["HDF5File", "HDF5Sink", "read_hdf5"]
+__all__ = ["HDF5File", "HDF5Sink", "ObjectMaker", "check_names", "check_types", "find_objects", "read_hdf5"]

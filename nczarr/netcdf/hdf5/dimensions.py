@@ -15,7 +15,7 @@ from nczarr.netcdf.hdf5.types import address_of
 
 @dataclass(eq=False)
 class FoundDimension:
-    """A dimension with netCDF's number for it."""
+    """A dimension with netCDF's number for it, and the path of its scale; None if it is made up."""
 
     number: int
     fqn: str
@@ -23,6 +23,7 @@ class FoundDimension:
     group: FoundGroup
     size: int
     unlimited: bool
+    link: bytes | None = None
 
 
 class FoundDimensions:
@@ -62,6 +63,7 @@ class FoundDimensions:
             made = self.add_dimension(
                 group, normalize_name(text_of(link)), shape[0], unlimited, number[0] if number else None
             )
+            made.link = group.link_path(link)
             self.scales[address_of(dataset)] = made
 
     def add_dimension(

@@ -29,6 +29,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "H5Dwrite": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
     "H5PLget_loading_state": (_BUFFER,),
     "H5PLset_loading_state": (ctypes.c_uint,),
+    "H5Pget_fill_value": (_ID, _ID, _BUFFER),
     "H5Pset_fill_value": (_ID, _ID, _BUFFER),
     "H5Tenum_insert": (_ID, ctypes.c_char_p, _BUFFER),
     "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
@@ -93,6 +94,11 @@ def reclaim(type_id: Any, values: np.ndarray) -> None:
 def set_fill_value(creation: Any, type_id: Any, value: np.ndarray) -> None:
     """Set the fill value of a creation list, in the dataset's own type; HDF5 makes its own copy."""
     _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
+
+
+def get_fill_value(creation: Any, type_id: Any, out: np.ndarray) -> None:
+    """Get the fill value of a creation list, in the dataset's own type."""
+    _call("H5Pget_fill_value", creation.id, type_id.id, out.ctypes.data)
 
 
 def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:

@@ -8,10 +8,10 @@ bytes, they are kept in memory instead, where HDF5 finds them again, and the wri
 from __future__ import annotations
 
 import os
-from io import FileIO
 from typing import Any
 
 from nczarr.errors import NetCDFFileError
+from nczarr.netcdf.byte_file import ByteFile
 from nczarr.netcdf.hdf5.library import hdf5
 
 
@@ -24,10 +24,11 @@ class GuardedFile:
         What went wrong first: an OSError, or an interrupt that came while HDF5 was writing.
     """
 
-    def __init__(self, path: str, mode: str) -> None:
-        self._file = FileIO(path, mode)
+    def __init__(self, file: ByteFile) -> None:
+        self._file = file
+        self._users = 1
         self._place = 0
-        self._size = os.fstat(self._file.fileno()).st_size
+        self._size = file.size
         self._kept: list[
             tuple[int, bytes]
         ] = []  # what could not be written: place and bytes, the oldest first
@@ -57,9 +58,7 @@ class GuardedFile:
         view = memoryview(buffer).cast("B")
         done = 0
         try:
-            self._file.seek(self._place)
-            while done < len(view) and (count := self._file.readinto(view[done:])):
-                done += count
+            done = self._file.readinto(self._place, view)
         except BaseException as error:
             self.failure = self.failure or error
         view[done:] = bytes(len(view) - done)
@@ -79,9 +78,8 @@ class GuardedFile:
         done = 0
         try:
             if self.failure is None:
-                self._file.seek(place)
                 while done < size:
-                    done += self._file.write(view[done:]) or 0
+                    done += self._file.write(place + done, view[done:])
         except BaseException as error:
             self.failure = self.failure or error
         if self.failure is not None and done < size:
@@ -107,12 +105,20 @@ class GuardedFile:
         """Wait until the disk has all bytes; see `failure`."""
         try:
             if self.failure is None:
-                os.fsync(self._file.fileno())
+                self._file.sync()
         except OSError as error:
             self.failure = error
 
+    def share(self) -> GuardedFile:
+        """Count one more who has to close it."""
+        self._users += 1
+        return self
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the file when all have done so."""
+        self._users -= 1
+        if self._users:
+            return
         try:
             self._file.close()
         except OSError as error:

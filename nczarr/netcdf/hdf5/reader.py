@@ -7,6 +7,7 @@ types that it does not know, and gives other attributes in another form than the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,15 @@ from nczarr.netcdf.hdf5.types import KnownTypes
 _SZIP_CHOICES = 4 | 32
 
 
+@dataclass(frozen=True)
+class FoundObjects:
+    """The model of a file, and where everything is in it."""
+
+    dataset: Dataset
+    root: FoundGroup
+    dimensions: FoundDimensions
+
+
 def read_hdf5(file: HDF5File, name: str) -> Dataset:
     """Read all metadata of an open file; the variables get lazy sources.
 
@@ -57,8 +67,13 @@ def read_hdf5(file: HDF5File, name: str) -> Dataset:
     NetCDFFileError
         If the file is damaged, or has something that the model has no place for; the message names it.
     """
+    return find_objects(file, name).dataset
+
+
+def find_objects(file: HDF5File, name: str) -> FoundObjects:
+    """As :func:`read_hdf5`, with the objects of the file."""
     with hdf5_errors(file.path):
-        return _Reader(file).dataset(name)
+        return _Reader(file).objects(name)
 
 
 class _Reader:
@@ -66,7 +81,7 @@ class _Reader:
         self.file = file
         self.types = KnownTypes()
 
-    def dataset(self, name: str) -> Dataset:
+    def objects(self, name: str) -> FoundObjects:
         root = collect(self.file.id, self.file.path)
         named = [(group.fqn, fqn, type_id) for group in root.walk() for fqn, type_id in group.types]
         for group in root.walk():
@@ -78,7 +93,7 @@ class _Reader:
         self.dimensions = FoundDimensions(root, self.file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
-        return Dataset(
+        dataset = Dataset(
             name,
             attributes=made.attributes,
             types=made.types,
@@ -87,6 +102,7 @@ class _Reader:
             groups=made.groups,
             format="netCDF-4 classic model" if strict else "netCDF-4",
         )
+        return FoundObjects(dataset, root, self.dimensions)
 
     def group(self, found: FoundGroup) -> Group:
         books = ROOT_BOOKS if found.fqn == "/" else frozenset()

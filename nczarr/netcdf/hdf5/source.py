@@ -24,8 +24,9 @@ from nczarr.netcdf.hdf5.chunks import (
     descriptor_of,
     read_chunks,
 )
-from nczarr.netcdf.hdf5.direct import read_dataset, reclaim
+from nczarr.netcdf.hdf5.direct import get_fill_value, read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
+from nczarr.netcdf.hdf5.guarded import GuardedFile
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
@@ -44,6 +45,10 @@ class HDF5File:
 
     path: str
     id: Any
+    #: What the file is, if it is not HDF5 that has it open; closed together with it.
+    disk: GuardedFile | None = None
+    #: So many datasets are kept open.
+    kept: int = _OPEN_DATASETS
     _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
@@ -71,7 +76,7 @@ class HDF5File:
         if found is None:
             found = self._datasets[link] = self._open_dataset(link)
         self._datasets.move_to_end(link)
-        while len(self._datasets) > _OPEN_DATASETS:
+        while len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
         return found
 
@@ -124,6 +129,15 @@ class HDF5File:
             self._places.popitem(last=False)
         return found
 
+    def forget(self, link: bytes | None = None) -> None:
+        """Forget what was decoded of a dataset; of all, and close them; call it with the lock held."""
+        if link is None:
+            self._datasets.clear()
+            self._decoded.clear()
+        elif self._decoded:
+            for key in [key for key in self._decoded if key[0] == link]:
+                del self._decoded[key]
+
     def close(self) -> None:
         """Close the file; the sources cannot be read any more."""
         with hdf5().phil:
@@ -134,6 +148,8 @@ class HDF5File:
             if self.id is not None:
                 self.id.close()
                 self.id = None
+                if self.disk is not None:
+                    self.disk.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,7 +374,7 @@ def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.
     shape = plist.get_chunk()
     if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
         inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
-        found = np.zeros(shape, dtype)
+        found = unwritten_chunk(dataset, dtype)
         part = np.empty([len(axis) for axis in inside], dtype)
         dataset.read(*hyperslab(dataset, inside), part, dataset.get_type())  # no chunk, so no filter either
         found[tuple(slice(n) for n in part.shape)] = part
@@ -366,6 +382,15 @@ def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.
     mask, data = dataset.read_direct_chunk(origin)
     size = math.prod(shape) * dtype.itemsize
     return decode_chunk(data, filters_of(plist), mask, dtype.itemsize, size).view(dtype).reshape(shape)
+
+
+def unwritten_chunk(dataset: Any, dtype: np.dtype) -> np.ndarray:
+    """A chunk of a dataset as it is where nothing was written, in the file's own type."""
+    plist = dataset.get_create_plist()
+    fill = np.zeros((), dtype)
+    if plist.fill_value_defined() != hdf5().h5d.FILL_VALUE_UNDEFINED:
+        get_fill_value(plist, dataset.get_type(), fill)
+    return np.full(plist.get_chunk(), fill)
 
 
 def chunks_of(

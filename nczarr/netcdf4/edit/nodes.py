@@ -15,7 +15,12 @@ from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_
 from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
 from nczarr.netcdf4.edit.state import State
 from nczarr.netcdf4.edit.stored import StoredArray
-from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFOverflowError, NetCDFRuntimeError
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFKeyError,
+    NetCDFOverflowError,
+    NetCDFRuntimeError,
+)
 
 
 class _WithAttributes:
@@ -41,6 +46,10 @@ class _WithAttributes:
         """Set an attribute; one that is there already keeps its place."""
         with self.state.lock:
             self.state.check_structure()
+            if attribute.name in self.state.reserved_names:
+                raise NetCDFAttributeError(
+                    f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
+                )
             self.attributes[attribute.name] = attribute
             self.touch()
 
@@ -59,7 +68,7 @@ class _WithAttributes:
             new = checked_attribute_name(new)
             if old not in self.attributes:
                 raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
-            if new in self.attributes:
+            if new in self.attributes or new in self.state.reserved_names:
                 raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may be going through the old one.
             self.attributes = {
@@ -266,7 +275,9 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "dimension")
-            if name in self.dimensions:
+            if name in self.dimensions or (
+                self.state.one_name_space and (name in self.groups or self._has_type(name))
+            ):
                 raise NetCDFRuntimeError(
                     f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn
                 )
@@ -285,7 +296,7 @@ class GroupNode(_WithAttributes):
             self.state.check_structure()
             self.state.check_enhanced("a group")
             name = checked_name(name, "group")
-            if name in self.groups or name in self.variables:
+            if name in self.groups or name in self.variables or self._is_taken(name):
                 raise NetCDFRuntimeError(
                     f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn
                 )
@@ -299,7 +310,11 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             self.state.check_enhanced(f"the type {type_.name!r}")
-            if any(node.type.name == type_.name for node in self.types):
+            name = type_.name
+            if self._has_type(name) or (
+                self.state.one_name_space
+                and (name in self.variables or name in self.groups or name in self.dimensions)
+            ):
                 raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
             node = TypeNode(self, type_)
             self.types.append(node)
@@ -318,7 +333,8 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             name = checked_name(name, "variable")
-            if name in self.variables or name in self.groups:
+            taken = self.state.one_name_space and self._has_type(name)
+            if name in self.variables or name in self.groups or taken:
                 raise NetCDFRuntimeError(
                     f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn
                 )
@@ -327,6 +343,13 @@ class GroupNode(_WithAttributes):
             self.variables[name] = node
             self.touch()
             return node
+
+    def _has_type(self, name: str) -> bool:
+        return any(node.type.name == name for node in self.types)
+
+    def _is_taken(self, name: str) -> bool:
+        """True if a dimension or type has the name of a group, where that matters."""
+        return self.state.one_name_space and (name in self.dimensions or self._has_type(name))
 
     # -- renaming
 
@@ -383,7 +406,12 @@ class GroupNode(_WithAttributes):
             raise NetCDFKeyError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
         new = checked_name(new, what)
-        if new in nodes or new in others:
+        taken = self.state.one_name_space and (
+            self._has_type(new)
+            or (what != "variable" and new in self.groups)
+            or (what == "group" and new in self.dimensions)
+        )
+        if new in nodes or new in others or taken:
             raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
         return new
 

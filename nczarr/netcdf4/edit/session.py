@@ -67,7 +67,9 @@ class Session(State):
     def __init__(self, stored: Stored, *, name: str, writable: bool) -> None:
         super().__init__(name, writable=writable, format=stored.dataset.format)
         self.stored = stored
-        self.disk_format = "ZARR"
+        self.disk_format: str = getattr(stored, "disk_format", "ZARR")
+        self.one_name_space = getattr(stored, "one_name_space", False)
+        self.reserved_names = getattr(stored, "reserved_names", frozenset())
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: What is to be done after closing; its result is what close returns.

@@ -34,6 +34,10 @@ class State:
         self.inherited = False
         #: True if other processes may write values at the same time, so that the structure must not change.
         self.shared = False
+        #: True if the store keeps dimensions, variables, groups and types of a group under their bare names.
+        self.one_name_space = False
+        #: Names of attributes that the store needs for itself.
+        self.reserved_names: frozenset[str] = frozenset()
         self.lock = threading.RLock()
         self.generation = 0
         self.structure = 0

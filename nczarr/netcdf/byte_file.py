@@ -1,0 +1,203 @@
+"""Read and write bytes at any place of a file, on disk or in memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Literal, Protocol
+
+from nczarr.errors import NetCDFFileError
+
+_FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
+
+
+class ByteFile(Protocol):
+    """Bytes under numbers. Methods raise OSError, and may be called from any thread."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that there are."""
+
+    def readinto(self, offset: int, buffer: Any) -> int:
+        """Fill the buffer as far as the file goes; return how many bytes that was."""
+
+    def write(self, offset: int, data: Any) -> int:
+        """Write bytes; return how many were taken, one at least."""
+
+    def truncate(self, size: int) -> None:
+        """Set the size; what is new is zero."""
+
+    def sync(self) -> None:
+        """Wait until the disk has everything."""
+
+    def close(self) -> None:
+        """Let go; closing twice does no harm."""
+
+
+class DiskFile:
+    """A file that is open for reading and writing.
+
+    A forked child has its parent's file, and must leave it alone: what it writes there is dropped.
+
+    Parameters
+    ----------
+    path : str
+    mode : {'x', 'w', 'r+'}
+        Make a new one; make it empty; change what is there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = DiskFile(os.path.join(tempfile.mkdtemp(), "a"), "x")
+    >>> file.write(2, b"ab"), file.size
+    (2, 4)
+    >>> file.close()
+    """
+
+    def __init__(self, path: str, mode: Literal["x", "w", "r+"]) -> None:
+        flags = os.O_RDWR | _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor: int | None = os.open(path, flags, 0o666)
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def _open(self) -> int:
+        if self._descriptor is None:
+            raise OSError("the file is closed")
+        return self._descriptor
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._open).st_size
+
+    def readinto(self, offset: int, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view):
+            count = self._read(view[done:], offset + done)
+            if not count:
+                break
+            done += count
+        return done
+
+    def _read(self, view: memoryview, offset: int) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._open, [view], offset)
+        if hasattr(os, "pread"):
+            data = os.pread(self._open, len(view), offset)
+        else:
+            with self._lock:
+                os.lseek(self._open, offset, os.SEEK_SET)
+                data = os.read(self._open, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def write(self, offset: int, data: Any) -> int:
+        if os.getpid() != self._process:
+            return len(memoryview(data).cast("B"))
+        if hasattr(os, "pwrite"):
+            return os.pwrite(self._open, data, offset)
+        with self._lock:
+            os.lseek(self._open, offset, os.SEEK_SET)
+            return os.write(self._open, data)
+
+    def truncate(self, size: int) -> None:
+        if os.getpid() == self._process:
+            os.ftruncate(self._open, size)
+
+    def sync(self) -> None:
+        os.fsync(self._open)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class MemoryFile:
+    """A file in memory.
+
+    Examples
+    --------
+    >>> file = MemoryFile(b"abc")
+    >>> file.write(5, b"z"), file.content
+    (1, b'abc\\x00\\x00z')
+    """
+
+    def __init__(self, content: bytes | memoryview = b"") -> None:
+        self._bytes = bytearray(content)
+        self._lock = threading.Lock()
+
+    @property
+    def content(self) -> bytes:
+        """All bytes."""
+        return bytes(self._bytes)
+
+    @property
+    def size(self) -> int:
+        return len(self._bytes)
+
+    def readinto(self, offset: int, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        with self._lock:
+            data = self._bytes[offset : offset + len(view)]
+        view[: len(data)] = data
+        return len(data)
+
+    def write(self, offset: int, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        with self._lock:
+            missing = offset - len(self._bytes)
+            if missing > 0:
+                self._bytes.extend(bytes(missing))
+            self._bytes[offset : offset + len(view)] = view
+        return len(view)
+
+    def truncate(self, size: int) -> None:
+        with self._lock:
+            del self._bytes[size:]
+            self._bytes.extend(bytes(size - len(self._bytes)))
+
+    def sync(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def read_all(file: ByteFile, offset: int, size: int, path: str) -> bytearray:
+    """Read so many bytes, or raise :class:`NetCDFFileError`.
+
+    Examples
+    --------
+    >>> bytes(read_all(MemoryFile(b"abcd"), 1, 2, "a.nc"))
+    b'bc'
+    """
+    buffer = bytearray(size)
+    try:
+        count = file.readinto(offset, buffer)
+    except OSError as error:
+        raise NetCDFFileError(f"the file cannot be read: {error.strerror or error}", path=path) from error
+    if count < size:
+        raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + count}", path=path)
+    return buffer
+
+
+def write_all(file: ByteFile, offset: int, data: Any, path: str) -> None:
+    """Write all bytes, or raise :class:`NetCDFFileError`.
+
+    Examples
+    --------
+    >>> file = MemoryFile()
+    >>> write_all(file, 0, b"ab", "a.nc")
+    >>> file.content
+    b'ab'
+    """
+    view = memoryview(data).cast("B")
+    try:
+        while view:
+            count = file.write(offset, view)
+            offset += count
+            view = view[count:]
+    except OSError as error:
+        raise NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=path) from error

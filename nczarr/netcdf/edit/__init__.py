@@ -1,0 +1,11 @@
+"""Edit netCDF files in place: all changes of the model and its values, without a copy of the file in between.
+
+:func:`open_file` opens one that is there, :func:`create_file` makes a new one. What they give says its model
+(``dataset``) and the values of a variable (``data``), and takes changes of both (``update``, ``data(fqn).write``);
+``sync`` brings everything to the file.
+"""
+
+from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
+from nczarr.netcdf.edit.opened import editor_of
+
+__all__ = ["EditedFile", "create_file", "editor_of", "open_file"]

@@ -1,0 +1,137 @@
+"""Open and create netCDF files to edit them, on disk or in memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from nczarr.atomic import Output
+from nczarr.errors import DatasetExistsError, NetCDFFileError
+from nczarr.formats import netcdf_format
+from nczarr.model import Dataset
+from nczarr.netcdf.byte_file import ByteFile, DiskFile, MemoryFile
+
+
+class EditedFile(Protocol):
+    """A netCDF file that is edited."""
+
+    path: str
+    dataset: Dataset
+    #: The library's name of the kind of file.
+    disk_format: str
+
+    @property
+    def place(self) -> str:
+        """Where the bytes are now: under another name until a new file is published."""
+
+    def data(self, fqn: str) -> Any:
+        """The values of a variable."""
+
+    def update(self, dataset: Dataset) -> None:
+        """Make the file say what `dataset` says."""
+
+    def publish(self) -> None:
+        """Give a new file its name."""
+
+    def sync(self) -> None:
+        """Write everything."""
+
+    def close(self) -> None:
+        """Sync, and close."""
+
+
+def create_file(
+    path: str | os.PathLike[str],
+    dataset: Dataset,
+    *,
+    overwrite: bool = False,
+    content: ByteFile | None = None,
+) -> EditedFile:
+    """Make a netCDF file that can be edited.
+
+    A file that has something in it stays until the new one is published or closed; otherwise the new one is there
+    at once.
+
+    Parameters
+    ----------
+    path : path-like
+    dataset : Dataset
+        What it says first; ``format`` is the format of the file.
+    overwrite : bool
+        Replace an existing file.
+    content : ByteFile, optional
+        Where the bytes go, instead of the disk.
+
+    Raises
+    ------
+    DatasetExistsError
+        If the file exists and `overwrite` is false, or a directory is there.
+    NetCDFFileError
+        If it cannot be written.
+    UnsupportedError
+        If h5py is needed and not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.nc")
+    >>> file = create_file(path, Dataset("a", format="netCDF-4"))
+    >>> file.dataset.format, file.disk_format
+    ('netCDF-4', 'HDF5')
+    >>> file.close()
+    """
+    path = os.fspath(path)
+    if content is not None:
+        return _edited(path, content, dataset, None)
+    if os.path.isdir(path):
+        raise DatasetExistsError("this is a directory; a file cannot take its place", path=path)
+    if os.path.exists(path) and not overwrite:
+        raise DatasetExistsError(
+            "the file exists", path=path, hint="--overwrite, in Python overwrite=True, replaces it"
+        )
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise NetCDFFileError("the folder for the file does not exist", path=path)
+    output = None
+    try:
+        if os.path.exists(path) and os.path.getsize(path):
+            output = Output(path)
+            content = DiskFile(str(output.path), "x")
+        else:
+            content = DiskFile(path, "w")
+    except OSError as error:
+        raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
+    return _edited(path, content, dataset, output)
+
+
+def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:
+    """Open a netCDF file of any format to edit it.
+
+    Parameters
+    ----------
+    path : path-like
+    content : MemoryFile, optional
+        The file's bytes, if they are in memory; `path` is for messages then.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no such file.
+    NetCDFFileError
+        If it is not a netCDF file, is damaged, or cannot be written to.
+    UnsupportedError
+        If the file is HDF5 and h5py is not installed.
+    """
+    path = os.fspath(path)
+    if content is None:
+        netcdf_format(path)
+    try:
+        held: ByteFile = DiskFile(path, "r+") if content is None else content
+    except OSError as error:
+        raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
+    return _edited(path, held, None, None)
+
+
+def _edited(path: str, content: ByteFile, dataset: Dataset | None, output: Output | None) -> EditedFile:
+    from nczarr.netcdf.edit.hdf5_file import EditedHDF5
+
+    return EditedHDF5(path, content, dataset, output=output)

@@ -1,0 +1,163 @@
+"""Read and write the values of one variable of a netCDF-4 file that is edited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from nczarr.errors import NetCDFFileError
+from nczarr.model import Region, Type, regions
+from nczarr.netcdf.edit.selecting import Axes, pieces, read_selected
+from nczarr.netcdf.hdf5.filters import is_ours
+from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
+from nczarr.netcdf.hdf5.objects import VariableObject
+from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with, filters_of, lacks_chunks
+from nczarr.netcdf.sink import block_shape
+
+#: Bytes of the blocks in which values are best written that have no chunks.
+_BLOCK = 256 << 10
+
+
+class Owner(Protocol):
+    """The file that the values are in."""
+
+    file: HDF5File
+
+    def check(self) -> None:
+        """Raise what went wrong while HDF5 was writing."""
+
+
+@dataclass(eq=False)
+class HDF5Values:
+    """The values of a variable; `shape` is that of its dimensions, of which the file may have less.
+
+    Attributes
+    ----------
+    group, link : str, bytes
+        Where it is: the FQN of its group, and the name there.
+    stored : tuple of int
+        The extent of the HDF5 dataset.
+    touched : bool
+        It was made or written to, so that what HDF5 cannot read must not stay in it.
+    """
+
+    owner: Owner
+    fqn: str
+    group: str
+    link: bytes
+    path: bytes
+    type: Type
+    layout: MemoryLayout
+    shape: tuple[int, ...]
+    stored: tuple[int, ...]
+    fill: Any
+    touched: bool = False
+    _facts: tuple[Any, bool, tuple[int, ...]] | None = field(default=None, repr=False)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    def known(self) -> tuple[Any, bool, tuple[int, ...]]:
+        """The HDF5 type, whether chunks are encoded here, and the block in which values are best written."""
+        if self._facts is None:
+            with hdf5_errors(self.owner.file.path, self.fqn):
+                dataset = self.owner.file.dataset(self.path)
+                plist = dataset.get_create_plist()
+                chunked = plist.get_layout() == hdf5().h5d.CHUNKED
+                ours = chunked and is_ours(filters_of(plist))
+                itemsize = self.layout.dtype.itemsize
+                block = (
+                    tuple(plist.get_chunk())
+                    if chunked
+                    else block_shape(self.shape, (1,) * len(self.shape), itemsize, _BLOCK)
+                )
+                self._facts = dataset.get_type(), ours, block
+        return self._facts
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The chunks; of what has none, blocks."""
+        return self.known()[2]
+
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Values of a shape as they are where nothing was written."""
+        values = np.empty(shape, self.dtype)
+        fill_with(values, self.fill)
+        return values
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        source = HDF5Source(
+            self.owner.file, self.fqn, self.path, self.type, self.layout, self.shape, self.stored, self.fill
+        )
+        return source.read(region, out)
+
+    def read_orthogonal(self, selection: Any) -> np.ndarray:
+        """Read slices or increasing positions, one for each axis."""
+
+        def part(axes: Axes) -> np.ndarray:
+            return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
+
+        return read_selected(part, selection, self.dtype)
+
+    def write(self, selection: Any, values: np.ndarray) -> None:
+        """Write to slices or increasing positions, one for each axis."""
+        for axes, place in pieces(selection):
+            self._write(axes, values[place])
+
+    def _write(self, axes: Axes, values: np.ndarray) -> None:
+        if not values.size:
+            return
+        keep: list[Any] = []
+        raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
+        type_id, ours, _ = self.known()
+        file = self.owner.file
+        with hdf5_errors(file.path, self.fqn, "the values cannot be written"):
+            self.owner.check()
+            dataset = file.dataset(self.path)
+            needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
+            if needed != self.stored:
+                if any(n > most for n, most in zip(needed, self.shape, strict=True)):
+                    raise NetCDFFileError(f"there is no place {needed} in the shape {self.shape}")
+                dataset.set_extent(needed)
+                self.stored = needed
+            VariableObject(dataset, type_id, self.layout, ours).write(axes, raw)
+            self.touched = True
+            if ours:
+                file.forget(self.path)
+            self.owner.check()
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Accept values in a larger shape; the file's own grows when some are written."""
+        self.shape = tuple(shape)
+
+    def clear_outside(self, axes: tuple[int, ...]) -> None:
+        """Nothing to do: HDF5 fills what comes when a dataset grows."""
+
+    def extend(self, shape: tuple[int, ...]) -> None:
+        """Make the HDF5 dataset as long as its dimensions; the caller holds the lock."""
+        if shape != self.stored:
+            self.owner.file.dataset(self.path).set_extent(shape)
+            self.stored = shape
+
+    def release(self) -> None:
+        """Let go of what belongs to the open file."""
+        self._facts = None
+
+    def complete(self) -> None:
+        """Write the chunks of strings or sequences that nobody wrote: HDF5 cannot read them otherwise."""
+        if not self.touched or not has_pointers(self.layout):
+            return
+        with hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
+            dataset = self.owner.file.dataset(self.path)
+            if not lacks_chunks(dataset):
+                return
+            for region in regions(dataset.shape, dataset.get_create_plist().get_chunk()):
+                origin = tuple(s.start for s in region)
+                if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
+                    shape = tuple(s.stop - s.start for s in region)
+                    self._write(tuple(range(s.start, s.stop) for s in region), self.filled(shape))

@@ -1,0 +1,108 @@
+"""Match two models of one file: what of the new one is what of the old one, perhaps under another name.
+
+Variables say who they are by their data. From them follow the groups that they are in and the dimensions that
+they have; what no variable tells is the same if it has the same name, and otherwise if it looks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nczarr.model import Dataset, Group, format_fqn, join_fqn, parse_fqn
+
+
+@dataclass
+class Matches:
+    """Fully qualified names in the old model by those in the new one; what is new is missing."""
+
+    variables: dict[str, str]
+    groups: dict[str, str] = field(default_factory=dict)
+    dimensions: dict[str, str] = field(default_factory=dict)
+
+
+def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
+    """Match two models; `known` has the old variables by the ``id`` of their data.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT, Dimension, MemorySource, Variable
+    >>> import numpy as np
+    >>> data = MemorySource(np.zeros(2, "i4"))
+    >>> old = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", INT, ("/x",), data=data),))
+    >>> new = Dataset("d", dimensions=(Dimension("y", 2),), variables=(Variable("w", INT, ("/y",), data=data),))
+    >>> found = match(old, new, {id(data): "/v"})
+    >>> found.variables, found.dimensions
+    ({'/w': '/v'}, {'/y': '/x'})
+    """
+    used: set[str] = set()
+    variables: dict[str, str] = {}
+    for fqn, variable in new.all_variables.items():
+        before = known.get(id(variable.data))
+        if before is not None and before not in used:
+            variables[fqn] = before
+            used.add(before)
+    found = Matches(variables)
+    _groups(found, old, new)
+    _dimensions(found, old, new)
+    return found
+
+
+def _groups(found: Matches, old: Dataset, new: Dataset) -> None:
+    told: dict[str, str] = {}
+    for fqn, before in found.variables.items():
+        here, there = parse_fqn(fqn)[:-1], parse_fqn(before)[:-1]
+        if len(here) == len(there):
+            for depth in range(1, len(here) + 1):
+                told.setdefault(format_fqn(here[:depth]), format_fqn(there[:depth]))
+
+    def walk(after: Group, before: Group, fqn: str, was: str) -> None:
+        found.groups[fqn] = was
+        rest = {group.name: group for group in before.groups}
+        pairs: list[tuple[Group, Group]] = []
+        left: list[Group] = []
+        for group in after.groups:
+            name = told.get(join_fqn(fqn, group.name))
+            child = None if name is None else rest.pop(parse_fqn(name)[-1], None)
+            if child is None:
+                left.append(group)
+            else:
+                pairs.append((group, child))
+        pairs += _rest(left, rest, lambda g: (g.attributes, g.dimensions, [t.name for t in g.types]))
+        for group, child in pairs:
+            walk(group, child, join_fqn(fqn, group.name), join_fqn(was, child.name))
+
+    walk(new, old, "/", "/")
+
+
+def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
+    variables = new.all_variables, old.all_variables
+    told: dict[str, str] = {}
+    for fqn, was in found.variables.items():
+        for here, there in zip(variables[0][fqn].dimensions, variables[1][was].dimensions, strict=False):
+            told.setdefault(str(here), str(there))
+    found.dimensions.update(told)
+    used = set(told.values())
+    groups = new.all_groups, old.all_groups
+    for fqn, was in found.groups.items():
+        rest = {d.name: d for d in groups[1][was].dimensions if join_fqn(was, d.name) not in used}
+        left = [d for d in groups[0][fqn].dimensions if join_fqn(fqn, d.name) not in told]
+        for dimension, before in _rest(left, rest, lambda d: (d.size, d.unlimited)):
+            found.dimensions[join_fqn(fqn, dimension.name)] = join_fqn(was, before.name)
+
+
+def _rest(after: Iterable[Any], before: dict[str, Any], look: Any) -> list[tuple[Any, Any]]:
+    """Pairs of one name, then pairs that look the same."""
+    pairs, left = [], []
+    for node in after:
+        same = before.pop(node.name, None)
+        if same is None:
+            left.append(node)
+        else:
+            pairs.append((node, same))
+    for node in left:
+        name = next((n for n, candidate in before.items() if look(candidate) == look(node)), None)
+        if name is not None:
+            pairs.append((node, before.pop(name)))
+    return pairs

@@ -1,0 +1,341 @@
+"""Make the objects of a netCDF-4 file: groups, named types, dimension scales, datasets, attributes.
+
+netCDF4-python cannot write opaque types, sequences of compounds or compounds with strings, so the HDF5 objects are
+made here as netCDF's library would make them: named types, dimension scales with netCDF's numbers, creation order
+kept for everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from nczarr.errors import LossError, UnsupportedError
+from nczarr.model import (
+    CHAR,
+    Attribute,
+    Dataset,
+    Dimension,
+    Filter,
+    UserType,
+    Variable,
+    default_fill,
+)
+from nczarr.netcdf.hdf5.direct import set_fill_value, without_plugins, write_attribute, write_dataset
+from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
+from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hyperslab, unwritten_chunk
+from nczarr.netcdf.hdf5.tree import NO_VARIABLE
+from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
+
+_CHUNK_BYTES = 4 << 20
+#: Filters with greater numbers are plugins.
+_LAST_OWN = 255
+_CHUNK_LIMIT = (1 << 32) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class VariableObject:
+    """The HDF5 dataset of a variable.
+
+    Attributes
+    ----------
+    encoded : bool
+        Its chunks are encoded here, not by HDF5.
+    """
+
+    id: Any
+    type_id: Any
+    layout: MemoryLayout
+    encoded: bool
+
+    def write(self, axes: tuple[range, ...], raw: np.ndarray) -> None:
+        """Write values in the file's own form; the caller holds the lock."""
+        if self.encoded:
+            _write_chunks(self.id, axes, raw)
+        else:
+            memory, chosen = hyperslab(self.id, axes)
+            write_dataset(self.id, self.type_id, memory, chosen, raw)
+
+
+class ObjectMaker:
+    """Makes the objects of one file; its methods are called with HDF5's lock held.
+
+    Attributes
+    ----------
+    path : str
+        For messages.
+    types : TypeWriter
+        The named types of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.types = TypeWriter()
+
+    def file(self, name: str, access: Any, *, strict: bool) -> Any:
+        """Make a file with nothing but netCDF's own attributes; `strict`: of the classic model."""
+        api = hdf5()
+        access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
+        creation = api.h5p.create(api.h5p.FILE_CREATE)
+        track(creation, links=True)
+        made = api.h5f.create(name.encode("utf-8", "surrogateescape"), api.h5f.ACC_TRUNC, creation, access)
+        root = api.h5g.open(made, b"/")
+        self.text(root, b"_NCProperties", _provenance().encode())
+        if strict:
+            self.books(root, b"_nc3_strict", (1,), scalar=True)
+        return made
+
+    def group(self, parent: Any, name: str) -> Any:
+        """Make a group."""
+        creation = hdf5().h5p.create(hdf5().h5p.GROUP_CREATE)
+        track(creation, links=True)
+        return hdf5().h5g.create(parent, bytes_of(name), gcpl=creation)
+
+    def type(self, group: Any, type_: UserType, declared: Collection[UserType]) -> None:
+        """Commit a type; all that it is built on are committed."""
+        with hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
+            made = self.types.build(type_)
+            made.commit(group, bytes_of(type_.name))
+            record_bases(made, type_, declared)
+            self.types.committed[type_.fqn] = made
+
+    def dimension(self, group: Any, dimension: Dimension, number: int, fqn: str) -> Any:
+        """Make a dimension that has no coordinate variable: a dataset of its own, without data."""
+        api = hdf5()
+        creation = api.h5p.create(api.h5p.DATASET_CREATE)
+        track(creation)
+        limit = api.h5s.UNLIMITED if dimension.unlimited else dimension.size
+        if dimension.unlimited:
+            creation.set_chunk((1024,))
+        space = api.h5s.create_simple((dimension.size,), (limit,))
+        with hdf5_errors(self.path, fqn, "the dimension cannot be written"):
+            made = api.h5d.create(group, bytes_of(dimension.name), api.h5t.IEEE_F32BE, space, creation)
+            api.h5ds.set_scale(made, NO_VARIABLE + b".%10d" % dimension.size)
+            self.books(made, b"_Netcdf4Dimid", (number,), scalar=True)
+        return made
+
+    def check(self, variable: Variable, dataset: Dataset, fqn: str) -> None:
+        """Raise what :meth:`variable` would raise for a filter or a type, and make nothing."""
+        with hdf5_errors(self.path, fqn, "the variable cannot be written"):
+            type_id = self.types.make(variable.type, variable.storage.endian)
+            layout = self.types.layout(variable.type, type_id)
+            if not has_pointers(layout) and not is_ours(variable.storage.filters):
+                for filter_ in variable.storage.filters:
+                    self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_, fqn)
+
+    def variable(
+        self, group: Any, link: bytes, variable: Variable, dataset: Dataset, fqn: str
+    ) -> VariableObject:
+        """Make the HDF5 dataset of a variable, without attributes and without its dimensions' scales."""
+        api = hdf5()
+        type_id = self.types.make(variable.type, variable.storage.endian)
+        shape = dataset.shape(variable)
+        grows = tuple(dataset.is_unlimited(reference) for reference in variable.dimensions)
+        chunk = chunk_shape(variable, shape, grows, type_id.get_size())
+        if shape:
+            limits = tuple(
+                api.h5s.UNLIMITED
+                if unlimited
+                else size or int(chunk is not None)  # HDF5 wants the limit to be at least a chunk
+                for unlimited, size in zip(grows, shape, strict=True)
+            )
+            space = api.h5s.create_simple(shape, limits)
+        else:
+            space = api.h5s.create(api.h5s.SCALAR)
+        layout = self.types.layout(variable.type, type_id)
+        if has_pointers(layout) and is_ours(variable.storage.filters):
+            # A chunk holds references only: a plugin has nothing to compress, and netCDF refuses it there.
+            own = tuple(f for f in variable.storage.filters if f.id <= _LAST_OWN)
+            variable = replace(variable, storage=replace(variable.storage, filters=own))
+        ours = is_ours(variable.storage.filters) and chunk is not None
+        size = math.prod(shape) * type_id.get_size()
+        with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
+            creation = self._creation(fqn, variable, chunk, size, type_id, layout)
+            made = api.h5d.create(group, link, type_id, space, creation)
+        return VariableObject(made, type_id, layout, ours)
+
+    def _creation(
+        self,
+        fqn: str,
+        variable: Variable,
+        chunk: tuple[int, ...] | None,
+        size: int,
+        type_id: Any,
+        layout: MemoryLayout,
+    ) -> Any:
+        api = hdf5()
+        storage = variable.storage
+        creation = api.h5p.create(api.h5p.DATASET_CREATE)
+        track(creation)
+        if chunk is not None:
+            creation.set_chunk(chunk)
+            chunk_size = math.prod(chunk) * type_id.get_size()
+            for filter_ in storage.filters:
+                if is_ours(storage.filters) and filter_.id > _LAST_OWN:
+                    filter_ = complete(filter_, type_id.get_size(), chunk_size)
+                    creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
+                else:
+                    self._put_filter(creation, filter_, fqn)
+        elif storage.layout == "compact" and size < 1 << 16:
+            creation.set_layout(api.h5d.COMPACT)
+        if storage.no_fill:
+            if not has_pointers(layout):  # HDF5 must know that pointers are none
+                creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
+            return creation
+        keep: list[Any] = []
+        value = np.empty(1, variable.type.dtype)
+        value[0] = fill_value(variable)
+        set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
+        return creation
+
+    def _put_filter(self, creation: Any, filter_: Filter, fqn: str) -> None:
+        if not available_filter(filter_.id):
+            raise UnsupportedError(
+                f"HDF5 here has no filter {filter_name(filter_.id)}",
+                path=self.path,
+                fqn=fqn,
+                hint="install hdf5plugin, or take the filter off the variable",
+            )
+        if filter_.id == Filter.SHUFFLE:
+            creation.set_shuffle()
+        elif filter_.id == Filter.FLETCHER32:
+            creation.set_fletcher32()
+        elif filter_.id == Filter.SZIP:
+            creation.set_szip(*filter_.parameters[:2])
+        else:
+            creation.set_filter(filter_.id, hdf5().h5z.FLAG_OPTIONAL, filter_.parameters)
+
+    def attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
+        """Make an attribute."""
+        with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+            self._attribute(owner, attribute, fqn)
+
+    def _attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
+        api = hdf5()
+        name = bytes_of(attribute.name)
+        if api.h5a.exists(owner, name):
+            raise LossError("the name is one of netCDF-4's own", path=self.path, fqn=fqn)
+        if attribute.type == CHAR and attribute.values.size:
+            self.text(owner, name, attribute.values.tobytes())
+            return
+        type_id = self.types.make(attribute.type)
+        if not attribute.values.size:
+            api.h5a.create(owner, name, type_id, api.h5s.create(api.h5s.NULL))
+            return
+        made = api.h5a.create(owner, name, type_id, api.h5s.create_simple(attribute.values.shape))
+        layout = self.types.layout(attribute.type, type_id)
+        keep: list[Any] = []
+        write_attribute(made, type_id, encode(layout, attribute.values, attribute.type, keep))
+
+    def text(self, owner: Any, name: bytes, text: bytes) -> None:
+        """Make an attribute of characters."""
+        api = hdf5()
+        type_id = api.h5t.C_S1.copy()
+        type_id.set_size(len(text))
+        type_id.set_strpad(api.h5t.STR_NULLTERM)
+        made = api.h5a.create(owner, name, type_id, api.h5s.create(api.h5s.SCALAR))
+        made.write(np.frombuffer(text, "S1"), type_id)
+
+    def books(self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False) -> None:
+        """Make an integer attribute of netCDF's bookkeeping."""
+        api = hdf5()
+        space = api.h5s.create(api.h5s.SCALAR) if scalar else api.h5s.create_simple((len(values),))
+        made = api.h5a.create(owner, name, api.h5t.STD_I32LE, space)
+        made.write(np.array(values[0] if scalar else values, "<i4"))
+
+
+def coordinate_of(dataset: Dataset, dimension: str) -> Variable | None:
+    """The coordinate variable of a dimension: of its name, in its group, with it as the first dimension."""
+    variable = dataset.all_variables.get(dimension)
+    if variable is not None and variable.dimensions and variable.dimensions[0] == dimension:
+        return variable
+    return None
+
+
+def chunk_shape(
+    variable: Variable, shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int
+) -> tuple[int, ...] | None:
+    """The chunks that a variable gets; None if it is not chunked."""
+    storage = variable.storage
+    chunked = storage.layout == "chunked" or storage.chunk_shape is not None or storage.filters
+    if not shape or not (chunked or any(grows)):
+        return None
+    chunk = list(storage.chunk_shape or _default_chunk(shape, grows, itemsize))
+    chunk = [c if g else max(1, min(c, n)) for c, n, g in zip(chunk, shape, grows, strict=True)]
+    while math.prod(chunk) * itemsize > _CHUNK_LIMIT:
+        axis = chunk.index(max(chunk))
+        chunk[axis] = -(-chunk[axis] // 2)
+    return tuple(chunk)
+
+
+def fill_value(variable: Variable) -> Any:
+    """The value of what is never written: ``_FillValue``, or netCDF's default, or zeros for user types."""
+    attribute = variable.attribute.get("_FillValue")
+    if attribute is not None and attribute.type == variable.type and len(attribute.values) == 1:
+        return attribute.values[0]
+    return default_fill(variable.type)
+
+
+def _default_chunk(shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int) -> list[int]:
+    """One step along each unlimited dimension, the rest whole, in chunks of a few MiB; long if there is no rest."""
+    if all(grows):
+        side = max(1, int((_CHUNK_BYTES // 4 // itemsize) ** (1 / len(shape))))
+        return [min(side, 1024)] * len(shape)
+    chunk = [1 if g else n for n, g in zip(shape, grows, strict=True)]
+    while math.prod(chunk) * itemsize > _CHUNK_BYTES:
+        axis = chunk.index(max(chunk))
+        if chunk[axis] == 1:
+            break
+        chunk[axis] = -(-chunk[axis] // 2)
+    return chunk
+
+
+def track(creation: Any, *, links: bool = False) -> None:
+    """Keep the order in which attributes (and links) are made, and no times: equal input gives equal files."""
+    h5p = hdf5().h5p
+    both = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
+    creation.set_attr_creation_order(both)
+    if links:
+        creation.set_link_creation_order(both)
+    creation.set_obj_track_times(False)
+
+
+def bytes_of(name: str) -> bytes:
+    """A name of the model as a name of the file."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> None:
+    """Write chunk by chunk what has filters that HDF5 itself lacks."""
+    plist = dataset.get_create_plist()
+    shape, filters = plist.get_chunk(), filters_of(plist)
+    for origin, place, inside in chunks_of(dataset, axes):
+        whole = all(
+            a.step == 1 and a.start == o and a.stop == min(o + c, n)
+            for a, o, c, n in zip(inside, origin, shape, dataset.shape, strict=True)
+        )
+        if whole:  # what is behind the edge of a dataset that grows must be as if it was never written
+            chunk = unwritten_chunk(dataset, values.dtype)
+        else:
+            chunk = decoded_chunk(dataset, origin, values.dtype).copy()
+        chunk[
+            tuple(slice(a.start - o, a[-1] - o + 1, a.step) for a, o in zip(inside, origin, strict=True))
+        ] = values[place]
+        dataset.write_direct_chunk(origin, encode_chunk(chunk, filters, values.dtype.itemsize), 0)
+
+
+def _provenance() -> str:
+    try:
+        own = version("nczarr")
+    except PackageNotFoundError:
+        own = "unknown"
+    library = hdf5().version
+    return f"version=2,nczarr={own},hdf5={library.hdf5_version},h5py={library.version}"

@@ -1,0 +1,127 @@
+"""Open and create netCDF files as sessions: for reading, for editing in place, and in memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nczarr import model
+from nczarr.atomic import Output
+from nczarr.errors import DatasetExistsError
+from nczarr.formats import is_netcdf
+from nczarr.netcdf import create_file, open_dataset, open_file, open_remote
+from nczarr.netcdf.byte_file import MemoryFile
+from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
+from nczarr.netcdf4.edit import Session, SourceOnly
+from nczarr.netcdf4.edit.lock import WriterLock
+from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError
+
+#: Formats of files that are not HDF5.
+_CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
+
+
+def create_netcdf(path: Path, name: str, data_model: str, *, clobber: bool) -> Session:
+    """Make a netCDF file and open it for writing."""
+    empty = model.Dataset(path.stem or "dataset", format=FORMAT_OF_MODEL[data_model])
+    there = path.exists()
+    locks = [WriterLock(str(path))] if there else []
+    try:
+        edited = create_file(path, empty, overwrite=clobber)
+        session = Session(edited, name=name, writable=True)
+        session.locks = locks
+        if not there or edited.place != edited.path:
+            locks.append(WriterLock(edited.place))
+    except BaseException:
+        for lock in locks:
+            lock.release()
+        raise
+    return session
+
+
+def open_netcdf(path: Path, name: str, *, writable: bool) -> Session:
+    """Open a netCDF file."""
+    if not writable:
+        opened = open_dataset(path)
+        return _reading(opened.dataset, opened, name)
+    if not os.access(path, os.W_OK):
+        raise NetCDFOSError("the file cannot be written: Permission denied", path=name)
+    lock = WriterLock(str(path))
+    try:
+        session = Session(open_file(path), name=name, writable=True)
+    except BaseException:
+        lock.release()
+        raise
+    session.locks = [lock]
+    return session
+
+
+def open_remote_netcdf(url: str, storage_options: dict[str, Any] | None) -> Session:
+    """Open a netCDF file behind a URL for reading."""
+    opened = open_remote(url, storage_options)
+    return _reading(opened.dataset, opened, url)
+
+
+def _reading(dataset: model.Dataset, owner: Any, name: str) -> Session:
+    session = Session(SourceOnly(dataset, owner), name=name, writable=False)
+    session.disk_format = "NETCDF3" if dataset.format in _CLASSIC_FILES else "HDF5"
+    return session
+
+
+def netcdf_in_memory(name: str, data_model: str) -> Session:
+    """Make a netCDF file in memory; closing the session returns its bytes."""
+    held = MemoryFile()
+    session = _in_memory(held, name, data_model)
+    session.at_close = lambda: memoryview(held.content)
+    return session
+
+
+def _in_memory(held: MemoryFile, name: str, data_model: str) -> Session:
+    empty = model.Dataset(Path(name).stem or "dataset", format=FORMAT_OF_MODEL[data_model])
+    return Session(create_file(name, empty, content=held), name=name, writable=True)
+
+
+def diskless_netcdf(
+    path: Path, name: str, mode: str, data_model: str, *, clobber: bool, persist: bool
+) -> Session:
+    """Edit a netCDF file, or a new one, in memory; with `persist`, write it when the session is closed."""
+    clobber = clobber or mode == "r+"
+    if path.is_dir() or (path.exists() and not clobber):
+        raise DatasetExistsError("the file exists", path=name)
+    if mode == "r+" and path.exists():
+        held = MemoryFile(path.read_bytes())
+        session = Session(open_file(path, content=held), name=name, writable=True)
+    else:
+        held = MemoryFile()
+        session = _in_memory(held, name, data_model)
+    if persist:
+
+        def write_out() -> None:
+            output = Output(path)
+            try:
+                output.path.write_bytes(held.content)
+                output.commit()
+            except OSError as error:
+                raise NetCDFOSError(f"the file cannot be written: {error.strerror}", path=name) from error
+            finally:
+                output.discard()
+
+        session.at_close = write_out
+    return session
+
+
+def read_from_memory(name: str, content: bytes) -> Session:
+    """Read a netCDF file that somebody has in memory: a temporary file, for the libraries that want one."""
+    folder = tempfile.TemporaryDirectory(prefix="nczarr-")
+    try:
+        path = Path(folder.name) / "memory.nc"
+        path.write_bytes(content)
+        if not is_netcdf(path):
+            raise NetCDFValueError("memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file")
+        session = open_netcdf(path, name, writable=False)
+    except BaseException:
+        folder.cleanup()
+        raise
+    session.at_close = folder.cleanup
+    return session
