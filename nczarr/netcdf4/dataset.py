@@ -75,6 +75,9 @@ class Dataset(AttributeOwner):
     shared : bool
         Mode ``a`` or ``r+``: other processes may write to the same dataset, if they open it so, too. Only values
         can be written then, and no two processes may write to one chunk.
+    storage : {'zarr', 'netcdf'}, optional
+        What a new dataset is kept in: Zarr, or a netCDF file, which is edited in place. What is there already is
+        opened as what it is.
     **kwargs
         Ignored, as netCDF4-python does.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nczarr.atomic import Output
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
-from nczarr.model import Dataset, Group, join_fqn
+from nczarr.model import Dataset, Group, Variable, join_fqn
 from nczarr.netcdf.byte_file import ByteFile, DiskFile
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
@@ -237,7 +237,7 @@ def _only_grown(old: Group, new: Group, known: dict[int, str]) -> bool:
         and len(old.groups) == len(new.groups)
         and _alike(old.attributes, new.attributes)
         and _alike(old.types, new.types)
-        and all(a is b and id(b.data) in known for a, b in zip(old.variables, new.variables, strict=True))
+        and all(_same(a, b, known) for a, b in zip(old.variables, new.variables, strict=True))
         and all(
             (a.name, a.unlimited) == (b.name, b.unlimited)
             for a, b in zip(old.dimensions, new.dimensions, strict=True)
@@ -246,6 +246,17 @@ def _only_grown(old: Group, new: Group, known: dict[int, str]) -> bool:
             a is b or (a.name == b.name and _only_grown(a, b, known))
             for a, b in zip(old.groups, new.groups, strict=True)
         )
+    )
+
+
+def _same(old: Variable, new: Variable, known: dict[int, str]) -> bool:
+    return (
+        (new.data is None or id(new.data) in known)
+        and old.name == new.name
+        and old.dimensions == new.dimensions
+        and old.type is new.type
+        and old.storage is new.storage
+        and _alike(old.attributes, new.attributes)
     )
 
 

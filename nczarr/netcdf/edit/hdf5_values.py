@@ -107,7 +107,7 @@ class HDF5Values:
     def write(self, selection: Any, values: np.ndarray) -> None:
         """Write to slices or increasing positions, one for each axis."""
         for axes, place in pieces(selection):
-            self._write(axes, values[place])
+            self._write(axes, values[place] if place else values)
 
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:

@@ -1,7 +1,8 @@
 """Match two models of one file: what of the new one is what of the old one, perhaps under another name.
 
-Variables say who they are by their data. From them follow the groups that they are in and the dimensions that
-they have; what no variable tells is the same if it has the same name, and otherwise if it looks the same.
+Variables say who they are by their data, or else by their names. From them follow the groups that they are in and
+the dimensions that they have; what no variable tells is the same if it has the same name, and otherwise if it looks
+the same.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
         if before is not None and before not in used:
             variables[fqn] = before
             used.add(before)
+    here = set(known.values())
+    for fqn in new.all_variables:
+        if fqn not in variables and fqn in here and fqn not in used:
+            variables[fqn] = fqn
+            used.add(fqn)
     found = Matches(variables)
     _groups(found, old, new)
     _dimensions(found, old, new)
