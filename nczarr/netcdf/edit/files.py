@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from nczarr.atomic import Output
@@ -16,9 +17,12 @@ class EditedFile(Protocol):
     """A netCDF file that is edited."""
 
     path: str
-    dataset: Dataset
     #: The library's name of the kind of file.
     disk_format: str
+
+    @property
+    def dataset(self) -> Dataset:
+        """The model, with the data of its variables."""
 
     @property
     def place(self) -> str:
@@ -29,6 +33,9 @@ class EditedFile(Protocol):
 
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says."""
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the lengths of unlimited dimensions, given by FQN; False if this takes an update."""
 
     def publish(self) -> None:
         """Give a new file its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,20 +128,20 @@ class HDF5Objects:
             if not same or len(before.dimensions) != len(variable.dimensions):
                 raise ModelError("the type and the rank of a variable cannot be changed", fqn=fqn)
 
-    def grow(self, new: Dataset) -> None:
-        """Make the scales as long as their dimensions."""
-        for fqn, dimension in new.all_dimensions.items():
+    def lengthen(self, sizes: Mapping[str, int]) -> None:
+        """Make the scales of dimensions, given by FQN, as long as they are."""
+        for fqn, size in sizes.items():
             scale = self.scales.get(fqn)
-            if scale is None or not dimension.unlimited:
+            if scale is None:
                 continue
             if scale.owner is not None:
                 stored = scale.owner.stored
-                if stored[0] < dimension.size:
-                    scale.owner.extend((dimension.size, *stored[1:]))
-            elif scale.size < dimension.size:
+                if stored[0] < size:
+                    scale.owner.extend((size, *stored[1:]))
+            elif scale.size < size:
                 dataset = self.owner.file.dataset(self.groups[scale.group].at(scale.link))
-                dataset.set_extent((dimension.size,))
-            scale.size = dimension.size
+                dataset.set_extent((size,))
+            scale.size = size
 
 
 class _Change:
@@ -157,7 +157,7 @@ class _Change:
         self.types()
         self.dimensions_and_variables()
         self.attributes()
-        self.objects.grow(self.new)
+        self.objects.lengthen({f: d.size for f, d in self.new.all_dimensions.items() if d.unlimited})
 
     # -- groups and types
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 from nczarr.atomic import Output
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
-from nczarr.model import Dataset, Group, Variable, join_fqn
+from nczarr.model import Dataset, Group, join_fqn
 from nczarr.netcdf.byte_file import ByteFile, DiskFile
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
+from nczarr.netcdf.edit.lengths import with_lengths
 from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.edit.opened import forget, remember
 from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
@@ -59,6 +61,8 @@ class EditedHDF5:
         self.process = os.getpid()
         self._on_disk = isinstance(content, DiskFile)
         self._output = output
+        #: Lengths that the model does not say yet.
+        self._sizes: dict[str, int] = {}
         self._disk = GuardedFile(content)
         self._make = ObjectMaker(path)
         name = str(output.path) if output is not None else path
@@ -82,7 +86,7 @@ class EditedHDF5:
                     _check_order(found.root.id, path)
                 self._objects = HDF5Objects(self, self._make)
                 self._objects.adopt(found)
-                self.dataset = self._bind(found.dataset)
+                self._dataset = self._bind(found.dataset)
             if dataset is not None:
                 self.update(replace(dataset, name=self.dataset.name))
             self.check()
@@ -109,6 +113,14 @@ class EditedHDF5:
         return made
 
     @property
+    def dataset(self) -> Dataset:
+        """The model, with the data of its variables."""
+        if self._sizes:
+            self._dataset = with_lengths(self._dataset, self._sizes)
+            self._sizes.clear()
+        return self._dataset
+
+    @property
     def place(self) -> str:
         """Where the bytes are now: under another name until a new file is published."""
         return self.path if self._output is None else str(self._output.path)
@@ -132,16 +144,21 @@ class EditedHDF5:
         with hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
             known = {id(values): fqn for fqn, values in self._objects.values.items()}
-            if _only_grown(self.dataset, dataset, known):
-                for fqn, variable in dataset.all_variables.items():
-                    self._objects.values[fqn].grow(dataset.shape(variable))
-                self._objects.grow(dataset)
-            else:
-                check_names(dataset, self.path)
-                check_types(dataset, self.path)
-                self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
-            self.dataset = self._bind(dataset)
+            check_names(dataset, self.path)
+            check_types(dataset, self.path)
+            self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
+            self._dataset = self._bind(dataset)
             self.check()
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the lengths of unlimited dimensions, given by FQN."""
+        self._check_open()
+        with hdf5_errors(self.path, doing="the file cannot be written"):
+            self.check()
+            self._objects.lengthen(sizes)
+            self._sizes.update(sizes)
+            self.check()
+        return True
 
     # -- the end
 
@@ -227,38 +244,3 @@ def _check_order(root: Any, path: str) -> None:
             path=path,
             hint="copy it first, which makes a netCDF-4 file",
         )
-
-
-def _only_grown(old: Group, new: Group, known: dict[int, str]) -> bool:
-    """True if two models differ in the sizes of dimensions only."""
-    return (
-        len(old.variables) == len(new.variables)
-        and len(old.dimensions) == len(new.dimensions)
-        and len(old.groups) == len(new.groups)
-        and _alike(old.attributes, new.attributes)
-        and _alike(old.types, new.types)
-        and all(_same(a, b, known) for a, b in zip(old.variables, new.variables, strict=True))
-        and all(
-            (a.name, a.unlimited) == (b.name, b.unlimited)
-            for a, b in zip(old.dimensions, new.dimensions, strict=True)
-        )
-        and all(
-            a is b or (a.name == b.name and _only_grown(a, b, known))
-            for a, b in zip(old.groups, new.groups, strict=True)
-        )
-    )
-
-
-def _same(old: Variable, new: Variable, known: dict[int, str]) -> bool:
-    return (
-        (new.data is None or id(new.data) in known)
-        and old.name == new.name
-        and old.dimensions == new.dimensions
-        and old.type is new.type
-        and old.storage is new.storage
-        and _alike(old.attributes, new.attributes)
-    )
-
-
-def _alike(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
-    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))

@@ -109,6 +109,14 @@ class HDF5Values:
         for axes, place in pieces(selection):
             self._write(axes, values[place] if place else values)
 
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write a block, of which nothing is kept behind the shape."""
+        block = self.chunk_shape
+        axes = tuple(
+            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
+        )
+        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
+
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:
             return
