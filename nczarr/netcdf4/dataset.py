@@ -452,11 +452,12 @@ class Dataset(AttributeOwner):
         dimensions : sequence of (str or Dimension)
             Names are looked for here, then upwards. Empty: a scalar.
         compression : str, optional
-            ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``, ``blosc_zstd``.
+            ``zlib``, ``zstd``, ``bzip2``, ``blosc_lz``, ``blosc_lz4``, ``blosc_lz4hc``, ``blosc_zlib``, ``blosc_zstd``,
+            ``szip``. No Zarr codec is szip: what is stored is compressed with zstd, and is szip again in netCDF files.
         zlib, complevel, shuffle, blosc_shuffle, fletcher32
             Settings of the filters.
         szip_coding, szip_pixels_per_block
-            Accepted; szip is not available.
+            Settings of szip: ``nn`` or ``ec``, and an even number up to 32.
         contiguous, chunksizes
             Layout; 0 in `chunksizes` means the default.
         endian : {'native', 'little', 'big'}
@@ -618,8 +619,8 @@ class Dataset(AttributeOwner):
         return True
 
     def has_szip_filter(self) -> bool:
-        """False: szip is not available."""
-        return False
+        """True: szip is recorded, and used in netCDF files."""
+        return True
 
     # -- the dataset as a whole --------------------------------------------------------------------------
 

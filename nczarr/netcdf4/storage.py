@@ -28,6 +28,9 @@ from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in _BLOSC if name != "blosc_snappy"))
+# HDF5's numbers for the entropy coding and the nearest neighbour coding.
+_SZIP = {"ec": 4, "nn": 32}
+_SZIP_MOST_PIXELS = 32
 _CHUNK_BYTES = 16 << 20
 _LONE_UNLIMITED_BYTES = 4096
 # Where netCDF-C puts blosc's settings among the filter's parameters.
@@ -35,16 +38,24 @@ _BLOSC_LEVEL, _BLOSC_SHUFFLE, _BLOSC_COMPRESSOR = 4, 5, 6
 
 
 def make_filters(
-    compression: str | None, complevel: int | None, shuffle: bool, blosc_shuffle: int, fletcher32: bool
+    compression: str | None,
+    complevel: int | None,
+    shuffle: bool,
+    blosc_shuffle: int,
+    fletcher32: bool,
+    szip_coding: str = "nn",
+    szip_pixels_per_block: int = 8,
 ) -> tuple[Filter, ...]:
     """The filters that the keywords ask for.
+
+    No Zarr codec is szip: it is recorded as all filters are, and the way to a netCDF file has it again.
 
     Raises
     ------
     NetCDFValueError
-        For a compression that is not known or not available.
+        For a compression or a coding that is not known.
     NetCDFRuntimeError
-        For a level that is out of range.
+        For a level or a number of pixels that is out of range.
 
     Examples
     --------
@@ -59,12 +70,12 @@ def make_filters(
         )
     if compression and complevel:
         level = int(complevel)
-        if compression == "szip":
-            raise NetCDFValueError("compression='szip' is not available", hint="use 'zstd'")
         low, high = {"zstd": (-131072, 22), "bzip2": (1, 9)}.get(compression, (0, 9))
-        if not low <= level <= high:
+        if compression != "szip" and not low <= level <= high:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
-        if compression == "zlib":
+        if compression == "szip":
+            filters.append(_szip(szip_coding, szip_pixels_per_block))
+        elif compression == "zlib":
             if shuffle:
                 filters.append(Filter(Filter.SHUFFLE))
             filters.append(Filter(Filter.DEFLATE, (level,)))
@@ -76,6 +87,17 @@ def make_filters(
     if fletcher32:
         filters.append(Filter(Filter.FLETCHER32))
     return tuple(filters)
+
+
+def _szip(coding: str, pixels: int) -> Filter:
+    if coding not in _SZIP:
+        raise NetCDFValueError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
+    if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
+        raise NetCDFRuntimeError(
+            f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
+            hint=f"an even number up to {_SZIP_MOST_PIXELS}",
+        )
+    return Filter(Filter.SZIP, (_SZIP[coding], pixels))
 
 
 def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
@@ -112,7 +134,8 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
             told["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
             told["complevel"] = values[_BLOSC_LEVEL]
         elif f.id == Filter.SZIP and len(values) > 1:
-            told["szip"] = {"coding": "nn" if values[0] & 32 else "ec", "pixels_per_block": values[1]}
+            coding = "nn" if values[0] & _SZIP["nn"] else "ec"
+            told["szip"] = {"coding": coding, "pixels_per_block": values[1]}
     return told
 
 

@@ -115,7 +115,15 @@ class Variable(AttributeOwner):
         if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
             storage.check_byte_order(dtype, endian)
         compression = "zlib" if zlib and not compression else compression
-        filters = storage.make_filters(compression, complevel, shuffle, blosc_shuffle, fletcher32)
+        filters = storage.make_filters(
+            compression,
+            complevel,
+            shuffle,
+            blosc_shuffle,
+            fletcher32,
+            szip_coding,
+            szip_pixels_per_block,
+        )
         dims = tuple(node_of(d) for d in dimensions)
         hints = storage.make_storage(
             type_,

@@ -70,10 +70,16 @@ SECTIONS: dict[str, list[Row]] = {
             "log(type(nc.getlibversion()), nc.__has_rename_grp__, nc.__has_ncfilter__)",
             "the netCDF-C whose behaviour is followed",
         ),
-        different(
-            "`__has_szip_support__`, parallel support",
-            "log(nc.__has_szip_support__)",
-            "0: szip is refused with a clear error. Parallel writing needs no MPI: see `shared=True`",
+        same(
+            "`__has_szip_support__`, `compression='szip'`",
+            "ds.createDimension('p', 40); v = ds.createVariable('z', 'i4', ('p',), compression='szip', szip_coding='ec')\n"
+            "v[:] = range(len(v)); log(nc.__has_szip_support__, v.filters(), v[:])",
+            "recorded with its settings, and szip again in netCDF files; Zarr has no such codec, so zstd is stored",
+        ),
+        same(
+            "`parallel=`, without MPI: `ValueError`",
+            "attempt(lambda: nc.Dataset(path + 'p', 'w', parallel=True))",
+            "writing together needs no MPI: see `shared=True`",
         ),
         same(
             "`rc_get`, `rc_set`", "nc.rc_set('A', 'b'); log(nc.rc_get('A'), nc.rc_get('none'))", "remembered"

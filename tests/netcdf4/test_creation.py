@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
+
+import nczarr
+import nczarr.netcdf4 as ours
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -318,3 +323,51 @@ def test_classic_models(same: Same) -> None:
                 log(ds.data_model, list(ds.variables))
 
     same(script)
+
+
+def test_szip_is_kept_for_netcdf_files(tmp_path: Path) -> None:
+    """Zarr has no such codec: it is recorded, something else compresses, and a netCDF file has it again."""
+    values = np.arange(4000, dtype="i4").reshape(40, 100) // 7
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("y", 40)
+        ds.createDimension("x", 100)
+        ds.createVariable(
+            "v", "i4", ("y", "x"), compression="szip", szip_coding="ec", szip_pixels_per_block=16
+        )[:] = values
+    with ours.Dataset(tmp_path / "a.zarr") as ds:
+        assert ds["v"].filters()["szip"] == {"coding": "ec", "pixels_per_block": 16}
+        assert ds["v"][:].tolist() == values.tolist()
+    stored = sum(p.stat().st_size for p in (tmp_path / "a.zarr" / "v" / "c").rglob("*") if p.is_file())
+    assert stored < values.nbytes / 4
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "a.nc")
+    with netCDF4.Dataset(tmp_path / "a.nc") as ds:
+        assert ds["v"].filters()["szip"] == {"coding": "ec", "pixels_per_block": 16}
+        assert ds["v"][:].tolist() == values.tolist()
+
+
+def test_settings_of_szip(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 40)
+            for i, settings in enumerate(
+                (
+                    {},
+                    {"complevel": 0},
+                    {"complevel": 12},
+                    {"fletcher32": True},
+                    {"szip_coding": "zz"},
+                    {"szip_pixels_per_block": 7},
+                    {"szip_pixels_per_block": 34},
+                )
+            ):
+
+                def make(i: int = i, settings: dict[str, Any] = settings) -> Any:
+                    return ds.createVariable(f"v{i}", "i4", ("x",), compression="szip", **settings).filters()
+
+                log.attempt(make)
+
+    same(script)
+    with ours.Dataset({}, "w") as ds:  # HDF5 divides by it
+        ds.createDimension("x", 40)
+        with pytest.raises(RuntimeError, match="szip_pixels_per_block 0"):
+            ds.createVariable("v", "i4", ("x",), compression="szip", szip_pixels_per_block=0)

@@ -13,7 +13,7 @@ zstd                  ``zstd``
 shuffle, zstd         ``blosc`` (zstd, shuffle)
 blosc                 ``blosc`` with the same parameters
 fletcher32            ``crc32c``, after the others
-others                as for none
+others                ``blosc`` (zstd, shuffle), except a lone shuffle: as for none
 ====================  =========================================================================
 """
 
@@ -33,6 +33,7 @@ _BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 #: blosc counts the bytes of an element in one byte.
 _BLOSC_MAX_TYPESIZE = 255
 _DEFAULT_CLEVEL = 3
+_NO_COMPRESSORS = (Filter.SHUFFLE, Filter.FLETCHER32)
 #: Copies: three times as fast as level 3, a few percent larger.
 _COPY_CLEVEL = 1
 
@@ -79,7 +80,8 @@ def codecs_for(
         rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
     if rest is None:
         level = _COPY_CLEVEL if options.compression == "default" else _DEFAULT_CLEVEL
-        rest = [] if scalar or not options.compress else [_blosc("zstd", level, itemsize)]
+        wanted = options.compress or any(f.id not in _NO_COMPRESSORS for f in storage.filters)
+        rest = [] if scalar or not wanted else [_blosc("zstd", level, itemsize)]
         rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
     if options.checksum and rest[-1:] != [NamedConfig("crc32c")]:
         rest.append(NamedConfig("crc32c"))
