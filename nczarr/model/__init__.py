@@ -1,6 +1,7 @@
 """The abstract model of netCDF datasets: types, nodes, names, rules. Frozen data, no input or output."""
 
 from nczarr.model.compare import Difference, compare, describe_type
+from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of
 from nczarr.model.forward import forward_references, ordered_types
 from nczarr.model.names import (
     ROOT,
@@ -49,7 +50,7 @@ from nczarr.model.types import (
     primitive_for_dtype,
     walk_types,
 )
-from nczarr.model.values import DEFAULT_FILL, default_fill, same_values
+from nczarr.model.values import same_values
 
 __all__ = [
     "BYTE",
@@ -94,16 +95,19 @@ __all__ = [
     "compare",
     "default_fill",
     "describe_type",
+    "fill_value_of",
     "format_fqn",
     "forward_references",
     "join_fqn",
     "normalize_name",
     "ordered_types",
+    "own_fill_value",
     "parse_fqn",
     "primitive_for_dtype",
     "regions",
     "resolve",
     "same_values",
+    "source_of",
     "split_fqn",
     "walk_types",
 ]

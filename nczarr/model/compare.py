@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from nczarr.display.text import visible
+from nczarr.model.fills import source_of
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Group, Variable
 from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
-from nczarr.model.values import default_fill, same_values
+from nczarr.model.values import same_values
 
 _BLOCK_ELEMENTS = 1 << 20
 
@@ -124,8 +125,9 @@ class _Comparison:
 
     def values(self, fqn: str, a: Variable, b: Variable, shape: tuple[int, ...]) -> Iterator[Difference]:
         """The first value that differs."""
+        sources = source_of(a, shape), source_of(b, shape)
         for region in regions(shape, _block(shape, a.storage.chunk_shape)):
-            sides = [_read(v, region, a.type) for v in (a, b)]
+            sides = [source.read(region) for source in sources]
             if self.same(*sides):
                 continue
             for index in np.ndindex(sides[0].shape):
@@ -176,19 +178,6 @@ def describe_type(type_: Type) -> str:
     assert isinstance(type_, CompoundType)
     inside = "; ".join(f"{describe_type(f.type)} {f.name}{list(f.shape) or ''}" for f in type_.fields)
     return f"compound {type_.fqn} {{{inside}}}"
-
-
-def _read(variable: Variable, region: tuple[slice, ...], type_: Type) -> np.ndarray:
-    if variable.data is None:  # never assigned: all fill
-        out = np.empty([s.stop - s.start for s in region], type_.dtype)
-        fill = variable.attribute.get("_FillValue")
-        value = fill.values[0] if fill is not None and len(fill.values) else default_fill(type_)
-        if type_.dtype == object:
-            out.fill(value)
-        else:
-            out[...] = value
-        return out
-    return variable.data.read(region)
 
 
 def _block(shape: tuple[int, ...], chunk: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from nczarr.model.describe import describe_attribute, describe_dimension, descri
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
+from nczarr.model.values import same_values
 
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
 DimensionRef = str | int
@@ -96,8 +97,6 @@ class Attribute:
         return self.values.tobytes().decode("utf-8", "surrogateescape")
 
     def __eq__(self, other: object) -> bool:
-        from nczarr.model.values import same_values
-
         return (
             isinstance(other, Attribute)
             and self.name == other.name

@@ -16,6 +16,7 @@ from nczarr.cdl.read.attributes import AttributeReader
 from nczarr.cdl.read.constants import ConstantError, parse_constant
 from nczarr.cdl.read.data import Binder
 from nczarr.cdl.read.names import clean_name, dataset_name, name_of
+from nczarr.cdl.read.runs import split_statements
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
 from nczarr.cdl.read.source import Problems
 from nczarr.cdl.read.special import (
@@ -26,7 +27,6 @@ from nczarr.cdl.read.special import (
     read_special,
     storage_of,
 )
-from nczarr.cdl.read.statement_runs import split_statements
 from nczarr.cdl.read.values import ElementReader
 from nczarr.limits import limit
 from nczarr.model import (

@@ -19,10 +19,18 @@ from nczarr.cdl.read.constants import (
     parse_constant,
 )
 from nczarr.cdl.read.names import split_enum_constant
-from nczarr.cdl.read.number_runs import HardRunError, count_run, parse_run, split_run
+from nczarr.cdl.read.runs import (
+    HardRunError,
+    count_run,
+    count_strings,
+    parse_run,
+    raw_strings,
+    split_run,
+    split_strings,
+    text_strings,
+)
 from nczarr.cdl.read.scope import suggestion
 from nczarr.cdl.read.source import Problems, as_text
-from nczarr.cdl.read.string_runs import count_strings, raw_strings, split_strings, text_strings
 from nczarr.cdl.read.syntax import Block, Call, Value
 from nczarr.model import (
     STRING,

@@ -17,8 +17,8 @@ from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values.chunks import default_chunks
 from nczarr.mapping.values.filters import parse_compression
+from nczarr.mapping.values.form import default_chunks
 from nczarr.model import INT, ArraySource, Attribute, Dataset, Filter, Region, Storage, Variable
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import NamedConfig
@@ -435,7 +435,7 @@ def _quantized(dataset: Dataset, text: str) -> Dataset:
         chosen = any(matches(fqn, p) for p in patterns) if patterns else fqn not in dataset.all_dimensions
         if fqn not in floats or not chosen or old.data is None:
             return old
-        from nczarr.mapping.values.fills import fill_value_of
+        from nczarr.model import fill_value_of
 
         note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
         data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))

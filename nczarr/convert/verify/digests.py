@@ -27,8 +27,8 @@ from nczarr.model import (
     Type,
     Variable,
     VlenType,
-    default_fill,
     describe_type,
+    source_of,
 )
 
 #: The global attribute in which a digest is stored; it is no part of what is digested.
@@ -133,24 +133,12 @@ def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes
 def _variable(dataset: Dataset, fqn: str, variable: Variable, told: Progress) -> str:
     made = hashlib.sha256(_header(dataset, fqn, variable))
     shape = dataset.shape(variable)
-    fill = variable.attribute.get("_FillValue")
+    source = source_of(variable, shape)
     for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
-        if variable.data is None:
-            values = np.empty([s.stop - s.start for s in region], variable.type.dtype)
-            value = fill.values[0] if fill is not None and len(fill.values) else default_fill(variable.type)
-            _fill(values, value)
-        else:
-            values = variable.data.read(region)
+        values = source.read(region)
         made.update(canonical_bytes(values, variable.type))
         told.advance(values.size * value_bytes(values.dtype), fqn)
     return made.hexdigest()
-
-
-def _fill(values: np.ndarray, value: Any) -> None:
-    if values.dtype == object:
-        values.fill(value)
-    else:
-        values[...] = value
 
 
 def bands(

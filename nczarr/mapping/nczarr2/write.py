@@ -22,7 +22,6 @@ from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.documents import chunks_of
 from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
-from nczarr.mapping.values.fills import fill_value_of
 from nczarr.mapping.values.form import stored_form
 from nczarr.mapping.values.json import float_to_json
 from nczarr.model import (
@@ -36,6 +35,7 @@ from nczarr.model import (
     Group,
     PrimitiveType,
     Variable,
+    fill_value_of,
     join_fqn,
     parse_fqn,
     regions,

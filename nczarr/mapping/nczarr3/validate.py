@@ -17,8 +17,7 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.plain.dimension_names import Labels
 from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.fills import fill_value_of
-from nczarr.model import EnumType, Variable, same_values, split_fqn
+from nczarr.model import EnumType, Variable, fill_value_of, same_values, split_fqn
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 

@@ -13,11 +13,19 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.dimension_names import Labels
 from nczarr.mapping.values.attributes import RESERVED, encode_attributes
-from nczarr.mapping.values.chunks import default_chunks
 from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
-from nczarr.mapping.values.fills import fill_value_of
-from nczarr.mapping.values.form import stored_form
-from nczarr.model import Attribute, CompoundType, Dataset, EnumType, Group, Type, Variable, join_fqn
+from nczarr.mapping.values.form import default_chunks, stored_form
+from nczarr.model import (
+    Attribute,
+    CompoundType,
+    Dataset,
+    EnumType,
+    Group,
+    Type,
+    Variable,
+    fill_value_of,
+    join_fqn,
+)
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 #: Bytes that a value of variable size is taken for when chunks are chosen.

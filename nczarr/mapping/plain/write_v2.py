@@ -9,8 +9,7 @@ from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
 from nczarr.mapping.plain.write import plan_plain_v3
-from nczarr.mapping.values.fills import own_fill_value
-from nczarr.model import Dataset
+from nczarr.model import Dataset, own_fill_value
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 

@@ -16,7 +16,7 @@ from nczarr.model import (
     Region,
     Type,
     Variable,
-    default_fill,
+    fill_value_of,
     regions,
 )
 from nczarr.netcdf.classic.format import (
@@ -247,10 +247,8 @@ class ClassicSink(FileSink):
     def _fill(self, fqn: str, variable: Variable, region: Region) -> None:
         if variable.storage.no_fill:
             return
-        fill = variable.attribute.get("_FillValue")
-        usable = fill is not None and fill.type == variable.type and len(fill.values) == 1
-        value = fill.values[0] if fill is not None and usable else default_fill(variable.type)
-        self._store(fqn, region, np.full([s.stop - s.start for s in region], value, variable.type.dtype))
+        shape = [s.stop - s.start for s in region]
+        self._store(fqn, region, np.full(shape, fill_value_of(variable), variable.type.dtype))
 
     def _store(self, fqn: str, region: Region, values: np.ndarray) -> None:
         variable = self._variables[fqn]

@@ -14,6 +14,7 @@ from nczarr.model import (
     Attribute,
     Dataset,
     Variable,
+    fill_value_of,
     format_fqn,
     join_fqn,
     normalize_name,
@@ -25,7 +26,7 @@ from nczarr.netcdf.edit.matching import Matches
 from nczarr.netcdf.hdf5.direct import write_attribute
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import encode
-from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, coordinate_of, fill_value
+from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import HDF5Source
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, text_of, variable_name
@@ -401,7 +402,7 @@ class _Change:
             made.layout,
             shape,
             shape,
-            fill_value(variable),
+            fill_value_of(variable),
             touched=True,
         )
 

@@ -25,7 +25,7 @@ from nczarr.model import (
     Filter,
     UserType,
     Variable,
-    default_fill,
+    fill_value_of,
 )
 from nczarr.netcdf.hdf5.direct import set_fill_value, without_plugins, write_attribute, write_dataset
 from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
@@ -192,7 +192,7 @@ class ObjectMaker:
             return creation
         keep: list[Any] = []
         value = np.empty(1, variable.type.dtype)
-        value[0] = fill_value(variable)
+        value[0] = fill_value_of(variable)
         set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
@@ -274,14 +274,6 @@ def chunk_shape(
         axis = chunk.index(max(chunk))
         chunk[axis] = -(-chunk[axis] // 2)
     return tuple(chunk)
-
-
-def fill_value(variable: Variable) -> Any:
-    """The value of what is never written: ``_FillValue``, or netCDF's default, or zeros for user types."""
-    attribute = variable.attribute.get("_FillValue")
-    if attribute is not None and attribute.type == variable.type and len(attribute.values) == 1:
-        return attribute.values[0]
-    return default_fill(variable.type)
 
 
 def _default_chunk(shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int) -> list[int]:

@@ -13,6 +13,7 @@ from nczarr.model import (
     Dataset,
     Region,
     Variable,
+    fill_value_of,
     forward_references,
     join_fqn,
     ordered_types,
@@ -28,7 +29,6 @@ from nczarr.netcdf.hdf5.objects import (
     bytes_of,
     chunk_shape,
     coordinate_of,
-    fill_value,
 )
 from nczarr.netcdf.hdf5.source import fill_with, lacks_chunks
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
@@ -155,7 +155,7 @@ class HDF5Sink(FileSink):
             origin = tuple(s.start for s in region)
             if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
                 values = np.empty([s.stop - s.start for s in region], variable.type.dtype)
-                fill_with(values, fill_value(variable))
+                fill_with(values, fill_value_of(variable))
                 self._write(fqn, variable, region, values)
 
     def _close(self) -> None:

@@ -83,12 +83,7 @@ class SourceOnly:
     def data(self, fqn: str) -> StoredArray:
         """The values of a variable; fill values if the model has none."""
         variable = self.dataset.variable_at(fqn)
-        source = variable.data
-        if source is None:
-            fill = variable.attribute.get("_FillValue")
-            value = model.default_fill(variable.type) if fill is None else fill.values[0]
-            source = model.RepeatedSource(value, self.dataset.shape(variable), variable.type.dtype)
-        return _Readable(source)
+        return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
     def update(self, dataset: model.Dataset) -> None:
         raise NetCDFReadOnlyError("NetCDF: Write to read only", path=dataset.name)
