@@ -15,7 +15,7 @@ import pytest
 FLOORS = [
     {"display", "grammar"},
     {"errors"},
-    {"atomic", "limits", "targets"},
+    {"atomic", "limits", "locks", "targets"},
     {"model", "formats"},
     {"stores"},
     {"zarr"},

@@ -259,6 +259,18 @@ class Store(ABC):
 
     # --- the rest
 
+    def hold(self) -> None:  # noqa: B027
+        """Note which dataset is here now, where that can be told: :meth:`check_current` compares with it."""
+
+    def check_current(self) -> None:  # noqa: B027
+        """Raise an error if what is here now has taken the place of what was here at :meth:`hold`.
+
+        Raises
+        ------
+        StoreError
+            It was replaced, moved or removed.
+        """
+
     def sync(self) -> None:  # noqa: B027
         """Make what was written outlive this process; most stores have done that when `set` returns."""
 

@@ -10,12 +10,13 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
+from nczarr.stores.held import HeldDirectory
 
 # What the operating system answers when there is nothing under a name: no such file, a file where a directory
 # would have to be, a directory where the file would have to be, a name that the file system cannot hold.
@@ -81,10 +82,39 @@ class LocalStore(Store):
         self._base = self.root.as_posix().rstrip("/") + "/"
         self._case_sensitive = case_sensitive
         self._plain: set[str] = set()  # directories that are reached without a link below the root
+        self._held: HeldDirectory | None = None
         self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "no such directory"
             raise DatasetNotFoundError(found, path=self.url)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_held": None}
+
+    # --- which directory it is
+
+    def hold(self) -> None:
+        if self._held is None or not self._held.is_there:
+            self._let_go()
+            with contextlib.suppress(OSError):
+                self._held = HeldDirectory(str(self.root))
+
+    def check_current(self) -> None:
+        held = self._held
+        if held is not None and not held.is_there:
+            raise StoreError(
+                "the dataset was replaced, moved or removed since it was opened",
+                path=self.url,
+                hint="open it again",
+            )
+
+    def close(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     # --- names
 
@@ -188,6 +218,7 @@ class LocalStore(Store):
     def _put(self, key: str, data: Buffer, place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
+        self.check_current()
         self.check_links(key.rpartition("/")[0])
         try:
             folder = path.rpartition("/")[0]
@@ -269,6 +300,7 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         self.check_writable(key)
         path = self.file_path(key)
+        self.check_current()
         self.check_links(key.rpartition("/")[0])
         self._exact.clear()
         try:
@@ -292,6 +324,7 @@ class LocalStore(Store):
     def delete_prefix(self, prefix: str) -> None:
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
+        self.check_current()
         self.check_links(prefix.rpartition("/")[0])
         folder = self._base + prefix
         self._exact.clear()

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from nczarr.atomic import holds_nothing, is_writing, new_writer, partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.locks import is_locked_elsewhere
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
@@ -235,11 +236,18 @@ class Destination:
             self._created = True
             return store
         self._refuse(store, overwrite)
+        self._refuse_locked(root)
         self._final = root
         self._temporary = partial_path(root)
         beside = LocalStore(self._temporary, "w")
         beside.url = store.url
         return beside
+
+    def _refuse_locked(self, path: Path) -> None:
+        if is_locked_elsewhere(str(path)):
+            raise DatasetExistsError(
+                "another process has the dataset open for writing", path=self._url, hint="close it there"
+            )
 
     def _beside(
         self, target: str | os.PathLike[str], overwrite: bool, storage_options: dict[str, Any] | None
@@ -255,6 +263,8 @@ class Destination:
             if not isinstance(existing, ZipStore):
                 return None
             self._refuse(existing, overwrite)
+            self._url = existing.url
+            self._refuse_locked(Path(target))
         return ZipStore(existing.url, "w", replace=True)
 
     # -- other stores
@@ -359,6 +369,7 @@ class Destination:
                 self.store.delete(UNFINISHED)
             return None
         self.store.close()
+        self._refuse_locked(self._final)
         try:
             replace_directory(self._temporary, self._final)
         except OSError as error:

@@ -193,6 +193,8 @@ class Array:
             for part, where in self._steps(chosen):
                 parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
+            if self._has_files:
+                self.store.check_current()  # values of another dataset are no answer
         return out
 
     def close(self) -> None:
@@ -254,6 +256,8 @@ class Array:
                 **self._where(),
             ) from None
         if 0 not in chosen.shape:
+            if self._has_files:
+                self.store.check_current()
             source = chosen.expand(source)
             write = write_to_files if self._has_files else write_to_store
             for part, where in self._steps(chosen):

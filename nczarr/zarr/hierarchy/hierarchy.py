@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.display import show_group
-from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, ZarrNameError
+from nczarr.errors import (
+    DatasetNotFoundError,
+    MetadataError,
+    NCZarrError,
+    ReadOnlyError,
+    StoreError,
+    ZarrNameError,
+)
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.describe import describe_hierarchy
 from nczarr.zarr.documents import consolidated as consolidated_metadata
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
+#: How often a hierarchy is opened that is replaced while it is read.
+_TRIES = 5
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
 
 
@@ -572,8 +581,31 @@ def open_hierarchy(
     """
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store cannot be written", path=store.url)
-    found_layout, found = find_layout(store, layout, consolidated)
+    found_layout, found = _find(store, layout, consolidated)
     return Hierarchy(store, found_layout, found, writable=mode == "r+")
+
+
+def _find(store: Store, layout: LayoutName | None, consolidated: bool | None) -> tuple[Layout, Found]:
+    """Find all nodes; once more if the dataset is replaced meanwhile."""
+    for _ in range(_TRIES):
+        store.hold()
+        try:
+            found = find_layout(store, layout, consolidated)
+        except NCZarrError:
+            if _is_current(store):
+                raise
+        else:
+            if _is_current(store):
+                return found
+    raise StoreError("the dataset is replaced again and again while it is opened", path=store.url)
+
+
+def _is_current(store: Store) -> bool:
+    try:
+        store.check_current()
+    except StoreError:
+        return False
+    return True
 
 
 def create_hierarchy(

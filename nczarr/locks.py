@@ -1,0 +1,101 @@
+"""Lock a directory or a file against other writers.
+
+The lock is the system's own, on the directory itself: nothing is left of it when its owner dies, however that
+happens, and no other program sees a file of it. Where the file system has no locks (some network file systems;
+Windows), nobody is kept away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections import Counter
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover
+    fcntl = None  # type: ignore[assignment]  # Windows
+
+_TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+#: What this process has locked, by device and number of the inode.
+_own: Counter[tuple[int, int]] = Counter()
+
+
+class Lock:
+    """The right to write to one place, alone or (`shared`) together with others who asked for the same.
+
+    Raises
+    ------
+    BlockingIOError
+        If somebody has it who does not share it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lock = Lock(folder)
+    ...     lock.release()
+    """
+
+    def __init__(self, path: str, *, shared: bool = False) -> None:
+        self._descriptor: int | None = None
+        self._inode = (0, 0)
+        if fcntl is None:  # pragma: no cover
+            return
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in _TAKEN:
+                raise BlockingIOError(error.errno, "it is locked", path) from error
+            return  # no locks here
+        self._descriptor, self._inode = descriptor, _inode(descriptor)
+        _own[self._inode] += 1
+
+    def release(self) -> None:
+        """Let others write."""
+        descriptor = self._let_go()
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    def forget(self) -> None:
+        """Let go of it in a forked child; the parent keeps it."""
+        descriptor = self._let_go()
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _let_go(self) -> int | None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            _own[self._inode] -= 1
+        return descriptor
+
+
+def is_locked_elsewhere(path: str) -> bool:
+    """True if another process has locked a directory or a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     is_locked_elsewhere(folder)
+    False
+    """
+    try:
+        Lock(path).release()
+    except BlockingIOError:
+        status = os.stat(path)
+        return not _own[status.st_dev, status.st_ino]
+    return False
+
+
+def _inode(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,154 @@
+"""A dataset that takes the place of one that is open: never values of both, an error that says so."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
+from nczarr.mapping import open_dataset
+from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
+from nczarr.stores import LocalStore, held
+from nczarr.zarr import open_hierarchy
+
+
+def dataset(n: int, size: int = 8, chunk: int = 2) -> Dataset:
+    data = MemorySource(np.full(size, n, "i4"))
+    variable = Variable("v", INT, ("/x",), storage=Storage(chunk_shape=(chunk,)), data=data)
+    return Dataset(
+        "d",
+        attributes=(Attribute.of("n", n),),
+        dimensions=(Dimension("x", size, True),),
+        variables=(variable,),
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    nczarr.copy(dataset(1), tmp_path / "a.zarr")
+    return tmp_path / "a.zarr"
+
+
+@pytest.mark.parametrize("size", [8, 4, 0])
+def test_a_reader_is_told(path: Path, size: int) -> None:
+    """The new dataset has as many steps, fewer, or none: its missing chunks are not the old one's fill."""
+    with nczarr.Dataset(path) as reader:
+        assert (reader["v"][:2] == 1).all()
+        nczarr.copy(dataset(2, size), path, overwrite=True)
+        with pytest.raises(
+            NCZarrError, match=r"was replaced, moved or removed since it was opened .open it again"
+        ):
+            reader["v"][4:]
+    with nczarr.Dataset(path) as reader:
+        assert (reader["v"][:] == 2).all()
+
+
+@pytest.mark.parametrize("act", ["moved", "removed", "another"])
+def test_whoever_did_it(path: Path, act: str, tmp_path: Path) -> None:
+    nczarr.copy(dataset(2), tmp_path / "b.zarr")
+    with open_dataset(path) as stored:
+        if act == "removed":
+            shutil.rmtree(path)
+        else:
+            path.rename(tmp_path / "c.zarr")
+        if act == "another":
+            (tmp_path / "b.zarr").rename(path)
+        with pytest.raises(StoreError, match="open it again"):
+            stored.data("/v").read((slice(0, 8),))
+
+
+def test_a_writer_does_not_write_into_the_new_one(path: Path) -> None:
+    """Another program has put it there; nczarr would not while it is open for writing."""
+    writer = nczarr.Dataset(path, "a")
+    aside = path.with_name("b.zarr")
+    nczarr.copy(dataset(2), aside)
+    path.rename(path.with_name("c.zarr"))
+    aside.rename(path)
+    writer.title = "x"
+
+    def change() -> None:
+        writer["v"][0:8] = 5
+        writer.sync()
+
+    with pytest.raises(NCZarrError, match="was replaced, moved or removed"):
+        change()
+    with pytest.raises(NCZarrError, match="was replaced, moved or removed"):
+        writer.close()
+    with nczarr.Dataset(path) as reader:
+        assert (reader["v"][:] == 2).all()
+        assert reader.ncattrs() == ["n"]
+
+
+WRITER = """
+import sys
+import nczarr
+with nczarr.Dataset(sys.argv[1], "a") as dataset:
+    print("open", flush=True)
+    sys.stdin.readline()
+    dataset["v"][0] = 7
+"""
+
+
+def test_what_another_process_is_writing_is_not_replaced(path: Path) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "open\n"
+    with pytest.raises(DatasetExistsError, match="another process has the dataset open for writing"):
+        nczarr.copy(dataset(2), path, overwrite=True)
+    writer.communicate("\n")
+    with nczarr.Dataset(path) as reader:
+        assert reader["v"][:].tolist() == [7] + [1] * 7
+    nczarr.copy(dataset(2), path, overwrite=True)
+    with nczarr.Dataset(path) as reader:
+        assert (reader["v"][:] == 2).all()
+    assert [p.name for p in path.parent.iterdir()] == ["a.zarr"]
+
+
+def test_opening_while_it_is_replaced_sees_one_of_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The root's document is the old one's, the rest the new one's: it is read once more."""
+    real, done = LocalStore.get_range, []
+
+    def replacing(self: LocalStore, key: str, start: int, length: int | None = None) -> bytes | None:
+        found = real(self, key, start, length)
+        if key == "zarr.json" and not done:
+            done.append(key)
+            nczarr.copy(dataset(2, 4), path, overwrite=True)
+        return found
+
+    monkeypatch.setattr(LocalStore, "get_range", replacing)
+    with open_dataset(path) as stored:
+        assert int(stored.dataset.attribute["n"].values[0]) == 2
+        assert stored.data("/v").read((slice(0, 4),)).tolist() == [2] * 4
+    assert done
+
+
+def test_a_store_can_be_used_again(path: Path) -> None:
+    store = LocalStore(path)
+    assert open_hierarchy(store).array("v").read().tolist() == [1] * 8
+    nczarr.copy(dataset(2), path, overwrite=True)
+    again = pickle.loads(pickle.dumps(store))
+    assert open_hierarchy(store).array("v").read().tolist() == [2] * 8
+    assert open_hierarchy(again).array("v").read().tolist() == [2] * 8
+
+
+def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "MAX_HELD", held._count + 1)
+    first, second = LocalStore(path), LocalStore(path)
+    arrays = [open_hierarchy(store).array("v") for store in (first, second)]
+    assert [array.read().tolist() for array in arrays] == [[1] * 8] * 2
+    first.close()
+    second.hold()
+    nczarr.copy(dataset(2), path, overwrite=True)
+    with pytest.raises(StoreError, match="open it again"):
+        arrays[1].read()
+    second.close()
+    assert held._count == held.MAX_HELD - 1
