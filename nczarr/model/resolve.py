@@ -13,6 +13,7 @@ from nczarr.model.types import (
     EnumType,
     Field,
     OpaqueType,
+    PrimitiveType,
     Type,
     TypeReference,
     UserType,
@@ -123,6 +124,8 @@ class _Resolver:
         return bound
 
     def attribute(self, group: str, fqn: str, attribute: Attribute) -> Attribute:
+        if isinstance(attribute.type, PrimitiveType):
+            return attribute
         return replace(
             attribute, type=self.type(attribute.type, group, f"{fqn}: attribute {attribute.name!r}")
         )

@@ -244,6 +244,8 @@ def _keeps_order(names: list[str]) -> bool:
 
 
 def _survives(attribute: Attribute, value: Any, array: Type | None) -> bool:
+    if attribute.type == CHAR and isinstance(value, str) and value.isascii() and attribute.name != _FILL:
+        return attribute.values.tobytes() == value.encode()
     try:
         return same_values(attribute.values, _from_plain(attribute.name, value, attribute.type, array))
     except MetadataError:

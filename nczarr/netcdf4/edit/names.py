@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from nczarr.model import normalize_name
@@ -9,6 +10,8 @@ from nczarr.model.names import check_name
 from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError
 
 _LONGEST_NAME = 256
+#: What no name of an attribute may have: the slash, and control characters.
+_ILLEGAL = re.compile(r"[/\x00-\x1f\x7f]")
 
 
 def checked_name(name: Any, what: str) -> str:
@@ -33,6 +36,6 @@ def checked_name(name: Any, what: str) -> str:
 def checked_attribute_name(name: str | bytes) -> str:
     """Return the name of an attribute, or raise :class:`NetCDFAttributeError`."""
     text = normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
-    if not text or "/" in text or any(c < " " or c == "\x7f" for c in text):
+    if not text or _ILLEGAL.search(text):
         raise NetCDFAttributeError(f"{text!r} cannot be the name of an attribute")
     return text
