@@ -35,6 +35,7 @@ SUB_FLOORS = {
     "netcdf": [{"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
     "netcdf4": [{"edit"}, {"values"}],
+    "cli": [{"terminal"}],
     "view": [{"data"}, {"picture"}, {"page"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and

@@ -8,12 +8,12 @@ first used, ``cdl.write`` does not.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cdl.write import DumpOptions, dump, dumps
+from nczarr.cdl.write import DumpOptions, dump, dumped_variables, dumps
 
 if TYPE_CHECKING:
     from nczarr.cdl.read.load import load, loads
 
-__all__ = ["DumpOptions", "dump", "dumps", "load", "loads"]
+__all__ = ["DumpOptions", "dump", "dumped_variables", "dumps", "load", "loads"]
 
 
 def __getattr__(name: str) -> Any:

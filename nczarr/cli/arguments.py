@@ -61,6 +61,22 @@ def _complete(
 # imported here, so that a command loads its own only.
 
 
+def _shown(parser: argparse.ArgumentParser, kind: str | Callable[[argparse.Namespace], str]) -> None:
+    """A command that prints for people: `kind` is the language of it, for colours."""
+    parser.set_defaults(shown_as=kind)
+    terminal = parser.add_argument_group("on a terminal (extra: cli)")
+    terminal.add_argument(
+        "--color",
+        "--colour",
+        choices=["auto", "always", "never"],
+        default="auto",
+        help="default: colours on a terminal, unless NO_COLOR is set",
+    )
+    terminal.add_argument(
+        "--no-pager", action="store_true", help="do not start the pager (NCZARR_PAGER, PAGER, or less)"
+    )
+
+
 def _copy(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import conversion
 
@@ -71,9 +87,10 @@ def _copy(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 def _dump(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import dumping
 
-    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
     dumping.add_dump_options(parser)
+    _shown(parser, dumping.shown_as)
     return dumping.run_dump, (
         "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
         "  nczarr dump -v time -i -o time.cdl run42.nc\n"
@@ -93,6 +110,7 @@ def _info(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--stats", action="store_true", help="read all values: least, greatest, missing")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    _shown(parser, "table")
     return commands.run_info, (
         "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
         "  nczarr info --json s3://bucket/run42.zarr\n"
@@ -104,6 +122,7 @@ def _tree(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    _shown(parser, "tree")
     return commands.run_tree, "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n"
 
 
@@ -112,6 +131,7 @@ def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
+    _shown(parser, "names")
     return (
         commands.run_ls,
         "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
@@ -122,6 +142,7 @@ def _diff(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import comparing
 
     comparing.add_diff_options(parser)
+    _shown(parser, "differences")
     return comparing.run_diff, comparing.COMPARING
 
 
@@ -136,6 +157,7 @@ def _check(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import mending
 
     mending.add_check_options(parser)
+    _shown(parser, "findings")
     return mending.run_check, "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
 
 
@@ -143,13 +165,14 @@ def _repair(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import mending
 
     mending.add_repair_options(parser)
+    _shown(parser, "findings")
     return mending.run_repair, "  nczarr repair run42.zarr\n"
 
 
 def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import commands
 
-    parser.add_argument("source", help=_HIERARCHY)
+    parser.add_argument("source", nargs="+", help=_HIERARCHY)
     return commands.run_consolidate, "  nczarr consolidate run42.zarr\n"
 
 
@@ -161,10 +184,19 @@ def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _zom(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
+    from nczarr.cli import object_model
 
-    parser.add_argument("source", help=_HIERARCHY)
-    return commands.run_zom, "  nczarr zom run42.zarr\n"
+    object_model.add_zom_options(parser)
+    _shown(parser, lambda options: "text" if options.match or options.compare else "json")
+    return object_model.run_zom, object_model.MODELLING
+
+
+def _validate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+    from nczarr.cli import object_model
+
+    object_model.add_validate_options(parser)
+    _shown(parser, "text")
+    return object_model.run_validate, object_model.VALIDATING
 
 
 def _completion(parser: argparse.ArgumentParser) -> tuple[Any, str]:
@@ -206,7 +238,14 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], tuple[Any, st
     "repair": ("Mend the metadata of a dataset that other programs have changed.", _repair),
     "consolidate": ("Rewrite the consolidated metadata.", _consolidate),
     "clean": ("Finish or remove what interrupted writers left.", _clean),
-    "zom": ("Print the Zarr Object Model (ZEP 6) as JSON.", _zom),
+    "zom": (
+        "Print the Zarr Object Model (ZEP 6) as JSON, compare it, or create the hierarchy that it describes.",
+        _zom,
+    ),
+    "validate": (
+        "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
+        _validate,
+    ),
     "completion": ("Print the completion of this command for a shell.", _completion),
     "plot": ("Draw a variable as a line, an image or a map (extra: view).", _plot),
     "view": ("Show a dataset in the browser (extra: view).", _view),

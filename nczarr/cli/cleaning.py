@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from nczarr.cli.commands import storage_options
+from nczarr.cli.terminal.output import say
 
 
 def add_clean_command(parser: argparse.ArgumentParser) -> None:
@@ -23,4 +24,4 @@ def run_clean(options: argparse.Namespace) -> None:
     where: dict[str, Any] | None = storage_options(options)
     for target in options.targets:
         for line in clean(target, storage_options=where, force=options.force):
-            print(line)
+            say(line)

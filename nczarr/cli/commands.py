@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
-from nczarr.cli.output import can_draw, say
+from nczarr.cli.terminal.output import can_draw, say
 from nczarr.convert import open_source
 from nczarr.errors import NCZarrError, UnsupportedError
 
@@ -74,35 +73,10 @@ def run_completion(options: argparse.Namespace) -> None:
 
 def run_consolidate(options: argparse.Namespace) -> None:
     """``nczarr consolidate``."""
-    with _hierarchy(options.source, "r+", storage_options(options)) as hierarchy:
-        hierarchy.consolidate()
+    from nczarr.stores import open_store
+    from nczarr.zarr.hierarchy import open_hierarchy
 
-
-def run_zom(options: argparse.Namespace) -> None:
-    """``nczarr zom``."""
-    from nczarr.zarr.documents.json import dump_json
-    from nczarr.zarr.zom import model as zom
-
-    with _hierarchy(options.source, "r", storage_options(options)) as hierarchy:
-        # Through our own writer first: bare NaN from old documents becomes text, as JSON needs it.
-        model = json.loads(dump_json(zom.from_hierarchy(hierarchy).to_json()))
-        print(json.dumps(model, indent=2, ensure_ascii=False))
-
-
-class _hierarchy:
-    """Opens a Zarr hierarchy for the length of a ``with``."""
-
-    def __init__(self, source: str, mode: Any, options: Mapping[str, Any] | None) -> None:
-        self._arguments = source, mode, options
-
-    def __enter__(self) -> Any:
-        from nczarr.stores import open_store
-        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
-
-        source, mode, options = self._arguments
-        self._store = open_store(source, mode, dict(options) if options else None)
-        # The stored documents themselves are wanted, not what was consolidated of them.
-        return open_hierarchy(self._store, consolidated=False, mode=mode)
-
-    def __exit__(self, *exc: object) -> None:
-        self._store.close()
+    for source in options.source:
+        with open_store(source, "r+", storage_options(options)) as store:
+            # Of the stored documents themselves, not of what was consolidated of them before.
+            open_hierarchy(store, consolidated=False, mode="r+").consolidate()

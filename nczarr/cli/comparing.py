@@ -9,9 +9,10 @@ from typing import Any
 
 from nczarr.cli.commands import storage_options
 from nczarr.cli.conversion import SOURCE
-from nczarr.cli.output import say
-from nczarr.cli.progress import progress_bar
+from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal.progress import progress_bar
 from nczarr.convert import ValueDifference, diff, digest
+from nczarr.display import visible
 
 COMPARING = """\
   nczarr diff run42.nc run42.zarr               exit status 0: the same, to the bit
@@ -100,7 +101,7 @@ def run_digest(options: argparse.Namespace) -> int:
         made = digest(source, storage_options=storage_options(options), progress=progress_bar(options.quiet))
         if options.check and made.stored != made.dataset:
             what = "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
-            print(f"nczarr: {source}: {what}, that of the values {made.dataset}", file=sys.stderr)
+            print(visible(f"nczarr: {source}: {what}, that of the values {made.dataset}"), file=sys.stderr)
             status = 1
         listed.append({"source": source, "sha256": made.dataset, "variables": dict(made.variables)})
         if options.json:

@@ -10,10 +10,11 @@ from typing import Any
 
 import nczarr
 from nczarr.cli.commands import storage_options
-from nczarr.cli.progress import progress_bar
+from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal.progress import progress_bar
 from nczarr.convert import Report
 from nczarr.convert.progress import NoProgress
-from nczarr.display import format_bytes
+from nczarr.display import format_bytes, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
@@ -264,11 +265,11 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     if getattr(options, "json", False):
         print(json.dumps(report.to_json()))
     elif more.get("dry_run"):
-        print(*lines, sep="\n")
+        say(*lines)
     elif not isinstance(bar, NoProgress):
         print(closing_line(report), file=sys.stderr)
     for loss in report.losses:
-        print(f"nczarr: not in {options.target}: {loss}", file=sys.stderr)
+        print(visible(f"nczarr: not in {options.target}: {loss}"), file=sys.stderr)
 
 
 def closing_line(report: Report) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from nczarr.atomic import text_output
 from nczarr.cli.commands import storage_options
+from nczarr.cli.terminal.progress import progress_bar
 from nczarr.convert import open_source
 from nczarr.convert.edges import provenance
+from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.reading import read_whole, watch_reading
 from nczarr.errors import NCZarrError, StoreError
+from nczarr.formats import local_path
+
+if TYPE_CHECKING:
+    from nczarr import cdl
 
 
 def add_dump_options(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +43,23 @@ def add_dump_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--special", action="store_true", help="virtual attributes too (_Storage, …)")
     parser.add_argument("-F", "--filters", action="store_true", help="with -s, all filters in one _Filter")
     parser.add_argument("-x", "--ncml", action="store_true", help="NcML instead of CDL, header only")
+    parser.add_argument("-w", "--whole", action="store_true", help="URLs: fetch each variable whole, at once")
+    parser.add_argument(
+        "-X",
+        "--suppress",
+        choices=["p"],
+        metavar="p",
+        help="-Xp: with -s, leave out _NCProperties",
+    )
+    parser.add_argument(
+        "-L",
+        "--log-level",
+        type=int,
+        metavar="N",
+        help="log what libraries do on standard error: 0 errors, 1 warnings, 2 information, 3 every request",
+    )
     parser.add_argument("--ncdump", action="store_true", help="print byte for byte what ncdump prints")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def _digits(text: str | None) -> tuple[int | None, int | None]:
@@ -73,12 +97,52 @@ def _output(path: str | None) -> Iterator[TextIO]:
         raise StoreError(f"cannot write: {error.strerror}", path=path) from error
 
 
+def shown_as(options: argparse.Namespace) -> str:
+    """Return the language of what a dump prints."""
+    return "xml" if options.ncml else "cdl"
+
+
 def run_dump(options: argparse.Namespace) -> None:
     """``nczarr dump``."""
+    if len(options.source) > 1 and (options.ncml or options.name is not None):
+        flag = "-x" if options.ncml else "-n"
+        raise NCZarrError(f"{flag} is for one dataset, not for {len(options.source)}")
+    if options.log_level is not None:
+        _log(options.log_level)
+    # Nothing else is on the terminal while a file is written.
+    bar = progress_bar(options.quiet or options.output is None)
+    with _output(options.output) as out:
+        for number, source in enumerate(options.source):
+            if number:
+                out.write("\n")
+            _dump(source, out, options, bar)
+
+
+def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) -> None:
+    from nczarr import cdl
+
+    chosen = _chosen(source, options)
+    with open_source(source, storage_options=storage_options(options)) as dataset:
+        if chosen.name is None:
+            stem = PurePosixPath(source.rstrip("/").partition("#")[0]).stem
+            chosen = replace(chosen, name=stem or dataset.name)
+        if options.whole and local_path(source) is None:
+            dataset = read_whole(dataset)
+        if isinstance(bar, NoProgress):
+            cdl.dump(dataset, out, chosen)
+            return
+        with watch_reading(dataset, cdl.dumped_variables(dataset, chosen), bar) as watched:
+            cdl.dump(watched, out, chosen)
+
+
+def _chosen(source: str, options: argparse.Namespace) -> cdl.DumpOptions:
     from nczarr import cdl
 
     floats, doubles = _digits(options.precision)
-    chosen = cdl.DumpOptions(
+    hidden = provenance(source) if options.special else ()
+    if options.suppress and not options.ncdump:  # ncdump takes the flag, and prints it all the same
+        hidden = tuple(a for a in hidden if a.name != "_NCProperties")
+    return cdl.DumpOptions(
         header_only=options.header,
         coordinates=options.coordinates,
         variables=_listed(options.variables),
@@ -94,14 +158,15 @@ def run_dump(options: argparse.Namespace) -> None:
         kind=options.kind,
         special=options.special,
         filters=options.filters,
-        hidden=provenance(options.source) if options.special else (),
+        hidden=hidden,
         ncml=options.ncml,
-        location=options.source,
+        location=source,
         ncdump=options.ncdump,
     )
-    with open_source(options.source, storage_options=storage_options(options)) as dataset:
-        if chosen.name is None:
-            stem = PurePosixPath(options.source.rstrip("/").partition("#")[0]).stem
-            chosen = replace(chosen, name=stem or dataset.name)
-        with _output(options.output) as out:
-            cdl.dump(dataset, out, chosen)
+
+
+def _log(level: int) -> None:
+    if level < 0:
+        raise NCZarrError(f"-L {level}: a level is 0 or more")
+    levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+    logging.basicConfig(level=levels[min(level, 3)], format="nczarr: %(name)s: %(message)s", force=True)

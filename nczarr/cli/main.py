@@ -6,15 +6,17 @@ Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wr
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from nczarr.cli.arguments import build_parser
+from nczarr.display import visible
 from nczarr.errors import NCZarrError
 
 
@@ -41,20 +43,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = next((word for word in words if not word.startswith("-")), "")
     options = build_parser(command).parse_args(words)
     try:
-        with _terminable(), _short_warnings():
+        status = 0
+        with _terminable(), _short_warnings(), _screen(options):
             status = int(options.run(options) or 0)
             sys.stdout.flush()
-            return status
+        return status
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
-            print(f"nczarr: {line}", file=sys.stderr)
+            print(visible(f"nczarr: {line}", layout=True), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"nczarr: {error}", file=sys.stderr)
+        print(visible(f"nczarr: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         print(f"nczarr: interrupted; {_left(error)}", file=sys.stderr)
@@ -64,12 +67,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 143
 
 
+def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Colours and the pager, for what is printed on a terminal; in a pipe or a file text stays as it is."""
+    kind = getattr(options, "shown_as", None)
+    if kind is None or getattr(options, "output", None):
+        return nullcontext()
+    if not sys.stdout.isatty() and options.color != "always":
+        return nullcontext()
+    from nczarr.cli.terminal.screen import on_screen
+
+    if getattr(options, "json", False):
+        kind = "json"
+    return on_screen(kind(options) if callable(kind) else kind, options.color, pager=not options.no_pager)
+
+
 @contextmanager
 def _short_warnings() -> Iterator[None]:
     """Print warnings in one line, without the place in the code."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=".*'nczarr repair'")
-        warnings.showwarning = lambda message, *_, **__: print(f"nczarr: warning: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_, **__: print(
+            visible(f"nczarr: warning: {message}", layout=True), file=sys.stderr
+        )
         yield
 
 

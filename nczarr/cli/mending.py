@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nczarr.cli.commands import storage_options
+from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal.progress import progress_bar
 
 if TYPE_CHECKING:
     from nczarr.mapping import Finding
@@ -17,7 +18,7 @@ _SOURCE = "a Zarr hierarchy (path or URL)"
 
 def add_check_options(parser: argparse.ArgumentParser) -> None:
     """Add what ``check`` takes."""
-    parser.add_argument("source", nargs="?", help=_SOURCE)
+    parser.add_argument("source", nargs="*", help=_SOURCE)
     parser.add_argument("--data", action="store_true", help="read every chunk too")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
     parser.add_argument(
@@ -25,11 +26,12 @@ def add_check_options(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="compare every store in a folder of test vectors with its CDL, its JSON, or its expected findings",
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def add_repair_options(parser: argparse.ArgumentParser) -> None:
     """Add what ``repair`` takes."""
-    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-n", "--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
 
@@ -43,16 +45,23 @@ def run_check(options: argparse.Namespace) -> int:
     if options.vectors is not None:
         failed = 0
         for result in check_vectors(options.vectors):
-            print(result)
+            say(result)
             failed += not result.passed
         return int(failed > 0)
-    if options.source is None:
+    if not options.source:
         raise NCZarrError("name a Zarr hierarchy, or a folder of test vectors with --vectors")
     found = 0
-    for finding in check(options.source, data=options.data, storage_options=storage_options(options)):
-        _show([finding], options.json)
-        # An older version is no fault.
-        found += finding.code != "version-old"
+    for source in options.source:
+        heading = _heading(source, options)
+        for finding in check(
+            source,
+            data=options.data,
+            storage_options=storage_options(options),
+            progress=progress_bar(options.quiet),
+        ):
+            heading = _show(finding, source, options, heading)
+            # An older version is no fault.
+            found += finding.code != "version-old"
     return int(found > 0)
 
 
@@ -60,16 +69,28 @@ def run_repair(options: argparse.Namespace) -> int:
     """``nczarr repair``."""
     from nczarr.mapping import repair
 
-    found = repair(options.source, dry_run=options.dry_run, storage_options=storage_options(options))
-    if options.json:
-        _show(found, True)
-        return int(any(not f.remedy for f in found))
+    left = 0
     done = "would be done" if options.dry_run else "done"
-    for finding in found:
-        print(f"{finding}: {done}: {finding.remedy}" if finding.remedy else f"{finding}: nothing is done")
-    return int(any(not f.remedy for f in found))
+    for source in options.source:
+        heading = _heading(source, options)
+        for finding in repair(source, dry_run=options.dry_run, storage_options=storage_options(options)):
+            note = f"{done}: {finding.remedy}" if finding.remedy else "nothing is done"
+            heading = _show(finding, source, options, heading, f": {note}")
+            left += not finding.remedy
+    return int(left > 0)
 
 
-def _show(findings: Iterable[Finding], as_json: bool) -> None:
-    for finding in findings:
-        print(json.dumps(finding.to_json(), ensure_ascii=False) if as_json else finding)
+def _heading(source: str, options: argparse.Namespace) -> str | None:
+    return f"{source}:" if len(options.source) > 1 else None
+
+
+def _show(
+    finding: Finding, source: str, options: argparse.Namespace, heading: str | None, note: str = ""
+) -> str | None:
+    """Print a finding, below the heading of its source if that is still to come; return what is to come."""
+    if options.json:
+        several = {"source": source} if len(options.source) > 1 else {}
+        print(json.dumps(several | finding.to_json()))
+        return heading
+    say(*([heading] if heading else []), f"{finding}{note}")
+    return None

@@ -4,7 +4,7 @@ Two styles: ncdump's, byte for byte, and the default one, which differs only whe
 read and formatted a block at a time, runs of numbers without a Python loop.
 """
 
-from nczarr.cdl.write.dump import dump, dumps
+from nczarr.cdl.write.dump import dump, dumped_variables, dumps
 from nczarr.cdl.write.options import DumpOptions
 
-__all__ = ["DumpOptions", "dump", "dumps"]
+__all__ = ["DumpOptions", "dump", "dumped_variables", "dumps"]

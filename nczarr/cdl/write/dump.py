@@ -133,6 +133,38 @@ def dumps(dataset: Dataset, options: DumpOptions = _DEFAULT) -> str:
     return file.getvalue()
 
 
+def dumped_variables(dataset: Dataset, options: DumpOptions = _DEFAULT) -> tuple[str, ...]:
+    """Return the full names of the variables whose values :func:`dump` prints.
+
+    Raises
+    ------
+    CDLError
+        If the options name a variable or a group that is not there.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> d = Dataset("d", dimensions=(Dimension("x", 3),), variables=(Variable("x", INT, ("/x",)), Variable("v", INT)))
+    >>> dumped_variables(d), dumped_variables(d, DumpOptions(coordinates=True))
+    (('/x', '/v'), ('/x',))
+    """
+    variables = set(_wanted(options.variables, dataset.all_variables, "variable"))
+    groups = set(_wanted(options.groups, dataset.all_groups, "group"))
+    if options.kind or options.ncml or options.header_only:
+        return ()
+    return tuple(
+        fqn
+        for fqn, variable in dataset.all_variables.items()
+        if (not variables or fqn in variables)
+        and (not groups or split_fqn(fqn)[0] in groups)
+        and (not options.coordinates or _is_coordinate(dataset, fqn, variable))
+    )
+
+
+def _is_coordinate(dataset: Dataset, fqn: str, variable: Variable) -> bool:
+    return len(variable.dimensions) == 1 and bool(dataset.find_dimension(variable.name, split_fqn(fqn)[0]))
+
+
 class _Dump:
     """One run: what every part of it needs."""
 
@@ -143,8 +175,8 @@ class _Dump:
         self._values = ValueText(dataset, options)
         self._data = DataWriter(self._dataset, options, self._line, self._values)
         self._times = TimeTexts(self._dataset, options)
-        self._wanted_variables = set(_wanted(options.variables, self._dataset.all_variables, "variable"))
-        self._wanted_groups = set(_wanted(options.groups, self._dataset.all_groups, "group"))
+        self._with_data = set(dumped_variables(self._dataset, options))
+        self._groups = set(_wanted(options.groups, self._dataset.all_groups, "group"))
 
     def run(self) -> None:
         name = self._dataset.name if self._options.name is None else self._options.name
@@ -174,7 +206,7 @@ class _Dump:
         for variable in group.variables:
             self._variable(fqn, variable)
         self._global_attributes(fqn, group)
-        if not self._options.header_only and (not self._wanted_groups or fqn in self._wanted_groups):
+        if not self._options.header_only and (not self._groups or fqn in self._groups):
             self._group_data(fqn, group)
         for child in group.groups:
             name = self._escape(child.name)
@@ -343,15 +375,8 @@ class _Dump:
         if group.variables:
             self._print("data:\n")
         for variable in group.variables:
-            path = join_fqn(fqn, variable.name)
-            if self._wanted_variables and path not in self._wanted_variables:
-                continue
-            if self._options.coordinates and not self._is_coordinate(fqn, variable):
-                continue
-            self._data.write(variable, self._times.of(variable))
-
-    def _is_coordinate(self, fqn: str, variable: Variable) -> bool:
-        return len(variable.dimensions) == 1 and bool(self._dataset.find_dimension(variable.name, fqn))
+            if join_fqn(fqn, variable.name) in self._with_data:
+                self._data.write(variable, self._times.of(variable))
 
 
 def _refuse_losses(dataset: Dataset) -> None:

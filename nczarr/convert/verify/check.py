@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr import mapping, netcdf
-from nczarr.convert.blocks import block_shape
+from nczarr.convert.blocks import block_shape, data_bytes, value_bytes
+from nczarr.convert.progress import NoProgress, Progress
 from nczarr.errors import NCZarrError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
-from nczarr.model import Variable, regions
+from nczarr.model import Dataset, Variable, regions
 
 
 def check(
-    source: Any, *, data: bool = False, storage_options: Mapping[str, Any] | None = None
+    source: Any,
+    *,
+    data: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Finding]:
     """Yield what is wrong with a Zarr dataset or a netCDF file.
 
@@ -28,14 +34,26 @@ def check(
         Read every chunk too; each one that cannot be decoded is a finding.
     storage_options : mapping, optional
         For fsspec.
+    progress : Progress, optional
+        Is told of the values that are read.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no Zarr hierarchy at all.
+
+    Examples
+    --------
+    >>> from nczarr import copy
+    >>> from nczarr.model import Dataset
+    >>> store = {}
+    >>> copy(Dataset("d"), store)
+    >>> list(check(store, data=True))
+    []
     """
+    told = progress or NoProgress()
     if kind_of_source(source) == "netcdf":
-        yield from _netcdf(source, data)
+        yield from _netcdf(source, data, told)
         return
     try:
         stored, found = mapping.check_metadata(source, storage_options=storage_options)
@@ -52,11 +70,11 @@ def check(
             yield Finding("specification", "/" + path, sentence, "warning")
         for path, sentence in mapping.missing_chunks(stored.hierarchy) if data else ():
             yield Finding("chunk-missing", "/" + path, sentence, "error")
-        for fqn, variable in stored.dataset.all_variables.items() if data else ():
-            yield from _values(fqn, variable)
+        if data:
+            yield from _all_values(stored.dataset, told)
 
 
-def _netcdf(source: Any, data: bool) -> Iterator[Finding]:
+def _netcdf(source: Any, data: bool, told: Progress) -> Iterator[Finding]:
     """Check a netCDF file in a child process: a damaged one may crash or hang the HDF5 library."""
     try:
         file = netcdf.open_isolated(source)
@@ -66,11 +84,21 @@ def _netcdf(source: Any, data: bool) -> Iterator[Finding]:
         yield Finding("metadata", error.fqn or "/", str(error), "error")
         return
     with file:
-        for fqn, variable in file.dataset.all_variables.items() if data else ():
-            yield from _values(fqn, variable)
+        if data:
+            yield from _all_values(file.dataset, told)
 
 
-def _values(fqn: str, variable: Variable) -> Iterator[Finding]:
+def _all_values(dataset: Dataset, progress: Progress) -> Iterator[Finding]:
+    variables = dataset.all_variables
+    progress.start(sum(data_bytes(v.data) for v in variables.values() if v.data is not None))
+    try:
+        for fqn, variable in variables.items():
+            yield from _values(fqn, variable, progress)
+    finally:
+        progress.finish()
+
+
+def _values(fqn: str, variable: Variable, progress: Progress) -> Iterator[Finding]:
     source = variable.data
     if source is None:
         return
@@ -81,3 +109,5 @@ def _values(fqn: str, variable: Variable) -> Iterator[Finding]:
             source.read(region)
         except NCZarrError as error:
             yield Finding("chunk", fqn, str(error), "error")
+        count = math.prod(s.stop - s.start for s in region)
+        progress.advance(count * value_bytes(source.dtype), fqn)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from nczarr.convert import Progress
 from nczarr.convert.progress import NoProgress
+from nczarr.display import visible
 
 
 class _Bar:
-    """Draws with tqdm."""
+    """Draws with tqdm, until a pager takes the terminal."""
 
     def __init__(self, tqdm: Any) -> None:
         self._tqdm = tqdm
@@ -31,12 +34,18 @@ class _Bar:
         )
 
     def advance(self, count: int, fqn: str) -> None:
-        self._bar.set_postfix_str(fqn, refresh=False)
+        if self._bar is None:
+            return
+        if getattr(sys.stdout, "paging", False):
+            self.finish()
+            return
+        self._bar.set_postfix_str(visible(fqn), refresh=False)
         self._bar.update(count)
 
     def finish(self) -> None:
         if self._bar is not None:
             self._bar.close()
+            self._bar = None
 
 
 def progress_bar(quiet: bool = False) -> Progress:
@@ -48,3 +57,15 @@ def progress_bar(quiet: bool = False) -> Progress:
     except ImportError:
         return NoProgress()
     return _Bar(tqdm)
+
+
+@contextmanager
+def bars_aside() -> Iterator[None]:
+    """Take the bar away while lines are printed on the same terminal, and draw it again below them."""
+    if "tqdm" not in sys.modules:
+        yield
+        return
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stderr):
+        yield

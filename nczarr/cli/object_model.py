@@ -1,0 +1,167 @@
+"""Run ``nczarr zom`` and ``nczarr validate``: the Zarr Object Model (ZEP 6) of a hierarchy, or from a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nczarr.cli.commands import storage_options
+from nczarr.cli.terminal.output import say
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
+
+if TYPE_CHECKING:
+    from nczarr.zarr.hierarchy import Hierarchy
+    from nczarr.zarr.zom import ZomNode
+
+_SOURCE = "a Zarr hierarchy (path or URL), or a model as a file NAME.json"
+
+MODELLING = """\
+  nczarr zom run42.zarr > model.json
+  nczarr zom --to-v3 old.zarr                   the same structure in version 3
+  nczarr zom --flatten run42.zarr               one document for each path, as consolidated metadata
+  nczarr zom --match pattern.json run42.zarr    exit status 1, and a line for each part that does not match
+  nczarr zom --compare other.zarr run42.zarr
+  nczarr zom --create new.zarr model.json       a hierarchy of that structure, without data
+"""
+VALIDATING = """\
+  nczarr validate run42.zarr
+  nczarr validate model.json other.zarr
+"""
+
+
+def add_zom_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr zom``."""
+    parser.add_argument("source", help=_SOURCE)
+    parser.add_argument("--path", default="", metavar="PATH", help="the part below this group or array only")
+    parser.add_argument("--to-v3", action="store_true", help="bring a model of version 2 to version 3")
+    parser.add_argument("--canonical", action="store_true", help="write out short-hand names and defaults")
+    parser.add_argument("--flatten", action="store_true", help="print the nodes by path, not as a tree")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--match",
+        metavar="PATTERN.json",
+        help="compare with a model of which parts may be missing; '*' stands for any value or name",
+    )
+    what.add_argument(
+        "--compare", metavar="OTHER", help="compare with the model of another hierarchy or file"
+    )
+    what.add_argument("--create", metavar="TARGET", help="create a Zarr hierarchy that the model describes")
+
+
+def add_validate_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr validate``."""
+    parser.add_argument("source", nargs="+", help=_SOURCE)
+    parser.add_argument("--json", action="store_true", help="print a JSON object: problems by source")
+
+
+def run_zom(options: argparse.Namespace) -> int:
+    """``nczarr zom``."""
+    from nczarr.zarr import zom
+
+    where = storage_options(options)
+    model = _model(options.source, where, options.path)
+    if options.to_v3:
+        model = zom.zom_to_v3(model)
+    if options.canonical:
+        model = zom.canonical_zom(model)
+    if options.match is not None:
+        return _say_all(zom.match_zom(model, _read_json(options.match)))
+    if options.compare is not None:
+        other = _model(options.compare, where)
+        return _say_all(list(zom.zom_differences(model, zom.zom_to_v3(other) if options.to_v3 else other)))
+    if options.create is not None:
+        _create(options.create, model, where)
+        return 0
+    print(json.dumps(_plain(zom.flatten(model) if options.flatten else model.to_json()), indent=2))
+    return 0
+
+
+def run_validate(options: argparse.Namespace) -> int:
+    """``nczarr validate``."""
+    from nczarr.zarr.zom import schema_problems
+
+    found = {}
+    for source in options.source:
+        # A file is judged as it is: what the model makes of it would be valid always.
+        value = (
+            _read_json(source)
+            if _is_file(source)
+            else _plain(_model(source, storage_options(options)).to_json())
+        )
+        found[source] = schema_problems(value)
+    if options.json:
+        print(json.dumps(found))
+    else:
+        say(*(f"{source}: {problem}" for source, problems in found.items() for problem in problems))
+    return int(any(found.values()))
+
+
+def _say_all(sentences: list[str]) -> int:
+    say(*sentences)
+    return int(bool(sentences))
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(".json") and not Path(source).is_dir()
+
+
+def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> ZomNode:
+    from nczarr.zarr.zom import flatten, from_hierarchy, parse_zom, unflatten
+
+    path = path.strip("/")
+    if not _is_file(source):
+        with _hierarchy(source, options) as hierarchy:
+            return from_hierarchy(hierarchy, path)
+    with placed(source):
+        model = parse_zom(_read_json(source))
+        if not path:
+            return model
+        inside = {
+            at[len(path) :].lstrip("/"): d
+            for at, d in flatten(model).items()
+            if (at + "/").startswith(path + "/")
+        }
+        if not inside:
+            raise MetadataError(f"no node {path!r}")
+        return unflatten(inside)
+
+
+def _read_json(name: str) -> Any:
+    from nczarr.zarr.documents.json import parse_json
+
+    try:
+        data = Path(name).read_bytes()
+    except OSError as error:
+        raise DatasetNotFoundError(f"cannot be read: {error.strerror}", path=name) from None
+    return parse_json(data, name)
+
+
+def _plain(value: Any) -> Any:
+    from nczarr.zarr.documents.json import dump_json
+
+    # Through our own writer first: bare NaN from old documents becomes text, as JSON needs it.
+    return json.loads(dump_json(value))
+
+
+def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> None:
+    from nczarr.stores import open_store
+    from nczarr.zarr.zom import to_hierarchy
+
+    with open_store(target, "w", dict(options) if options else None) as store:
+        if any(store.list_dir()):
+            raise DatasetExistsError("something is there already", path=target, hint="choose another target")
+        to_hierarchy(store, model)
+
+
+@contextmanager
+def _hierarchy(source: str, options: Mapping[str, Any] | None) -> Iterator[Hierarchy]:
+    from nczarr.stores import open_store
+    from nczarr.zarr.hierarchy import open_hierarchy
+
+    with open_store(source, "r", dict(options) if options else None) as store:
+        # The stored documents themselves are wanted, not what was consolidated of them.
+        yield open_hierarchy(store, consolidated=False if store.listable else None, mode="r")

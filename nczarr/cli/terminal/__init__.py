@@ -1,0 +1,1 @@
+"""Show text on terminals: harmless, coloured, a screen at a time, with progress."""
