@@ -138,3 +138,35 @@ def test_sliders_say_dates_and_values() -> None:
         assert moved == [(0, 2)]
         sliders.clear()
         assert len(sliders.box) == 0
+
+
+def test_fields_of_compounds_are_variables() -> None:
+    import netCDF4
+
+    with OpenedDataset(DATA / "user_types.nc") as opened, netCDF4.Dataset(DATA / "user_types.nc") as peer:
+        names = set(opened.model.all_variables)
+        assert {"/grid.x", "/cell.cloud", "/cell.vertices.flag"} <= names
+        assert not {"/cell.raw", "/cell.label"} & names
+        grid = peer["grid"][:]
+        for field in ("x", "y", "flag"):
+            np.testing.assert_array_equal(opened.read(f"/grid.{field}", ...), grid[field])
+            np.testing.assert_array_equal(
+                opened.read(f"/grid.{field}", (1, slice(0, 3, 2))), grid[field][1, ::2]
+            )
+        assert opened.shape("/cell.corners") == (2, 2, 3)
+        assert opened.read("/cell.corners", (1, slice(None), 2)).tolist() == [-3.0, -6.0]
+        assert opened.read("/cell.vertices.x", (slice(None), 1)).tolist() == [4.0, 6.0]
+        assert opened.chunk_shape("/cell.corners") == (*opened.chunk_shape("/cell"), 2, 3)
+        cell = next(i for i in list_tree(opened.model)[0] if i["label"] == "cell")
+        assert [i["label"] for i in cell["items"]][:3] == ["corners", "cloud", "centre.x"]
+        found = list_tree(opened.model, "corners")[0]
+        assert [i["id"] for i in found] == ["/cell.corners"]
+
+
+def test_a_field_has_its_part_of_the_fill_value_and_a_real_name_wins() -> None:
+    text = """netcdf d { types: compound p {float x; int n;}
+        dimensions: i = 3; variables: p at(i); p at:_FillValue = {-1, 7}; int at.n;
+        data: at = {1, 2}, _, {-1, 3}; at.n = 5; }"""
+    with OpenedDataset(cdl.loads(text)) as opened:
+        assert opened.read("/at.x", ...).tolist() == [1.0, None, None]
+        assert opened.read("/at.n", ...).tolist() == 5

@@ -13,6 +13,7 @@ from nczarr import model
 from nczarr.convert import open_source
 from nczarr.errors import placed
 from nczarr.netcdf4 import Dataset
+from nczarr.view.data.fields import FieldSource, with_fields
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,7 +46,8 @@ class OpenedDataset:
         self._lock = threading.RLock()
         self._stack = ExitStack()
         try:
-            self.model = self._stack.enter_context(open_source(source, storage_options=storage_options))
+            found = self._stack.enter_context(open_source(source, storage_options=storage_options))
+            self.model = with_fields(found)
             self._values = Dataset(self.model)
             self._stack.callback(self._values.close)
         except BaseException:
@@ -83,6 +85,10 @@ class OpenedDataset:
         """The shape of the smallest part of a variable that can be read by itself."""
         variable = self.variable(fqn)
         shape = self.model.shape(variable)
+        if isinstance(variable.data, FieldSource):
+            group = model.split_fqn(fqn)[0]
+            outer = self.chunk_shape(model.join_fqn(group, variable.data.owner))
+            return (*outer, *variable.data.sizes)
         array = getattr(variable.data, "array", None)
         inner = getattr(array, "inner_chunk_shape", None)
         if inner is not None and len(inner) >= len(shape):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nczarr.display import visible
-from nczarr.model import Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.model import CompoundType, Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.view.data.fields import FieldSource
 from nczarr.view.data.opened import text_attribute
 from nczarr.view.picture.selection import is_drawable
 
@@ -37,7 +38,7 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]],
     left = [MOST_LISTED, 0]
 
     def inside(group: Group, fqn: str) -> list[dict[str, Any]]:
-        items = []
+        items: list[dict[str, Any]] = []
         for variable in group.variables:
             at = join_fqn(fqn, variable.name)
             if not matches(at, variable, words):
@@ -46,7 +47,11 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]],
                 left[1] += 1
                 continue
             left[0] -= 1
-            items.append(_variable_item(dataset, at, variable))
+            item = _variable_item(dataset, at, variable)
+            if (owner := _owner_of(items, variable, fqn)) is None:
+                items.append(item)
+            else:
+                owner.setdefault("items", []).append(item)
         for child in group.groups:
             at = join_fqn(fqn, child.name)
             below = inside(child, at)
@@ -66,17 +71,25 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]],
     return inside(dataset, "/"), left[1]
 
 
+def _owner_of(items: list[dict[str, Any]], variable: Variable, group: str) -> dict[str, Any] | None:
+    """The item of the compound that a variable is a field of; a search may have left that out."""
+    if not isinstance(variable.data, FieldSource) or not items:
+        return None
+    return items[-1] if items[-1]["id"] == join_fqn(group, variable.data.owner) else None
+
+
 def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> dict[str, Any]:
     sizes = " × ".join(
         f"{split_fqn(ref)[1]} {size}" if isinstance(ref, str) else str(size)
         for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True)
     )
-    icon = "tag"
+    icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
     if is_drawable(variable):
         icon = ("tag", "show_chart")[len(variable.dimensions)] if len(variable.dimensions) < 2 else "grid_on"
+    data = variable.data
     return {
         "id": fqn,
-        "label": _short(variable.name),
+        "label": _short(".".join(data.path) if isinstance(data, FieldSource) else variable.name),
         "secondary": _short(sizes or variable.type.name),
         "icon": icon,
     }
