@@ -8,12 +8,9 @@ from typing import Any
 
 from nczarr.errors import MetadataError
 from nczarr.mapping.dataset.changed import put_changed
-from nczarr.mapping.dataset.update import keep_foreign
-from nczarr.mapping.dataset.values import VariableData
-from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
+from nczarr.mapping.dataset.update import Before, keep_foreign
+from nczarr.mapping.dialect import Known, Plan, Reading
 from nczarr.mapping.nczarr3.keys import GROUP_KEY, array_keys, group_keys
-from nczarr.mapping.node_names import NodeNames
-from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
 from nczarr.mapping.values.types import declarations
 from nczarr.model import Attribute, Dataset, Type, format_fqn, parse_fqn
@@ -21,21 +18,14 @@ from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 
-def rewrite_documents(
-    hierarchy: Hierarchy,
-    dialect: Dialect,
-    reading: Reading,
-    data: Mapping[str, VariableData],
-    options: WriteOptions,
-    names: NodeNames,
-    untouched: frozenset[str],
-) -> Plan:
+def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str]) -> Plan:
     """Write all documents; those of nodes in `untouched` stay as they are. Returns what is there now."""
-    for fqn, values in data.items():
+    hierarchy = before.hierarchy
+    for fqn, values in before.data.items():
         if fqn not in untouched:
             values.extend()
     dataset = _without(reading.dataset, reading.guessed)
-    plan = dialect.plan(dataset, options, names, _known(hierarchy, reading, untouched))
+    plan = before.plan(dataset, _known(hierarchy, reading, untouched))
     for fqn, variable in dataset.all_variables.items():
         path = plan.variables[fqn].path
         planned, existing = plan.nodes[path], hierarchy.nodes[path]
@@ -60,7 +50,7 @@ def rewrite_documents(
         plan.nodes[path] = replace(
             planned, attributes=_plain(existing.attributes, planned, group.attributes, dataset, None)
         )
-    plan = keep_foreign(plan, hierarchy, reading.groups, data, {fqn: fqn for fqn in plan.variables})
+    plan = keep_foreign(plan, before, {fqn: fqn for fqn in plan.variables})
     put_changed(hierarchy, plan.nodes)
     return replace(plan, variables=dict(reading.variables))
 

@@ -16,7 +16,7 @@ from nczarr.mapping.dataset.fresh import begin_changes, end_changes
 from nczarr.mapping.dataset.lengths import with_lengths, write_lengths
 from nczarr.mapping.dataset.manifest import record_chunks
 from nczarr.mapping.dataset.rewrite import rewrite_documents
-from nczarr.mapping.dataset.update import apply_update
+from nczarr.mapping.dataset.update import Before, apply_update
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
@@ -196,16 +196,7 @@ class StoredDataset:
         if not self.writable:
             raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
         self._begin()
-        plan, bound = apply_update(
-            self.hierarchy,
-            self._dialect,
-            self.dataset,
-            dataset,
-            self._data,
-            self.groups,
-            self._options,
-            self._names,
-        )
+        plan, bound = apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
         self._dataset = self._bind(bound, plan.variables)
@@ -256,11 +247,14 @@ class StoredDataset:
             FQNs of variables whose documents stay as they are.
         """
         self._begin()
-        plan = rewrite_documents(
-            self.hierarchy, self._dialect, self.reading, self._data, self._options, self._names, untouched
-        )
+        plan = rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
         self.groups = plan.groups
         self._dataset = self._bind(self.dataset, plan.variables)
+
+    def _before(self, groups: Mapping[str, str]) -> Before:
+        return Before(
+            self.hierarchy, self._dialect, self.dataset, self._data, groups, self._options, self._names
+        )
 
     def _begin(self) -> None:
         if not self._marked:

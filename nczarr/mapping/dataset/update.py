@@ -7,7 +7,7 @@ that comes in between sees no size that the arrays do not have.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import ReadOnlyError
@@ -24,38 +24,51 @@ from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
 
 
-def apply_update(
-    hierarchy: Hierarchy,
-    dialect: Dialect,
-    old: Dataset,
-    new: Dataset,
-    data: Mapping[str, VariableData],
-    groups: Mapping[str, str],
-    options: WriteOptions,
-    names: NodeNames,
-) -> tuple[Plan, Dataset]:
-    """Change the hierarchy from one model to another.
+@dataclass(frozen=True)
+class Before:
+    """A stored dataset before a change: its model, where everything is, and how documents are made of it.
+
+    Parameters
+    ----------
+    data : mapping
+        The values of each variable, by FQN.
+    groups : mapping
+        The path of each group, by FQN.
+    """
+
+    hierarchy: Hierarchy
+    dialect: Dialect
+    dataset: Dataset
+    data: Mapping[str, VariableData]
+    groups: Mapping[str, str]
+    options: WriteOptions
+    names: NodeNames
+
+    def plan(self, dataset: Dataset, known: Known) -> Plan:
+        """Make the documents for a model."""
+        return self.dialect.plan(dataset, self.options, self.names, known)
+
+
+def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
+    """Change the hierarchy to another model.
 
     Returns
     -------
     (Plan, Dataset)
         What is there now, and the new model, resolved; its data are not bound.
     """
+    hierarchy = before.hierarchy
     if not hierarchy.writable:
         raise ReadOnlyError("the dataset is open for reading", path=hierarchy.store.url)
-    sources = _sources(new, data)
+    sources = _sources(new, before.data)
     for source in sources.values():
-        data[source].extend()
+        before.data[source].extend()
     resolved = resolve(_without_data(new))
-    known = _known(hierarchy, old, new, resolved, data, groups, sources)
-    plan = dialect.plan(resolved, options, names, known)
+    plan = before.plan(resolved, _known(before, new, resolved, sources))
     resolved = plan.dataset or resolved
-    plan = _keep_storage(plan, hierarchy, old, resolved, data, sources)
-
-    plan = keep_foreign(plan, hierarchy, groups, data, sources)
-
-    removed = _removed(plan, hierarchy, data, sources)
-    moves = _moves(plan, data, sources)
+    plan = keep_foreign(_keep_storage(plan, before, resolved, sources), before, sources)
+    removed = _removed(plan, before, sources)
+    moves = _moves(plan, before, sources)
     # What is in the way of something new goes first, the rest when nothing names it any more.
     blocking = [
         p
@@ -116,16 +129,9 @@ def _sources(new: Dataset, data: Mapping[str, VariableData]) -> dict[str, str]:
     return sources
 
 
-def _known(
-    hierarchy: Hierarchy,
-    old: Dataset,
-    given: Dataset,
-    new: Dataset,
-    data: Mapping[str, VariableData],
-    groups: Mapping[str, str],
-    sources: Mapping[str, str],
-) -> Known:
+def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, str]) -> Known:
     """The node names of what keeps its name, and the metadata of what did not change."""
+    old, data, groups = before.dataset, before.data, before.groups
     nodes: dict[tuple[str, str, str], str] = {}
     for fqn in new.all_groups:
         if fqn != "/" and fqn in old.all_groups and fqn in groups:
@@ -142,7 +148,7 @@ def _known(
             same = fqn == source and variable is old.all_variables[fqn]
             if same and new.shape(variable) == data[fqn].shape:
                 binding = data[fqn].binding
-                metadata = hierarchy.nodes[binding.path]
+                metadata = before.hierarchy.nodes[binding.path]
                 if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
                     data[fqn].shape
                 ):
@@ -154,26 +160,19 @@ def _fill(variable: Variable) -> Attribute | None:
     return variable.attribute.get("_FillValue")
 
 
-def _keep_storage(
-    plan: Plan,
-    hierarchy: Hierarchy,
-    old: Dataset,
-    new: Dataset,
-    data: Mapping[str, VariableData],
-    sources: Mapping[str, str],
-) -> Plan:
+def _keep_storage(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
     """The plan, with the chunks and codecs that arrays have already wherever nothing asks for others."""
     nodes, variables = dict(plan.nodes), dict(plan.variables)
     for fqn, source in sources.items():
-        before, after = old.all_variables[source], new.all_variables[fqn]
+        old, after = before.dataset.all_variables[source], new.all_variables[fqn]
         if (
-            before.type != after.type
-            or before.storage != after.storage
-            or len(before.dimensions) != len(after.dimensions)
+            old.type != after.type
+            or old.storage != after.storage
+            or len(old.dimensions) != len(after.dimensions)
         ):
             continue
-        binding = data[source].binding
-        existing = hierarchy.nodes[binding.path]
+        binding = before.data[source].binding
+        existing = before.hierarchy.nodes[binding.path]
         planned = nodes[plan.variables[fqn].path]
         if planned is existing:
             continue
@@ -181,9 +180,9 @@ def _keep_storage(
         assert isinstance(planned, ArrayMetadata)
         if existing.data_type != planned.data_type:
             encoding = encoding_for_reading(after.type, existing.data_type)
-            if encoding != binding.encoding or _fill(before) != _fill(after):
+            if encoding != binding.encoding or _fill(old) != _fill(after):
                 continue
-        fill = existing.fill_value if _fill(before) == _fill(after) else planned.fill_value
+        fill = existing.fill_value if _fill(old) == _fill(after) else planned.fill_value
         nodes[plan.variables[fqn].path] = replace(
             planned,
             shape=new.shape(after) + binding.encoding.inner_shape,
@@ -199,19 +198,13 @@ def _keep_storage(
     return replace(plan, nodes=nodes, variables=variables)
 
 
-def keep_foreign(
-    plan: Plan,
-    hierarchy: Hierarchy,
-    groups: Mapping[str, str],
-    data: Mapping[str, VariableData],
-    sources: Mapping[str, str],
-) -> Plan:
+def keep_foreign(plan: Plan, before: Before, sources: Mapping[str, str]) -> Plan:
     """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys."""
-    before = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
-    before.update({plan.variables[fqn].path: data[source].path for fqn, source in sources.items()})
-    nodes = dict(plan.nodes)
-    for path, old in before.items():
-        existing, planned = hierarchy.nodes[old], nodes[path]
+    groups, nodes = before.groups, dict(plan.nodes)
+    places = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
+    places.update({plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()})
+    for path, old in places.items():
+        existing, planned = before.hierarchy.nodes[old], nodes[path]
         if planned is existing:
             continue
         foreign = {k: v for k, v in existing.extra.items() if k != EXTENSION_NAME}
@@ -229,11 +222,9 @@ def keep_foreign(
     return replace(plan, nodes=nodes)
 
 
-def _removed(
-    plan: Plan, hierarchy: Hierarchy, data: Mapping[str, VariableData], sources: Mapping[str, str]
-) -> list[str]:
+def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
     """The topmost paths that go; paths of arrays that move are not among them."""
-    staying = {data[source].path for source in sources.values()}
+    hierarchy, staying = before.hierarchy, {before.data[source].path for source in sources.values()}
     gone: list[str] = []
     for path in hierarchy.nodes:
         if not path or (
@@ -246,10 +237,10 @@ def _removed(
     return gone
 
 
-def _moves(plan: Plan, data: Mapping[str, VariableData], sources: Mapping[str, str]) -> list[tuple[str, str]]:
+def _moves(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[tuple[str, str]]:
     moves = []
     for fqn, source in sources.items():
-        here, there = data[source].path, plan.variables[fqn].path
+        here, there = before.data[source].path, plan.variables[fqn].path
         if here != there:
             moves.append((here, there))
     return moves
