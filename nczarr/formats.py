@@ -219,7 +219,7 @@ def describe_file(start: bytes) -> str:
 
 
 def is_references(source: Any) -> bool:
-    """True for a local JSON file that begins as kerchunk's references do.
+    """True for kerchunk's references: a local JSON file that begins as they do, or a directory of Parquet files.
 
     Examples
     --------
@@ -227,7 +227,28 @@ def is_references(source: Any) -> bool:
     False
     """
     path = local_path(source)
-    if path is None or path.suffix.lower() != ".json" or not path.is_file():
+    if path is None:
+        return False
+    if path.is_dir():
+        path = path / ".zmetadata"
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            return b'"record_size"' in file.read()
+    if path.suffix.lower() != ".json" or not path.is_file():
         return False
     with path.open("rb") as file:
         return b'"refs"' in file.read(4096)
+
+
+def is_icechunk(source: Any) -> bool:
+    """True for a local directory that is an Icechunk repository.
+
+    Examples
+    --------
+    >>> is_icechunk("data.zarr")
+    False
+    """
+    path = local_path(source)
+    return path is not None and (path / "snapshots").is_dir() and (path / "refs").is_dir()

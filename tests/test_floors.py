@@ -33,7 +33,7 @@ SUB_FLOORS = {
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
     "cdl": [{"read", "write"}],
     "netcdf": [{"classic", "hdf5"}, {"edit"}],
-    "convert": [{"verify"}, {"values"}, {"change"}, {"many"}],
+    "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
     "netcdf4": [{"edit"}, {"values"}],
     "cli": [{"terminal"}],
     "view": [{"data"}, {"picture"}, {"page"}],

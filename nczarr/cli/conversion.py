@@ -126,7 +126,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--virtual",
         action="store_true",
-        help="write references to the chunks of a netCDF file: TARGET is NAME.json",
+        help="write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
     )
     parser.add_argument("--json", action="store_true", help="print the plan or the result as JSON")
 

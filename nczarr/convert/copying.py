@@ -32,7 +32,6 @@ from nczarr.convert.values.resume import Recording, fingerprint, state
 from nczarr.convert.values.transfer import transfer
 from nczarr.convert.verify.diff import diff
 from nczarr.convert.verify.digests import ATTRIBUTE, digest_of
-from nczarr.convert.virtual import write_references
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset
@@ -149,8 +148,10 @@ def copy(
     verify : bool, default False
         Read both sides again after the copy and compare them to the bit.
     virtual : bool, default False
-        Write references to the chunks of a netCDF file, in kerchunk's form, to ``NAME.json``: the values stay in
-        the file. Read them as any dataset, and with fsspec's ``reference://``.
+        Write references to the chunks of netCDF files: the values stay in the files. ``NAME.json`` and
+        ``NAME.parquet`` have kerchunk's forms, which fsspec's ``reference://`` reads; ``NAME.icechunk`` is an
+        Icechunk repository, and the store of an Icechunk session is written to. With `concat` the chunks of all
+        files make one array.
     dry_run : bool, default False
         Write nothing; return a line for each variable that says how it would be written.
     report : nczarr.convert.Report, optional
@@ -222,12 +223,7 @@ def copy(
             job.append(one, target, concat, replace, join == "exact")
         return ()
     if virtual:
-        if len(sources) != 1 or concat is not None or how != Shaping() or options:
-            raise UnsupportedError("--virtual: one source, and no option of how it is stored")
-        if kind_of_source(sources[0]) != "netcdf":
-            raise UnsupportedError("--virtual: the source is no netCDF file", path=str(sources[0]))
-        with open_source(sources[0], storage_options=source_options) as opened:
-            write_references(what.of(opened), sources[0], target, overwrite=overwrite)
+        job.refer(sources, target)
         return ()
     if concat is not None:
         with many.join(sources, concat, attributes=join, storage_options=source_options) as joined:
@@ -317,6 +313,27 @@ class _Job:
             self.report.add(sources, target, sum(data_bytes(d) for _, _, d in _work(dataset, sink)))
             self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
+
+    def refer(self, sources: Sequence[Any], target: Any) -> None:
+        """Write references to the values of netCDF files."""
+        from nczarr.convert.virtual import write_virtual
+
+        if self.how != Shaping() or self.options:
+            raise UnsupportedError("--virtual: no option of how it is stored goes with it")
+        if len(sources) != 1 and self.concat is None:
+            raise UnsupportedError("--virtual: several sources need --concat", path=str(target))
+        for source in sources:
+            if isinstance(source, Dataset) or kind_of_source(source) != "netcdf":
+                raise UnsupportedError("--virtual: the source is no netCDF file", path=str(source))
+        opening: AbstractContextManager[Dataset]
+        if self.concat is None:
+            opening = open_source(sources[0], storage_options=self.source_options)
+        else:
+            opening = many.join(
+                sources, self.concat, attributes=self.join, storage_options=self.source_options
+            )
+        with opening as opened:
+            write_virtual(self.what.of(opened), sources[0], target, overwrite=self.overwrite)
 
     def append(self, source: Any, target: Any, along: str | None, replace: bool, exact: bool) -> None:
         """Append a source to the dataset at the target."""

@@ -13,13 +13,11 @@ from typing import Any
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
-    MetadataError,
     NCZarrError,
     StoreError,
     UnsupportedError,
-    placed,
 )
-from nczarr.formats import is_references, kind_of_source, kind_of_target, local_path
+from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores import open_store
 from nczarr.targets import parse_target
@@ -105,8 +103,12 @@ def open_source(
         from nczarr import mapping
 
         options = _plain(storage_options)
-        if is_references(source):
-            with mapping.open_dataset(_referred(source, options)) as stored:
+        path = local_path(source)
+        if path is not None and (is_references(path) or is_icechunk(path)):
+            from nczarr.convert.referred import open_references, open_repository
+
+            found = open_references(path, options) if is_references(path) else open_repository(path)
+            with mapping.open_dataset(found) as stored:
                 yield stored.dataset
             return
         if not fresh:
@@ -116,28 +118,6 @@ def open_source(
         store = open_store(source, "r", options)
         with mapping.open_dataset(store, consolidated=False if store.listable else None) as stored:
             yield stored.dataset
-
-
-def _referred(source: Any, options: dict[str, Any] | None) -> Any:
-    """A mapping of keys to the bytes that references stand for."""
-    import json
-
-    import fsspec
-
-    path = local_path(source)
-    assert path is not None
-    with placed(str(source)):
-        try:
-            references = json.loads(path.read_text("utf-8"))["refs"]
-            urls = (value[0] for value in references.values() if isinstance(value, list))
-            protocol = next((url.partition("://")[0] for url in urls if "://" in url), "file")
-            fs = fsspec.filesystem(
-                "reference", fo={"version": 1, "refs": references}, remote_protocol=protocol,
-                remote_options=options or {},
-            )  # fmt: skip
-            return fs.get_mapper("")
-        except (ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
-            raise MetadataError(f"these are no references that can be read: {error}") from error
 
 
 def provenance(source: Any) -> tuple[Attribute, ...]:

@@ -5,6 +5,7 @@ from nczarr.mapping.dataset.manifest import missing_chunks
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
 from nczarr.mapping.dataset.repair import check_metadata, repair
 from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.dataset.twins import documents_v2
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.findings import Finding, RecoveryWarning
 from nczarr.mapping.options import ArrayShape, WriteOptions
@@ -20,6 +21,7 @@ __all__ = [
     "WriteOptions",
     "check_metadata",
     "create_dataset",
+    "documents_v2",
     "missing_chunks",
     "open_dataset",
     "repair",

@@ -64,6 +64,8 @@ class WriteOptions:
         have gone. Only on Zarr v3.
     arrays : mapping
         Chunks and shards by the FQN of the variable, where they are not what its storage hints say.
+    chunk_keys : {'default', 'v2'}
+        Keys of chunks on Zarr v3: ``v/c/0/1``, or ``v/0.1`` as on v2.
     consolidated : bool
         Write consolidated metadata, so that opening is one request.
     extensions : bool
@@ -100,6 +102,7 @@ class WriteOptions:
     checksum: bool = False
     manifest: bool = False
     arrays: Mapping[str, ArrayShape] = field(default_factory=dict, hash=False)
+    chunk_keys: Literal["default", "v2"] = "default"
     consolidated: bool = True
     extensions: bool = False
     zarr_conventions: bool = False
@@ -113,6 +116,7 @@ class WriteOptions:
             ("char", ("bytes", "uint8")),
             ("compound", ("struct", "bytes")),
             ("codecs", ("portable", "numcodecs")),
+            ("chunk_keys", ("default", "v2")),
         ):
             if getattr(self, option) not in known:
                 raise UnsupportedError(

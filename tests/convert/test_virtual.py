@@ -11,26 +11,83 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 import zarr as zarr_python
 
 import nczarr
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
 
 DATA = Path(__file__).parents[1] / "data"
-SHARED = Path(os.environ.get("NCZARR_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "netcdf"
-FILES = sorted(DATA.glob("*.nc")) + sorted(SHARED.glob("*.nc"))
+REAL = Path(os.environ.get("NCZARR_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "netcdf"
+REAL = REAL if REAL.is_dir() else DATA / "selection" / "netcdf"
+FILES = sorted(DATA.glob("*.nc")) + sorted(REAL.glob("*.nc"))
+KINDS = ["json", "parquet", "icechunk"]
+#: What xarray does not see as it sees the file, and why.
+OTHERWISE = {
+    "coordinates.nc": "a variable with one dimension twice: on Zarr the second has another name",
+    "names.nc": "names that no node of Zarr can have",
+    "nested.nc": "variables that xarray cannot read in the file are bytes here",
+    "ref_hdf5_compat3.nc": "compounds are bytes",
+    "ref_tst_compounds2.nc": "compounds are bytes",
+}
+#: Files that xarray cannot open themselves: dimensions twice on text, types of attributes, fill values as times.
+UNREADABLE = {"primitives.nc", "user_types.nc", "bad-instance.nc"}
+#: Files whose groups xarray refuses as one tree.
+NO_TREE = {"names.nc", "groups.nc", "foreign.nc"}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("nc", FILES, ids=lambda p: p.name)
-def test_references_are_the_file(nc: Path, tmp_path: Path) -> None:
-    refs = tmp_path / "refs.json"
-    try:
-        nczarr.copy(nc, refs, virtual=True)
-    except UnsupportedError as error:
-        assert "filter" in str(error) or "never written" in str(error)
-        assert not refs.exists()
-        return
+def test_references_are_the_file(nc: Path, kind: str, tmp_path: Path) -> None:
+    refs = tmp_path / f"refs.{kind}"
+    nczarr.copy(nc, refs, virtual=True)
     assert list(nczarr.diff(nc, refs)) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+@pytest.mark.parametrize("nc", [f for f in FILES if f.name not in UNREADABLE], ids=lambda p: p.name)
+def test_xarray_reads_references_as_the_file(nc: Path, kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("kerchunk")
+    refs = str(tmp_path / f"refs.{kind}")
+    nczarr.copy(nc, refs, virtual=True)
+    wanted = xr.open_dataset(nc, engine="netcdf4").load()
+    local = {"remote_protocol": "file"}
+    by_kerchunk = xr.open_dataset(refs, engine="kerchunk", storage_options=local).load()
+    by_zarr = xr.open_dataset(
+        "reference://",
+        engine="zarr",
+        consolidated=False,
+        zarr_format=3,
+        backend_kwargs={"storage_options": {"fo": refs, **local}},
+    ).load()
+    for found in (by_kerchunk, by_zarr):
+        if nc.name in OTHERWISE:
+            assert not wanted.identical(found), OTHERWISE[nc.name]
+        else:
+            xr.testing.assert_identical(found, wanted)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+@pytest.mark.parametrize(
+    "nc", [f for f in FILES if f.name not in {*OTHERWISE, *UNREADABLE, *NO_TREE}], ids=lambda p: p.name
+)
+def test_xarray_reads_groups(nc: Path, kind: str, tmp_path: Path) -> None:
+    with netCDF4.Dataset(nc) as file:
+        if not file.groups:
+            return
+    import fsspec
+    from zarr.storage import FsspecStore
+
+    refs = str(tmp_path / f"refs.{kind}")
+    nczarr.copy(nc, refs, virtual=True)
+    fs = fsspec.filesystem("reference", fo=refs, remote_protocol="file", asynchronous=True)
+    with (
+        xr.open_datatree(nc, engine="netcdf4") as wanted,
+        xr.open_datatree(FsspecStore(fs, path=""), engine="zarr", consolidated=True) as found,
+    ):
+        xr.testing.assert_identical(found.load(), wanted.load())
 
 
 def large(path: Path, kind: str) -> np.ndarray:
@@ -51,7 +108,7 @@ def test_values_stay_in_the_file_and_zarr_python_reads_them(tmp_path: Path, kind
     nczarr.copy(tmp_path / "a.nc", refs, virtual=True)
     assert refs.stat().st_size < 20_000
     keys = json.loads(refs.read_text())["refs"]
-    assert all(isinstance(keys[key], list) for key in keys if key.startswith(("v/c/", "w/c/")))
+    assert all(isinstance(keys[key], list) for key in keys if key[:2] in ("v/", "w/") and key[2].isdecimal())
     import fsspec
     from zarr.storage import FsspecStore
 
@@ -72,6 +129,17 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine")
     with pytest.raises(DatasetExistsError):
         nczarr.copy(tmp_path / "a.nc", tmp_path / "a.json", virtual=True)
+    for kind in ("parquet", "icechunk"):
+        (tmp_path / f"mine.{kind}").mkdir()
+        (tmp_path / f"mine.{kind}" / "file").write_text("mine")
+        with pytest.raises(DatasetExistsError, match="never overwritten"):
+            nczarr.copy(tmp_path / "a.nc", tmp_path / f"mine.{kind}", virtual=True, overwrite=True)
+        nczarr.copy(tmp_path / "a.nc", tmp_path / f"b.{kind}", virtual=True)
+        with pytest.raises(DatasetExistsError, match="--overwrite"):
+            nczarr.copy(tmp_path / "a.nc", tmp_path / f"b.{kind}", virtual=True)
+        nczarr.copy(DATA / "example.nc", tmp_path / f"b.{kind}", virtual=True, overwrite=True)
+        assert list(nczarr.diff(DATA / "example.nc", tmp_path / f"b.{kind}")) == []
+    assert not list(tmp_path.glob(".*"))
     with h5py.File(tmp_path / "f.nc", "w") as file:
         file.create_dataset("v", data=np.arange(100_000), chunks=(1000,), compression="lzf")
     with pytest.raises(UnsupportedError, match="32000"):
@@ -79,3 +147,102 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"refs": 3}')
     with pytest.raises(NCZarrError, match=r"bad\.json"):
         nczarr.copy(tmp_path / "bad.json", tmp_path / "b.zarr")
+
+
+# --- several files
+
+
+def days(folder: Path, kind: str, apart: bool) -> list[Path]:
+    """Three files with two steps each."""
+    rng = np.random.default_rng(3)
+    for i in range(3):
+        with netCDF4.Dataset(folder / f"day{i}.nc", "w", format=kind) as file:
+            for name, size in (("t", None), ("y", 30), ("x", 50)):
+                file.createDimension(name, size)
+            options: dict[str, Any] = {"zlib": True, "chunksizes": (1, 30, 25)} if kind == "NETCDF4" else {}
+            file.createVariable("t", "f8", ("t",))[:] = [2 * i * apart, 2 * i * apart + 1]
+            file.createVariable("v", "i4", ("t", "y", "x"), **options)[:] = rng.integers(0, 99, (2, 30, 50))
+            file.createVariable("mask", "i4", ("y", "x"))[:] = np.arange(1500).reshape(30, 50)
+    return sorted(folder.glob("day*.nc"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("along", ["t", "member"])
+@pytest.mark.parametrize("form", ["NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])
+def test_joined_files(tmp_path: Path, form: str, along: str, kind: str) -> None:
+    files = days(tmp_path, form, along == "t")
+    refs = tmp_path / f"refs.{kind}"
+    nczarr.copy(files, refs, virtual=True, concat=along)
+    nczarr.copy(files, tmp_path / "all.zarr", concat=along)
+    assert list(nczarr.diff(tmp_path / "all.zarr", refs)) == []
+    if kind == "json":
+        keys = json.loads(refs.read_text())["refs"]
+        assert {Path(v[0]) for v in keys.values() if isinstance(v, list)} == set(files)
+
+
+def test_files_whose_chunks_make_no_grid(tmp_path: Path) -> None:
+    for i, (steps, chunk, level) in enumerate([(4, 4, 1), (3, 4, 1), (4, 4, 1), (4, 4, 2), (4, 2, 1)]):
+        with netCDF4.Dataset(tmp_path / f"{i}.nc", "w") as file:
+            file.createDimension("t", None)
+            file.createDimension("x", 1000)
+            v = file.createVariable(
+                "v", "f8", ("t", "x"), chunksizes=(chunk, 1000), zlib=True, complevel=level
+            )
+            v[:] = np.arange(steps * 1000.0).reshape(steps, 1000) + i
+
+    def names(*numbers: int) -> list[Path]:
+        return [tmp_path / f"{i}.nc" for i in numbers]
+
+    nczarr.copy(names(0, 2, 1), tmp_path / "ok.json", virtual=True, concat="t")
+    nczarr.copy(names(0, 2, 1), tmp_path / "ok.zarr", concat="t")
+    assert list(nczarr.diff(tmp_path / "ok.zarr", tmp_path / "ok.json")) == []
+    for wrong, text in ((names(0, 1, 2), r"1\.nc.*no whole chunks"), (names(0, 3), r"3\.nc.*other filters"),
+                        (names(0, 4), r"4\.nc.*chunks are of")):  # fmt: skip
+        with pytest.raises(UnsupportedError, match=text):
+            nczarr.copy(wrong, tmp_path / "no.json", virtual=True, concat="t")
+        assert not (tmp_path / "no.json").exists()
+
+
+# --- Parquet and Icechunk
+
+
+def test_many_chunks_of_which_few_were_written(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 30_000)
+        file.createDimension("y", 2)
+        v = file.createVariable("v", "f4", ("x", "y"), chunksizes=(2, 1), fill_value=-1.0)
+        for place in (0, 9_999, 20_000, 29_999):
+            v[place, place % 2] = place
+    refs = tmp_path / "refs.parquet"
+    nczarr.copy(tmp_path / "a.nc", refs, virtual=True)
+    assert sorted(p.name for p in (refs / "v").iterdir()) == ["refs.0.parq", "refs.1.parq", "refs.2.parq"]
+    assert list(nczarr.diff(tmp_path / "a.nc", refs)) == []
+    local = {"remote_protocol": "file"}
+    with xr.open_dataset(str(refs), engine="kerchunk", storage_options=local) as found:
+        assert int(found["v"].notnull().sum()) == 4
+
+
+def test_icechunk_sessions(tmp_path: Path) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    data = large(tmp_path / "a.nc", "NETCDF4")
+    prefix = f"file://{tmp_path}/"
+    config = icechunk.RepositoryConfig.default()
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "repo"))
+    bare = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "bare")))
+    with pytest.raises(UnsupportedError, match="no virtual chunk container"):
+        nczarr.copy(tmp_path / "a.nc", bare.writable_session("main").store, virtual=True)
+    container = icechunk.VirtualChunkContainer(prefix, icechunk.local_filesystem_store(str(tmp_path)))
+    config.set_virtual_chunk_container(container)
+    repository = icechunk.Repository.create(storage, config, authorize_virtual_chunk_access={prefix: None})
+    session = repository.writable_session("main")
+    nczarr.copy(tmp_path / "a.nc", session.store, virtual=True)
+    session.commit("references")
+    group = zarr_python.open_group(repository.readonly_session("main").store, mode="r")
+    array = group["v"]
+    assert isinstance(array, zarr_python.Array)
+    np.testing.assert_array_equal(array[:], data)
+    # Icechunk notices that the file has changed, and so does whoever reads by us.
+    later = (tmp_path / "a.nc").stat().st_mtime + 10
+    os.utime(tmp_path / "a.nc", (later, later))
+    with nczarr.Dataset(repository.readonly_session("main").store) as dataset, pytest.raises(NCZarrError):
+        dataset["v"][:]

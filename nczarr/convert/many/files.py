@@ -39,7 +39,7 @@ class Files:
         def lazy(fqn: str, variable: Variable) -> Variable:
             if variable.data is None:
                 return variable
-            return variable.with_data(_Part(self, number, fqn, variable.data.shape, variable.data.dtype))
+            return variable.with_data(FilePart(self, number, fqn, variable.data.shape, variable.data.dtype))
 
         return rewrite(dataset, variable=lazy)
 
@@ -49,6 +49,12 @@ class Files:
             data = self._opened(number).variable_at(fqn).data
             assert data is not None
             return data.read(region, out)
+
+    def places(self, number: int, fqn: str) -> Any:
+        """Return where the chunks of a variable of a file are; None if its values have no bytes of their own."""
+        with self._lock:
+            ask = getattr(self._opened(number).variable_at(fqn).data, "chunk_places", None)
+            return None if ask is None else ask()
 
     def _opened(self, number: int) -> Dataset:
         found = self._open.pop(number, None)
@@ -91,7 +97,7 @@ def state_of_file(source: Any) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class FilePart:
     """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
 
     files: Files
@@ -102,3 +108,12 @@ class _Part:
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         return self.files.read(self.number, self.fqn, region, out)
+
+    @property
+    def source(self) -> Any:
+        """The file."""
+        return self.files.sources[self.number]
+
+    def chunk_places(self) -> Any:
+        """Return where the chunks are in the file; see :class:`nczarr.netcdf.places.FilePlaces`."""
+        return self.files.places(self.number, self.fqn)

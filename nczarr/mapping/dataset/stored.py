@@ -139,6 +139,11 @@ class StoredDataset:
         return self._options
 
     @property
+    def names(self) -> NodeNames:
+        """How nodes are named."""
+        return self._names
+
+    @property
     def writable(self) -> bool:
         """True if it can be changed."""
         return self.hierarchy.writable and not self._closed

@@ -26,7 +26,10 @@ from nczarr.model import (
     fill_value_of,
     join_fqn,
 )
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+
+_CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": ChunkKeyEncoding("v2", ".")}
 
 #: Bytes that a value of variable size is taken for when chunks are chosen.
 _VARIABLE_SIZE = 64
@@ -140,6 +143,7 @@ class _Planner:
             shape=shape + encoding.inner_shape,
             data_type=encoding.data_type,
             chunk_grid=grid,
+            chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
             fill_value=encoding.encode_fill(fill),
             codecs=codecs,
             attributes=self._attributes(variable.attributes, path, fqn, RESERVED, variable.type),
