@@ -14,6 +14,9 @@ ROUNDS = {
     "interrupts": 4,
     "threads": 1,
     "processes": 1,
+    "appending": 1,
+    "sharing": 1,
+    "syncs": 4,
     "http_answers": 60,
     "zip_files": 800,
 }
