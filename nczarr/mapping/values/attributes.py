@@ -286,23 +286,14 @@ def decode_attributes(
     >>> told
     [('n', '1.5 is not a value of int16')]
     """
-    try:
-        info = _checked_info(info)
-    except MetadataError as error:
-        if stale is None:
-            raise
-        stale("", error.message)
-        info = {}
-    annotated: Mapping[str, Any] = info.get("types", {})
-    exact: Mapping[str, Any] = info.get("exact", {})
-    order: list[str] = info.get("order", [])
+    annotated, exact, order = _members(info, stale)
     names = [n for n in plain if n not in reserved]
     hidden = [n for n in exact if (n not in plain or n in reserved) and (n in reserved or n == _FILL)]
     if hidden or (order and names != order):
         place = {n: i for i, n in enumerate(order)}
         # Names that another program added since stand at the end.
         names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
-    decoder = _Decoder(plain, annotated, exact, types, array, reserved, find)
+    decoder = _Decoder(plain, annotated, exact, types, array, reserved, find, stale)
     if stale is not None:
         for name in (*annotated, *exact) if not (annotated.keys() <= plain.keys() >= exact.keys()) else ():
             if name not in names:
@@ -321,18 +312,31 @@ def decode_attributes(
     return tuple(result)
 
 
-def _checked_info(info: Any) -> Mapping[str, Any]:
+def _members(info: Any, stale: Stale | None) -> tuple[Mapping[str, Any], Mapping[str, Any], list[str]]:
+    """The members `types`, `exact` and `order`; with `stale`, one that is damaged does not take the others along."""
+
+    def wrong(message: str) -> None:
+        if stale is None:
+            raise MetadataError(message)
+        stale("", message)
+
     if info is None:
-        return {}
+        return {}, {}, []
     if not isinstance(info, dict):
-        raise MetadataError(f"{ATTR_KEY}: {show(info)} is not an object")
+        wrong(f"{ATTR_KEY}: {show(info)} is not an object")
+        return {}, {}, []
+    found = []
     for key in ("types", "exact"):
-        if not isinstance(info.get(key, {}), dict):
-            raise MetadataError(f"{ATTR_KEY}.{key}: {show(info[key])} is not an object")
+        member = info.get(key, {})
+        if not isinstance(member, dict):
+            wrong(f"{ATTR_KEY}.{key}: {show(member)} is not an object")
+            member = {}
+        found.append(member)
     order = info.get("order", [])
-    if not isinstance(order, list) or not all(isinstance(n, str) for n in order):
-        raise MetadataError(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
-    return info
+    names = [n for n in order if isinstance(n, str)] if isinstance(order, list) else []
+    if not isinstance(order, list) or len(names) < len(order):
+        wrong(f"{ATTR_KEY}.order: {show(order)} is not a list of names")
+    return found[0], found[1], names
 
 
 @dataclass
@@ -344,6 +348,7 @@ class _Decoder:
     array: Type | None
     reserved: frozenset[str]
     find: Callable[[Any], Type] | None
+    stale: Stale | None
 
     def decode(self, name: str) -> Attribute:
         plain, array = self.plain, self.array
@@ -360,6 +365,8 @@ class _Decoder:
             if not visible or _still_means(attribute, plain[name], array):
                 return attribute
             # Another program changed the plain form since: that is what counts.
+            if self.stale is not None:
+                self.stale(name, "its plain form was changed")
         if type_ is None:
             return infer_attribute(name, plain[name], array)
         return Attribute(name, type_, _from_plain(name, plain[name], type_, array))
@@ -367,9 +374,18 @@ class _Decoder:
 
 def _still_means(attribute: Attribute, value: Any, array: Type | None) -> bool:
     try:
-        return json.dumps(_plain(attribute, array)) == json.dumps(value)
+        return _same(_plain(attribute, array), value)
     except _Hidden:
         return False
+
+
+def _same(a: Any, b: Any) -> bool:
+    """True for the same JSON; numbers by value, as other programs write 1.0 as 1."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(v, b[k]) for k, v in a.items())
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
 
 
 def infer_attribute(name: str, value: Any, array: Type | None = None) -> Attribute:

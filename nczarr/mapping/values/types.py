@@ -23,6 +23,7 @@ from nczarr.model import (
     Type,
     UserType,
     VlenType,
+    check_name,
     format_fqn,
     join_fqn,
     parse_fqn,
@@ -188,13 +189,9 @@ class TypeBinder:
         MetadataError
             If the name is none.
         """
+        if problem := check_name(name):
+            raise MetadataError(f"types: {problem}", fqn=group)
         fqn = join_fqn(group, name)
-        try:
-            if not name:
-                raise ModelError("no name")
-            parse_fqn(fqn)
-        except ModelError:
-            raise MetadataError(f"types: {name!r} is not a name", fqn=group) from None
         self.declared[fqn] = declaration
         return fqn
 

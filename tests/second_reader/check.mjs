@@ -1,0 +1,107 @@
+// Check what a reader need not know: fill values, labels, storage.
+
+import { fillBytes } from "./arrays.mjs";
+import { isCount, isObject, isText } from "./json.mjs";
+import { base, concatenate, defaultFill, is, isNumeric, packNumber, range, isFloat, size } from "./types.mjs";
+import { pack } from "./pack.mjs";
+
+const STORAGE = new Set(["contiguous", "chunked", "compact"]);
+
+export function check(dataset) {
+  const names = new Set(dataset.groups.flatMap((g) => g.dimensions.map((d) => d.name)));
+  for (const group of dataset.groups) {
+    for (const array of group.arrays) {
+      // Where a type or a reference is not known, nothing can be said of what follows from it.
+      if (!array.guessed && !array.unreadable && !hasFill(array)) dataset.report("fill-value");
+      if (!sound(array)) dataset.report("storage-damaged");
+      if (!array.labelled && !hasLabels(dataset, array, names)) dataset.report("labels");
+    }
+  }
+}
+
+/** Whether the Zarr fill value is what the attribute, or the default, says. */
+function hasFill(array) {
+  const wanted = expectedFill(array);
+  let found;
+  try {
+    found = fillBytes(array.document.get("fill_value"), array.stored);
+  } catch {
+    return false;
+  }
+  if (array.stored.class === "number" && size(array.type) !== null && (array.type.class === "opaque" || array.type.class === "compound")) {
+    return wanted.every((b) => b === found[0]);
+  }
+  return Buffer.compare(Buffer.from(found), Buffer.from(wanted)) === 0;
+}
+
+function expectedFill(array) {
+  const { type } = array;
+  const fill = array.attributes.find((a) => a.name === "_FillValue");
+  if (fill && fill.values.length > 0) {
+    const [value] = fill.values;
+    if (fill.type === type) return stored(value, array);
+    const kept = base(type);
+    if (isNumeric(kept) && isNumeric(base(fill.type))) {
+      const exact = exactly(value, kept);
+      if (exact !== null) return packNumber(exact, kept.name);
+    }
+  }
+  const wanted = defaultFill(type);
+  return is(type, "string") && array.stored.class === "bytes" ? concatenate([new Uint8Array(4), wanted]) : wanted;
+}
+
+function stored(value, array) {
+  if (is(array.type, "string") && array.stored.class === "string") return value;
+  return pack(value, array.type);
+}
+
+/** A number as a value of a type that holds it exactly, or null. */
+function exactly(value, type) {
+  if (isFloat(type)) {
+    if (isText(value)) return null; // a NaN of other bits
+    const held = type.name === "float32" ? Math.fround(Number(value)) : Number(value);
+    const equal = typeof value === "bigint" ? BigInt(held) === value : Object.is(held, value);
+    return equal ? held : null;
+  }
+  const whole = typeof value === "number" && Number.isInteger(value) ? BigInt(value) : value;
+  const [low, high] = range(type.name);
+  return typeof whole === "bigint" && whole >= low && whole <= high ? whole : null;
+}
+
+function sound(array) {
+  const { record } = array;
+  const has = (key, good) => !record.has(key) || good(record.get(key));
+  const counts = (list) => Array.isArray(list) && list.every(isCount);
+  return (
+    has("storage", (v) => STORAGE.has(v)) &&
+    has("chunk_shape", (v) => v === null || (counts(v) && v.length === array.dimensions.length && v.every((n) => n > 0n))) &&
+    has("filters", (v) => Array.isArray(v) && v.every((f) => isObject(f) && isCount(f.get("id")) && counts(f.get("parameters") ?? []))) &&
+    has("endian", (v) => v === "little" || v === "big") &&
+    has("no_fill", (v) => v === true)
+  );
+}
+
+function hasLabels(dataset, array, names) {
+  const found = array.document.get("dimension_names");
+  const wanted = [];
+  for (const dimension of array.recorded ?? array.dimensions) wanted.push(unique(label(dataset, array.group, dimension), wanted, names));
+  if (array.extent.length > array.dimensions.length) wanted.push(unique(`bytes_${array.extent.at(-1)}`, wanted, names, true));
+  return Array.isArray(found) && found.every(isText) && found.length === wanted.length && found.every((l, i) => l === wanted[i]);
+}
+
+function label(dataset, group, dimension) {
+  if (dimension.anonymous) return `anonymous_${dimension.size}`;
+  const nearest = dataset.search(group, dimension.name);
+  if (nearest === dimension) return dimension.name;
+  const others = dataset.groups.flatMap((g) => g.dimensions).filter((d) => d.name === dimension.name && d !== nearest);
+  return `${dimension.name}_hidden${others.indexOf(dimension) + 1}`;
+}
+
+function unique(wanted, taken, names, added = wanted.startsWith("anonymous_")) {
+  if (!taken.includes(wanted) && !(added && names.has(wanted))) return wanted;
+  for (let n = 2; ; n += 1) {
+    const next = `${wanted}_${n}`;
+    if (!taken.includes(next) && !names.has(next)) return next;
+  }
+}
+

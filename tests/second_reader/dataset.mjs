@@ -1,0 +1,533 @@
+// Read the model of a hierarchy: groups, types, dimensions, variables; recover what other programs left.
+
+import { decode } from "./attributes.mjs";
+import { dataType } from "./arrays.mjs";
+import { isCount, isObject, isText, parse as parseText, same, write } from "./json.mjs";
+import { joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
+import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
+
+const GROUP_KEYS = ["_nczarr_superblock", "_nczarr_group", "_nczarr_attr"];
+const ARRAY_KEYS = ["_nczarr_array", "_nczarr_attr", "_nczarr_copy"];
+
+export class Refused extends Error {}
+
+/** The dataset of a store: the root group; `findings` has the codes of the constraints that are broken. */
+export class Dataset {
+  constructor(store) {
+    this.store = store;
+    this.findings = new Set();
+    this.groups = []; // in the order in which groups stand before what they hold
+    this.types = new Map(); // FQN → type
+    const root = store.document([]);
+    if (!root) throw new Refused("no zarr.json at the root");
+    this.root = this.node([], root);
+    this.consolidated(root.value);
+    this.keys();
+    this.declareTypes();
+    for (const group of this.groups) for (const array of group.arrays) this.variable(group, array);
+    this.sizes();
+    for (const group of this.groups) this.attributes(group);
+  }
+
+  report(code) {
+    this.findings.add(code);
+  }
+
+  // ---- nodes -----------------------------------------------------------------------------------------------------
+
+  node(path, { value: document, bare }) {
+    if (bare > 0) this.report("bare-nan");
+    const group = {
+      path, document, plain: document.get("attributes") ?? new Map(), arrays: [], groups: [], dimensions: [], types: [],
+    };
+    this.groups.push(group);
+    for (const name of this.store.children(path)) {
+      const found = this.store.document([...path, name]);
+      const place = { node: name, path: [...path, name], ...found };
+      if (found.value.get("node_type") === "array") {
+        if (found.bare > 0) this.report("bare-nan");
+        group.arrays.push({ ...place, document: found.value, plain: found.value.get("attributes") ?? new Map() });
+      } else group.groups.push(Object.assign(this.node(place.path, found), { node: name }));
+    }
+    return group;
+  }
+
+  consolidated(root) {
+    const copies = root.get("consolidated_metadata")?.get("metadata");
+    if (!isObject(copies)) return;
+    const own = new Map();
+    const walk = (path) => {
+      for (const name of this.store.children(path)) {
+        const { value } = this.store.document([...path, name]);
+        own.set([...path, name].join("/"), value);
+        if (value.get("node_type") === "group") walk([...path, name]);
+      }
+    };
+    walk([]);
+    const bare = (d) => new Map([...d].filter(([k]) => k !== "consolidated_metadata"));
+    if (copies.size !== own.size || ![...own].every(([k, v]) => copies.has(k) && same(bare(copies.get(k)), bare(v)))) {
+      this.report("consolidated-stale");
+    }
+  }
+
+  // ---- keys ------------------------------------------------------------------------------------------------------
+
+  keys() {
+    for (const group of this.groups) {
+      group.keys = this.carried(group, GROUP_KEYS, [group.plain, ...extensions(group.document)]);
+      for (const array of group.arrays) {
+        const carriers = [...extensions(array.document).reverse(), array.plain];
+        array.keys = this.readable(array) ? this.carried(array, ARRAY_KEYS, carriers) : new Map();
+        if (ARRAY_KEYS.some((k) => array.plain.has(k) && array.keys.get(k) === array.plain.get(k))) this.report("version-old");
+      }
+    }
+    const copies = new Map();
+    for (const group of this.groups) {
+      for (const array of group.arrays) {
+        const text = array.keys.get("_nczarr_copy");
+        if (text === undefined) continue;
+        try {
+          for (const [fqn, keys] of this.parseCopy(text)) if (!copies.has(fqn)) copies.set(fqn, keys);
+        } catch {
+          this.report("key-unreadable");
+        }
+      }
+    }
+    for (const group of this.groups) {
+      const found = group.keys.size === 0 && copies.get(joinFqn(this.names(group)));
+      if (found) {
+        this.report("keys-removed");
+        group.keys = new Map(found);
+      }
+      const needed = group === this.root || group.arrays.length + group.groups.length > 0;
+      group.lost = !found && group.keys.size === 0 && !group.damaged && needed;
+      if (group.lost) this.report("record-lost");
+      this.record(group);
+    }
+    this.version();
+  }
+
+  /** Whether the object `nczarr` of an array has the form, and the version, that this reader knows. */
+  readable(array) {
+    const object = array.document.get("nczarr");
+    const configuration = object?.get("configuration");
+    const version = configuration?.get?.("version");
+    if (object === undefined || (isObject(configuration) && (version === undefined || isVersion(version)))) return true;
+    this.report("key-unreadable");
+    array.unreadable = true;
+    return false;
+  }
+
+  parseCopy(text) {
+    const { value } = parseText(text);
+    if (!isObject(value) || ![...value].every(([k, v]) => splitFqn(k) && isObject(v))) throw new TypeError("no copy");
+    return value;
+  }
+
+  carried(node, names, carriers) {
+    const keys = new Map();
+    for (const name of names) {
+      const carrier = carriers.find((c) => c.has(name));
+      if (!carrier) continue;
+      const value = carrier.get(name);
+      if (name === "_nczarr_copy" ? isText(value) : isObject(value)) keys.set(name, value);
+      else if (names === GROUP_KEYS) {
+        this.report("record-damaged");
+        node.damaged = true;
+      } else if (name === "_nczarr_attr") this.report("annotation-stale");
+      else {
+        this.report("key-unreadable");
+        node.unreadable = true;
+      }
+    }
+    return keys;
+  }
+
+  version() {
+    const block = this.root.keys.get("_nczarr_superblock");
+    const version = block?.get("version") ?? undefined;
+    if (version === undefined && !this.root.lost) this.report("version-missing");
+    if (version !== undefined && !isVersion(version)) throw new Refused(`version ${write(version)} is not 3`);
+    if (/^3\.0(\.|$)/u.test(version ?? "")) this.report("version-old");
+    this.format = isText(block?.get("format")) ? block.get("format") : null;
+    if (block?.has("format") && this.format === null) this.report("record-damaged");
+    this.nzug = block?.get("nzug") === true;
+  }
+
+  /** Names of a group from the root on. */
+  names(group) {
+    return group.path.map((node, i) => {
+      const at = this.groups.find((g) => g.path.length === i + 1 && g.path.every((p, k) => p === group.path[k]));
+      const name = at?.keys?.get("_nczarr_group")?.get("name");
+      return legal(name) ? name : nameOfNode(node);
+    });
+  }
+
+  // ---- records ---------------------------------------------------------------------------------------------------
+
+  record(group) {
+    const record = group.keys.get("_nczarr_group") ?? new Map();
+    group.name = group.path.length === 0 ? "" : this.name(record.get("name"), group.node);
+    group.fqn = joinFqn(this.names(group));
+    group.dimensions = this.list(record, "dimensions", (d) => this.dimension(group, d), oldDimensions);
+    this.once(group.dimensions.map((d) => d.name));
+    group.declarations = this.list(record, "types", (d) => isObject(d) && legal(d.get("name")) && d, oldTypes);
+    this.once(group.declarations.map((d) => d.get("name")));
+    for (const kind of ["arrays", "groups"]) {
+      const nodes = this.list(record, kind, (n) => isText(n) && !n.includes("/") && n);
+      this.once(nodes);
+      const at = new Map(group[kind].map((n) => [n.node, n]));
+      if (nodes.some((n) => !at.has(n))) this.report("node-missing");
+      if (!group.lost && group[kind].some((n) => !nodes.includes(n.node))) this.report("node-unlisted");
+      const listed = [...new Set(nodes)].filter((n) => at.has(n)).map((n) => at.get(n));
+      group[kind] = [...listed, ...group[kind].filter((n) => !nodes.includes(n.node))];
+    }
+  }
+
+  /** The good entries of a list of a record; of version 3.0, an object that `old` turns into one. */
+  list(record, key, good, old) {
+    let entries = record.get(key) ?? [];
+    if (isObject(entries) && old) entries = old(entries);
+    if (!Array.isArray(entries)) {
+      this.report("record-damaged");
+      return [];
+    }
+    const kept = entries.map(good).filter(Boolean);
+    if (kept.length < entries.length) this.report("record-damaged");
+    return kept;
+  }
+
+  once(names) {
+    if (new Set(names).size < names.length) this.report("record-damaged");
+  }
+
+  dimension(group, entry) {
+    if (!isObject(entry) || !legal(entry.get("name"))) return null;
+    // Copies leave out the sizes of unlimited dimensions. A damaged size is one that is not known.
+    const unlimited = entry.get("unlimited") === true;
+    const known = isCount(entry.get("size"));
+    if (!known && !(unlimited && !entry.has("size"))) this.report("record-damaged");
+    const recorded = known ? Number(entry.get("size")) : null;
+    return { group, name: entry.get("name"), recorded, unlimited };
+  }
+
+  name(written, node) {
+    if (written === undefined) return nameOfNode(node);
+    if (legal(written)) return written;
+    this.report("key-unreadable");
+    return nameOfNode(node);
+  }
+
+  // ---- types -----------------------------------------------------------------------------------------------------
+
+  declareTypes() {
+    const declared = new Map();
+    for (const group of this.groups) {
+      for (const d of group.declarations) declared.set(joinFqn([...this.names(group), d.get("name")]), { group, d });
+    }
+    // What arrays declare counts where the groups' records do not have it.
+    const homeless = [];
+    for (const group of this.groups) {
+      for (const array of group.arrays) {
+        const own = array.keys.get("_nczarr_array")?.get("types");
+        if (own !== undefined && !Array.isArray(own)) this.report("key-unreadable");
+        for (const d of Array.isArray(own) ? own : []) {
+          const parts = isObject(d) ? splitFqn(d.get("name")) : null;
+          if (!parts?.length) {
+            this.report("key-unreadable");
+            continue;
+          }
+          if (declared.has(d.get("name"))) continue;
+          const home = this.groups.find((g) => g.fqn === joinFqn(parts.slice(0, -1)));
+          if (!home) homeless.push({ group, d, last: parts.at(-1) });
+          else {
+            if (!home.lost) this.report("type-unlisted");
+            declared.set(d.get("name"), { group: home, d });
+          }
+        }
+      }
+    }
+    for (const { group, d, last } of homeless) {
+      if (!this.resolve(d.get("name"), group, declared)) declared.set(joinFqn([...this.names(group), last]), { group, d });
+    }
+    const good = new Map();
+    for (const [fqn, { d, group }] of declared) {
+      const codes = faults(d);
+      codes.forEach((c) => this.report(c));
+      if (!codes.includes("type-damaged")) good.set(fqn, { d, group });
+    }
+    const building = new Set();
+    const find = (fqn) => {
+      if (this.types.has(fqn)) return this.types.get(fqn);
+      if (building.has(fqn)) throw new Refused("type-damaged"); // it contains itself
+      building.add(fqn);
+      const { d, group } = good.get(fqn);
+      const type = build(d, fqn, (name) => {
+        const needed = atomic(name) ?? this.resolve(name, group, good);
+        if (!needed) throw new Refused("type-damaged");
+        if (isText(needed) && needed !== name) this.report("reference-moved");
+        return isText(needed) ? find(needed) : needed;
+      });
+      this.types.set(fqn, type);
+      return type;
+    };
+    for (const [fqn, { group }] of good) {
+      try {
+        group.types.push(find(fqn));
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        this.report(error.message);
+        good.delete(fqn);
+      }
+      building.clear();
+    }
+  }
+
+  /** The FQN of the type that a name means in a group: itself, or where its group is gone one of the same last name. */
+  resolve(name, group, types) {
+    if (types.has(name)) return name;
+    const parts = splitFqn(name);
+    if (!parts?.length || this.groups.some((g) => g.fqn === joinFqn(parts.slice(0, -1)))) return null;
+    const last = parts.at(-1);
+    const names = this.names(group);
+    for (let n = names.length; n >= 0; n -= 1) {
+      const fqn = joinFqn([...names.slice(0, n), last]);
+      if (types.has(fqn)) return fqn;
+    }
+    const anywhere = [...types.keys()].filter((fqn) => splitFqn(fqn).at(-1) === last);
+    return anywhere.length === 1 ? anywhere[0] : null;
+  }
+
+  /** The type of a name that a node of a group uses, or null. */
+  type(name, group) {
+    if (!isText(name)) return null;
+    if (atomic(name)) return atomic(name);
+    const fqn = this.resolve(name, group, this.types);
+    if (fqn !== null && fqn !== name) this.report("reference-moved");
+    return fqn === null ? null : this.types.get(fqn);
+  }
+
+  // ---- variables -------------------------------------------------------------------------------------------------
+
+  variable(group, array) {
+    const record = array.keys.get("_nczarr_array") ?? new Map();
+    array.group = group;
+    array.record = record;
+    array.name = this.name(record.get("name"), array.node);
+    array.stored = dataType(array.document.get("data_type"));
+    if (!array.stored) throw new Refused(`data type of ${array.path.join("/")} is not read`);
+    array.extent = array.document.get("shape").map(Number);
+    array.type = this.variableType(group, array, record);
+    const inner = extraDimension(array) ? array.extent.slice(0, -1) : array.extent;
+    array.inner = inner;
+    const references = record.get("dimension_references");
+    const listed = Array.isArray(references) && references.every((r) => isCount(r) || splitFqn(r)?.length > 0);
+    if (references === undefined) {
+      if (inner.length > 0 && array.keys.size > 0 && !array.unreadable) this.report("references-missing");
+    } else if (!listed) this.report("key-unreadable");
+    else if (references.length !== inner.length) this.report("rank-mismatch");
+    const unlimited = Array.isArray(record.get("unlimited")) ? record.get("unlimited") : [];
+    // Without references the labels are taken, once the sizes are known.
+    if (listed && references.length === inner.length) {
+      array.dimensions = inner.map((length, i) =>
+        this.reference(group, references[i], length, unlimited.includes(references[i])),
+      );
+    }
+    const named = group.arrays.filter((a) => a.name === array.name);
+    if (named.length > 1) this.report("name-taken");
+  }
+
+  variableType(group, array, record) {
+    const written = record.get("type");
+    if (written === undefined) return this.plainType(group, array.name, array.stored);
+    const type = this.type(written, group);
+    if (type && holds(array, type)) return type;
+    this.report(type ? "type-mismatch" : "type-missing");
+    array.guessed = true;
+    return this.plainType(group, array.name, array.stored);
+  }
+
+  /** The type that a Zarr data type gives by itself; what netCDF has no name for is declared in the group. */
+  plainType(group, name, stored) {
+    const fqn = (last) => joinFqn([...this.names(group), last]);
+    const declare = (type) => {
+      if (!this.types.has(type.fqn)) {
+        this.types.set(type.fqn, type);
+        group.types.push(type);
+      }
+      return this.types.get(type.fqn);
+    };
+    if (stored.class === "number") return atomic(stored.name);
+    if (stored.class === "string") return atomic("string");
+    if (stored.class === "null_terminated_bytes" && stored.width === 1) return atomic("char");
+    if (stored.class === "null_terminated_bytes") return atomic("string");
+    if (stored.class === "bytes") return declare({ class: "vlen", fqn: fqn("bytes_t"), base: atomic("uint8") });
+    if (stored.class === "raw_bytes") {
+      return declare({ class: "opaque", fqn: fqn(`opaque_${stored.width}`), size: stored.width });
+    }
+    const fields = stored.fields.map((f) =>
+      f.type.class === "null_terminated_bytes"
+        ? { name: f.name, type: atomic("char"), shape: f.type.width === 1 ? [] : [f.type.width] }
+        : { name: f.name, type: this.plainType(group, `${name}_${f.name}`, f.type), shape: [] },
+    );
+    return declare({ class: "compound", fqn: fqn(`${name}_t`), fields });
+  }
+
+  reference(group, written, length, unlimited) {
+    if (!isText(written)) {
+      if (Number(written) !== length) this.report("size-stale");
+      return { anonymous: true, name: null, size: length };
+    }
+    const parts = splitFqn(written);
+    const last = parts.at(-1);
+    const home = this.groups.find((g) => g.fqn === joinFqn(parts.slice(0, -1)));
+    if (!home) {
+      this.report("reference-moved");
+      return this.search(group, last) ?? this.declare(group, last, unlimited);
+    }
+    const found = home.dimensions.find((d) => d.name === last);
+    if (found) return found;
+    if (!home.lost) this.report("dimension-unlisted");
+    return this.declare(home, last, unlimited);
+  }
+
+  label(group, array, i, length) {
+    const labels = array.document.get("dimension_names") ?? array.plain.get("_ARRAY_DIMENSIONS") ?? [];
+    const label = labels[i];
+    if (!legal(label)) return { anonymous: true, name: null, size: length };
+    const found = this.search(group, label);
+    if (found?.size === length) return found;
+    const named = group.dimensions.some((d) => d.name === label) ? `${label}_${length}` : label;
+    const own = group.dimensions.find((d) => d.name === named) ?? this.declare(group, named, false);
+    own.size ??= length;
+    return own;
+  }
+
+  search(group, name) {
+    for (let n = group.path.length; n >= 0; n -= 1) {
+      const at = this.groups.find((g) => g.path.length === n && g.path.every((p, k) => p === group.path[k]));
+      const found = at.dimensions.find((d) => d.name === name);
+      if (found) return found;
+    }
+    return null;
+  }
+
+  declare(group, name, unlimited) {
+    const dimension = { group, name, recorded: null, unlimited, added: true };
+    group.dimensions.push(dimension);
+    return dimension;
+  }
+
+  // ---- sizes -----------------------------------------------------------------------------------------------------
+
+  sizes() {
+    const used = new Map();
+    for (const group of this.groups) {
+      for (const array of group.arrays) {
+        array.dimensions?.forEach((d, i) => used.set(d, [...(used.get(d) ?? []), { array, i, length: array.extent[i] }]));
+      }
+    }
+    for (const group of this.groups) {
+      for (const dimension of [...group.dimensions]) {
+        if (dimension.size !== undefined) continue; // it is what another conflict gave an array
+        const uses = used.get(dimension) ?? [];
+        const lengths = uses.map((u) => u.length);
+        const { recorded } = dimension;
+        if (uses.length === 0) dimension.size = recorded ?? 0;
+        else if (dimension.unlimited) {
+          dimension.size = Math.max(...lengths);
+          if (lengths.some((n) => n !== dimension.size)) this.report("length-differs");
+        } else if (lengths.every((n) => n === lengths[0])) [dimension.size] = lengths;
+        else this.conflict(dimension, uses);
+        if (uses.length > 0 && recorded !== null && recorded !== dimension.size) this.report("size-stale");
+      }
+    }
+    for (const group of this.groups) {
+      for (const array of group.arrays) {
+        array.labelled = !array.dimensions;
+        array.dimensions ??= array.inner.map((length, i) => this.label(group, array, i, length));
+        array.shape = array.dimensions.map((d) => d.size);
+      }
+    }
+  }
+
+  conflict(dimension, uses) {
+    this.report("size-conflict");
+    const lengths = uses.map((u) => u.length);
+    const coordinate = uses.find((u) => u.array.group === dimension.group && u.array.name === dimension.name && u.array.extent.length === 1);
+    dimension.size = lengths.includes(dimension.recorded) ? dimension.recorded : (coordinate?.length ?? Math.max(...lengths));
+    for (const { array, i, length } of uses.filter((u) => u.length !== dimension.size)) {
+      let name = `${dimension.name}_${length}`;
+      while (array.group.dimensions.some((d) => d.name === name && d.size !== length)) name += "_";
+      const own = array.group.dimensions.find((d) => d.name === name) ?? this.declare(array.group, name, false);
+      own.size = length;
+      array.recorded ??= [...array.dimensions]; // labels are those of what the keys say
+      array.dimensions[i] = own;
+    }
+  }
+
+  // ---- attributes ------------------------------------------------------------------------------------------------
+
+  attributes(group) {
+    const own = (node, variable) =>
+      decode(node.plain, node.keys.get("_nczarr_attr"), variable, (n) => this.type(n, group), (c) => this.report(c));
+    group.attributes = own(group, null);
+    if (group === this.root && this.nzug) group.attributes = group.attributes.filter((a) => a.name !== "conventions");
+    for (const array of group.arrays) {
+      array.attributes = own(array, array.type).filter((a) => array.keys.size > 0 || a.name !== "_ARRAY_DIMENSIONS");
+    }
+  }
+}
+
+const isVersion = (version) => isText(version) && /^3(\.|$)/u.test(version);
+
+/** Configurations of the entries that hold keys: those of a list `extensions`, then the top-level object. */
+function extensions(document) {
+  const entries = document.get("extensions");
+  const found = [...(Array.isArray(entries) ? entries : []).filter((e) => isObject(e) && e.get("name") === "nczarr")];
+  if (isObject(document.get("nczarr"))) found.push(document.get("nczarr"));
+  return found.map((e) => e.get("configuration")).filter(isObject);
+}
+
+const oldDimensions = (object) =>
+  [...object].map(([name, size_]) => new Map([["name", name], ...(isObject(size_) ? size_ : [["size", size_]])]));
+const oldTypes = (object) => [...object].map(([name, d]) => isObject(d) && new Map([["name", name], ...d]));
+
+const extraDimension = (array) =>
+  array.stored.class === "number" && (array.type.class === "opaque" || array.type.class === "compound");
+
+/** Whether an array holds values of a type in one of the forms of the page. */
+function holds(array, type) {
+  const { stored, extent } = array;
+  const fixed = size(type);
+  if (stored.class === "bytes") return !isNumeric(type) && type.class !== "enum" && !is(type, "char");
+  if (stored.class === "string") return is(type, "string");
+  if (type.class === "enum") return stored.class === "number" && stored.name === type.base.name;
+  if (is(type, "char")) return stored.name === "uint8" || (stored.class === "null_terminated_bytes" && stored.width === 1);
+  if (type.class === "atomic") return stored.class === "number" && stored.name === type.name;
+  if (fixed === null) return false;
+  if (stored.class === "number") return stored.name === "uint8" && extent.at(-1) === fixed;
+  return type.class === "compound" && stored.class === "struct" && matches(stored, type);
+}
+
+function matches(stored, type) {
+  return stored.fields.length === type.fields.length && stored.fields.every((f, i) => {
+    const field = type.fields[i];
+    return f.name === field.name && matchesField(f.type, field.type, field.shape);
+  });
+}
+
+function matchesField(stored, type, shape) {
+  if (is(type, "char") && shape.length > 0 && stored.class === "null_terminated_bytes") {
+    return shape.length === 1 && stored.width === shape[0];
+  }
+  if (shape.length > 0) {
+    return stored.class === "struct" && stored.fields.length === shape[0] &&
+      stored.fields.every((f, i) => f.name === String(i) && matchesField(f.type, type, shape.slice(1)));
+  }
+  if (type.class === "compound") return stored.class === "struct" && matches(stored, type);
+  if (type.class === "opaque") return stored.class === "raw_bytes" && stored.width === type.size;
+  if (is(type, "char")) return stored.class === "null_terminated_bytes" && stored.width === 1;
+  const number = type.class === "enum" ? type.base : type;
+  return stored.class === "number" && stored.name === number.name;
+}

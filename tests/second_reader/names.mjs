@@ -1,0 +1,36 @@
+// Spell names: what is legal, fully qualified names, and the names of nodes.
+
+export const legal = (name) =>
+  typeof name === "string" && name !== "" && name === name.normalize("NFC") &&
+  !/[/\u0000-\u001f\u007f]/u.test(name) && !name.endsWith(" ");
+
+/** The names that an FQN consists of, or null where the text is none. */
+export function splitFqn(text) {
+  if (typeof text !== "string" || !text.startsWith("/")) return null;
+  if (text === "/") return [];
+  const parts = [];
+  for (const [, component] of text.matchAll(/\/((?:[^/\\]|\\.)*)/gu)) {
+    parts.push(component.replace(/\\(.)/gu, "$1"));
+  }
+  return parts.every(legal) && joinFqn(parts) === text ? parts : null;
+}
+
+export const joinFqn = (parts) =>
+  parts.length === 0 ? "/" : parts.map((p) => "/" + p.replace(/[\\ ]/gu, "\\$&")).join("");
+
+/** The name that a node name stands for, where no key says it. */
+export function nameOfNode(node) {
+  if (!node.startsWith("_nc-")) return node;
+  const text = node.slice(4);
+  if (/\.\.[0-9a-f]{64}$/u.test(text)) return node; // cut: the name is lost
+  const bytes = [];
+  for (const [, escape, plain] of text.matchAll(/\.([0-9A-F]{2})|([^])/gu)) {
+    bytes.push(...(escape ? [parseInt(escape, 16)] : new TextEncoder().encode(plain)));
+  }
+  try {
+    const name = new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(bytes));
+    return legal(name) ? name : node;
+  } catch {
+    return node;
+  }
+}
