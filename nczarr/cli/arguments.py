@@ -9,6 +9,8 @@ from typing import Any
 import nczarr
 
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+#: Commands that read netCDF files, besides ``check``, which always does it in a child process.
+_READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
 _HIERARCHY = "a Zarr hierarchy (path or URL)"
 
 
@@ -52,6 +54,12 @@ def _complete(
         metavar="KEY=VALUE",
         help="an option for the file system of a URL, such as anon=true; may be repeated",
     )
+    if name in _READING:
+        parser.add_argument(
+            "--isolated",
+            action="store_true",
+            help="read netCDF files in a child process: a damaged one that crashes or hangs HDF5 is an error",
+        )
     run, examples = complete(parser)
     parser.set_defaults(run=run)
     parser.epilog = f"examples:\n{examples}"

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser(command).parse_args(words)
     try:
         status = 0
-        with _terminable(), _short_warnings(), _screen(options):
+        with _terminable(), _short_warnings(), _isolated(getattr(options, "isolated", False)), _screen(options):
             status = int(options.run(options) or 0)
             sys.stdout.flush()
         return status
@@ -90,6 +90,22 @@ def _short_warnings() -> Iterator[None]:
             visible(f"nczarr: warning: {message}", layout=True), file=sys.stderr
         )
         yield
+
+
+@contextmanager
+def _isolated(wanted: bool) -> Iterator[None]:
+    """Let netCDF files be read in a child process, here and in processes that this one starts."""
+    name = "NCZARR_ISOLATED"
+    before = os.environ.get(name)
+    if wanted:
+        os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -18,6 +18,7 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
+from nczarr.limits import reads_isolated
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.stores import open_store
 from nczarr.targets import parse_target
@@ -94,9 +95,10 @@ def open_source(
         from nczarr import netcdf
 
         path = local_path(source)
-        opening = (
-            netcdf.open_dataset(path) if path is not None else netcdf.open_remote(source, storage_options)
-        )
+        if path is None:
+            opening = netcdf.open_remote(source, storage_options)
+        else:
+            opening = netcdf.open_isolated(path) if reads_isolated() else netcdf.open_dataset(path)
         with opening as opened:
             yield opened.dataset
     else:
@@ -130,7 +132,7 @@ def provenance(source: Any) -> tuple[Attribute, ...]:
         return ()
     from nczarr import netcdf
 
-    return netcdf.provenance(path)
+    return netcdf.provenance_isolated(path) if reads_isolated() else netcdf.provenance(path)
 
 
 def create_sink(

@@ -9,7 +9,7 @@ h5py, which is imported when it is first used.
 from nczarr.formats import is_netcdf
 from nczarr.netcdf.edit import EditedFile, create_file, open_file
 from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
-from nczarr.netcdf.isolated import open_isolated
+from nczarr.netcdf.isolated import open_isolated, provenance_isolated
 from nczarr.netcdf.provenance import provenance
 from nczarr.netcdf.remote import RemoteSink, open_remote
 from nczarr.netcdf.sink import FileSink
@@ -27,4 +27,5 @@ __all__ = [
     "open_isolated",
     "open_remote",
     "provenance",
+    "provenance_isolated",
 ]

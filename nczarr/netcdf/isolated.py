@@ -19,8 +19,12 @@ import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError
 from nczarr.limits import limit
-from nczarr.model import Dataset, Group, Region, join_fqn
+from nczarr.model import Attribute, Dataset, Group, Region, join_fqn
 from nczarr.netcdf.files import OpenFile, open_dataset
+from nczarr.netcdf.provenance import provenance
+
+#: A request for what the file says of itself.
+_PROVENANCE = "provenance"
 
 _G = TypeVar("_G", bound=Group)
 
@@ -58,6 +62,31 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
     except BaseException:
         child.close()
         raise
+
+
+def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
+    """Return what :func:`nczarr.netcdf.provenance` returns, read in a child process.
+
+    Raises
+    ------
+    NetCDFFileError
+        Also if the child crashed or did not answer in time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from nczarr.netcdf import create_dataset, provenance
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
+    >>> create_dataset(path, Dataset("a")).commit()
+    >>> provenance_isolated(path) == provenance(path)
+    True
+    """
+    child = _Child(os.fspath(path), limit("NCZARR_ISOLATED_SECONDS"))
+    try:
+        found: tuple[Attribute, ...] = child.ask(_PROVENANCE)
+        return found
+    finally:
+        child.close()
 
 
 def _with_sources(group: _G, fqn: str, child: _Child) -> _G:
@@ -183,7 +212,12 @@ def serve() -> None:
         while True:
             request = pickle.load(sys.stdin.buffer)
             try:
-                answer(_without_data(file.dataset) if request is None else _values(file, *request))
+                if request is None:
+                    answer(_without_data(file.dataset))
+                elif request == _PROVENANCE:
+                    answer(provenance(sys.argv[1]))
+                else:
+                    answer(_values(file, *request))
             except NCZarrError as error:
                 answer(error)
 

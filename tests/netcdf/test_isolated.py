@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from real_data import DATA
 
+import nczarr
+from nczarr.cli import main
 from nczarr.convert.verify.check import check
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError
 from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
@@ -105,3 +108,46 @@ def test_the_environment_is_left_alone(path: Path) -> None:
     before = copy.deepcopy(dict(os.environ))
     open_isolated(path).close()
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("command", ["dump", "copy", "info", "digest", "diff"])
+def test_commands_end_with_an_error(
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    target = tmp_path / "b.zarr"
+    words = {"copy": [target], "diff": [path], "info": ["--stats"]}.get(command, [])
+    arguments = [command, "--isolated", str(path), *map(str, words)]
+    assert main(arguments) == 0
+    if target.exists():
+        with nczarr.Dataset(target) as copied:
+            assert copied["v"][:].tolist() == [0, 1, 2, 3]
+        shutil.rmtree(target)
+    capfd.readouterr()
+    in_the_child(monkeypatch, tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    assert main(arguments) == 1
+    said = capfd.readouterr().err
+    assert "ended with the exit status -11; the file is damaged" in said
+    assert "Traceback" not in said
+    assert not target.exists()
+    assert "NCZARR_ISOLATED" not in os.environ
+
+
+def test_the_setting_holds_for_copies(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_child(monkeypatch, tmp_path, "time.sleep(3600)")
+    monkeypatch.setenv("NCZARR_ISOLATED", "1")
+    monkeypatch.setenv("NCZARR_ISOLATED_SECONDS", "3")
+    with pytest.raises(NetCDFFileError, match="longer than 3 s"):
+        nczarr.copy(path, tmp_path / "b.zarr")
+    assert not (tmp_path / "b.zarr").exists()
+
+
+def test_what_the_file_says_of_itself(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", "-s", "-h", str(path)]) == 0
+    plain = capfd.readouterr().out
+    assert "_NCProperties" in plain
+    assert main(["dump", "-s", "-h", "--isolated", str(path)]) == 0
+    assert capfd.readouterr().out == plain
