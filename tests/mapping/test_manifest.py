@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import ChunkError, UnsupportedError
-from nczarr.mapping import WriteOptions
+from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.model import DOUBLE, INT, Dataset, Dimension, MemorySource, Storage, Variable
 
 DATA = np.arange(60, dtype="i4").reshape(6, 10)
@@ -60,6 +62,60 @@ def test_the_record_follows_what_is_written(tmp_path: Path, capsys: pytest.Captu
     for name in ("v/c/4/0", "e/c/0/0"):
         (path / name).unlink()
     assert len(check(path, capsys)) == 2
+
+
+def test_the_record_is_kept_on_sync(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    nczarr.copy(dataset(), path, manifest=True)
+    opened = nczarr.Dataset(path, "a")
+    opened["v"][6:9] = 1
+    opened.sync()
+    # As a process leaves it that is killed now.
+    shutil.copytree(path, tmp_path / "b.zarr")
+    opened.close()
+    assert check(tmp_path / "b.zarr", capsys) == []
+    (tmp_path / "b.zarr" / "v" / "c" / "4" / "0").unlink()
+    assert len(check(tmp_path / "b.zarr", capsys)) == 1
+
+
+@pytest.mark.parametrize("written", ["v", "e"])
+def test_what_was_lost_is_not_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: str
+) -> None:
+    """A chunk is deleted by somebody, then other chunks, or other variables, are written."""
+    path = tmp_path / "a.zarr"
+    nczarr.copy(dataset(), path, manifest=True)
+    (path / "v" / "c" / "1" / "2").unlink()
+    with nczarr.Dataset(path, "a") as opened:
+        opened[written][0, 0] = 1
+        opened[written][6:9] = 1
+    assert ["v/c/1/2" in line for line in check(path, capsys)] == [True]
+
+
+@pytest.mark.parametrize("change", ["shorter", "type"])
+def test_what_is_removed_on_purpose_is_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    path = tmp_path / "a.zarr"
+    nczarr.copy(dataset(), path, manifest=True)
+    with open_dataset(path, "r+") as stored:
+        y, x = stored.dataset.dimensions
+        variables = [
+            v if v.name != "v" else replace(v, type=DOUBLE, data=None) for v in stored.dataset.variables
+        ]
+        if change == "shorter":
+            new = replace(stored.dataset, dimensions=(replace(y, size=2), x))
+        else:
+            new = replace(stored.dataset, variables=tuple(variables))
+        stored.update(new)
+    with open_dataset(path, "r+") as stored:
+        stored.update(replace(stored.dataset, dimensions=(replace(y, size=6), x)))
+    assert check(path, capsys) == []
+    left = sorted((path / "v" / "c").rglob("*/*")) if change == "shorter" else []
+    for chunk in left:
+        chunk.unlink()
+    assert len(check(path, capsys)) == len(left)
+    assert change == "type" or left
 
 
 def test_without_a_record_nothing_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -358,3 +358,24 @@ def test_directories_without_files_are_not_taken_for_something_foreign(tmp_path:
     (tmp_path / "b.zarr" / "link").symlink_to(tmp_path / "a.zarr")
     with pytest.raises(DatasetExistsError, match="not a Zarr dataset"):
         nczarr.copy(DATA / "example.nc", tmp_path / "b.zarr", overwrite=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_in_a_store_that_cannot_list_nothing_is_replaced(layout: str) -> None:
+    """The old chunks cannot be found and removed: they would be taken for the new dataset's."""
+    store = MemoryStore()
+    write(store, OLD, layout)
+    before = {key: store.get(key) for key in store.list()}
+    store.listable = False
+    with pytest.raises(DatasetExistsError, match="cannot be listed"):
+        write(store, NEW, layout, overwrite=True)
+    with pytest.raises(DatasetExistsError, match="exists already"):
+        write(store, NEW, layout)
+    store.listable = True
+    assert {key: store.get(key) for key in store.list()} == before
+    assert content(store) == "old"
+    empty = MemoryStore()
+    empty.listable = False
+    write(empty, NEW, layout)
+    empty.listable = True
+    assert content(empty) == "new"

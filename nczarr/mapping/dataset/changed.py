@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from nczarr.mapping.dataset.manifest import forget_chunks
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
@@ -14,9 +15,11 @@ Metadata = ArrayMetadata | GroupMetadata
 def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
     """Write the documents that say something new: those of arrays before those that say how large they are."""
     changed = [(path, node) for path, node in nodes.items() if not is_same(hierarchy.nodes.get(path), node)]
-    arrays = [(path, node) for path, node in changed if isinstance(node, ArrayMetadata)]
-    for path, node in arrays:
-        _reshape(hierarchy, path, node)
+    arrays = [
+        (path, forget_chunks(node) if _reshape(hierarchy, path, node) else node)
+        for path, node in changed
+        if isinstance(node, ArrayMetadata)
+    ]
     fresh = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p not in hierarchy.nodes]
     rest = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p in hierarchy.nodes]
     if fresh:
@@ -38,11 +41,14 @@ def is_same(existing: Metadata | None, planned: Metadata) -> bool:
     )
 
 
-def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> None:
-    """Prepare an array that exists for its new metadata: cut it, or erase what would not be readable."""
+def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> bool:
+    """Prepare an array that exists for its new metadata: cut it, or erase what would not be readable.
+
+    Returns whether chunks were removed.
+    """
     existing = hierarchy.nodes.get(path)
     if not isinstance(existing, ArrayMetadata):
-        return
+        return False
     array = hierarchy.array(path)
     alike = (
         existing.data_type == planned.data_type
@@ -53,5 +59,8 @@ def _reshape(hierarchy: Hierarchy, path: str, planned: ArrayMetadata) -> None:
     )
     if not alike:
         array.erase()
-    elif any(n < m for n, m in zip(planned.shape, existing.shape, strict=True)):
+        return True
+    if any(n < m for n, m in zip(planned.shape, existing.shape, strict=True)):
         array.resize(planned.shape)
+        return True
+    return False

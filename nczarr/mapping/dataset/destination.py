@@ -280,9 +280,15 @@ class Destination:
         if self._goes_on(store):
             return store
         self._refuse(store, overwrite)
+        if not store.listable:
+            raise DatasetExistsError(
+                "the store cannot be listed, so what is there cannot be removed, and would show through",
+                path=store.url,
+                hint="write to another place, or remove it yourself",
+            )
         self._seen = Mark.read(store)
         beside = is_zarr(store) or (self._seen is not None and self._seen.staged)
-        if beside and store.takes_any_key and store.listable:
+        if beside and store.takes_any_key:
             return StagedStore(store, self._mark.writer)
         return store
 

@@ -100,6 +100,7 @@ class DetachedValues:
     def __init__(self, store: Store, arrays: Mapping[str, _Held]) -> None:
         self.store = store
         self.hierarchy: Any = _Arrays(store, arrays)
+        self.written: set[str] = set()
         self._data = {fqn: VariableData(self, fqn, a.binding, a.shape) for fqn, a in arrays.items()}
 
     def data(self, fqn: str) -> VariableData:

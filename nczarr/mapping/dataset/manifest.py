@@ -10,7 +10,7 @@ import base64
 import binascii
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,26 +23,66 @@ from nczarr.zarr.metadata import ArrayMetadata
 KEY = "nczarr_chunks"
 
 
-def record_chunks(hierarchy: Hierarchy, *, everywhere: bool) -> None:
-    """Write down which chunks there are: of all arrays, or only of those that have a record already."""
+def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = False) -> None:
+    """Write down which chunks there are.
+
+    What was recorded before stays recorded: nczarr removes no chunk of an array but with its record
+    (:func:`forget_chunks`), so one that is not there any more was lost.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    paths : iterable of str
+        Arrays that were written to; each costs one listing.
+    new : bool
+        Begin a record where there is none.
+    """
     changed = []
-    for path, metadata in hierarchy.nodes.items():
-        if isinstance(metadata, ArrayMetadata) and (everywhere or KEY in metadata.extra):
+    for path in paths:
+        metadata = hierarchy.nodes[path] if hierarchy.is_array(path) else None
+        if isinstance(metadata, ArrayMetadata) and (new or KEY in metadata.extra):
             array = hierarchy.array(path)
             grid = array.grid_shape
-            bits = np.zeros(math.prod(grid), bool)
+            bits = np.zeros(grid, bool)
             if written := array.initialized_chunks():
-                bits[np.ravel_multi_index(tuple(np.array(written).T), grid) if grid else 0] = True
-            packed = zlib.compress(np.packbits(bits).tobytes(), 9)
-            value = {
-                "must_understand": False,
-                "grid": list(grid),
-                "written": base64.b64encode(packed).decode("ascii"),
-            }
+                bits[tuple(np.array(written).T)] = True
+            before = _read(metadata.extra.get(KEY))
+            if before is not None and before.ndim == bits.ndim:
+                both = tuple(slice(0, min(n, m)) for n, m in zip(before.shape, grid, strict=True))
+                bits[both] |= before[both]
+            value = _record(bits)
             if metadata.extra.get(KEY) != value:
                 changed.append((path, replace(metadata, extra={**metadata.extra, KEY: value})))
     if changed:
         hierarchy.put_many(changed)
+
+
+def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
+    """Return the paths of arrays whose record is of another grid than they have now."""
+    found = []
+    for path, metadata in hierarchy.nodes.items():
+        if isinstance(metadata, ArrayMetadata) and KEY in metadata.extra:
+            said = metadata.extra[KEY]
+            if not isinstance(said, dict) or said.get("grid") != list(hierarchy.array(path).grid_shape):
+                found.append(path)
+    return found
+
+
+def forget_chunks(metadata: ArrayMetadata) -> ArrayMetadata:
+    """The metadata of an array whose chunks are removed on purpose, with an empty record if there was one."""
+    if KEY not in metadata.extra:
+        return metadata
+    empty = _record(np.zeros((0,) * metadata.ndim, bool))
+    return replace(metadata, extra={**metadata.extra, KEY: empty})
+
+
+def _record(bits: np.ndarray) -> dict[str, Any]:
+    packed = zlib.compress(np.packbits(bits.reshape(-1)).tobytes(), 9)
+    return {
+        "must_understand": False,
+        "grid": list(bits.shape),
+        "written": base64.b64encode(packed).decode("ascii"),
+    }
 
 
 def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:

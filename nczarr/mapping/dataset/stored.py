@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
 from nczarr.mapping.dataset.fresh import begin_changes, end_changes
 from nczarr.mapping.dataset.lengths import with_lengths, write_lengths
-from nczarr.mapping.dataset.manifest import record_chunks
+from nczarr.mapping.dataset.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.dataset.rewrite import rewrite_documents
 from nczarr.mapping.dataset.update import Before, apply_update
 from nczarr.mapping.dataset.values import VariableData
@@ -76,6 +76,7 @@ class StoredDataset:
         self._destination = destination
         self._closed = False
         self._marked = False
+        self.written: set[str] = set()
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
@@ -273,6 +274,8 @@ class StoredDataset:
         A new dataset stays hidden.
         """
         if self.writable:
+            if not self.hidden:
+                self._record(())
             self.hierarchy.sync()
             if self._marked:
                 end_changes(self.store)
@@ -280,12 +283,19 @@ class StoredDataset:
             if not self.hidden:
                 self.store.sync()
 
+    def _record(self, more: Iterable[str]) -> None:
+        """Keep the record of chunks of arrays that were written to since, and of others, where they have one."""
+        paths = {*self.written, *more}
+        self.written -= paths
+        record_chunks(self.hierarchy, sorted(paths))
+
     def publish(self) -> None:
         """Make a new dataset visible to readers without closing it; a dataset that it replaces is gone then."""
         if self._destination is None:
             return
         if self._options.manifest:
-            record_chunks(self.hierarchy, everywhere=True)
+            record_chunks(self.hierarchy, self.hierarchy.nodes, new=True)
+            self.written.clear()
         if self._options.consolidated:
             self.hierarchy.consolidate()
         self._destination.confirm()
@@ -302,7 +312,7 @@ class StoredDataset:
                 self.publish()
             else:
                 if self.writable:
-                    record_chunks(self.hierarchy, everywhere=False)
+                    self._record(recorded_arrays(self.hierarchy))
                 self.sync()
             self._close()
 

@@ -17,6 +17,8 @@ class Owner(Protocol):
     """What a variable's data belong to."""
 
     hierarchy: Hierarchy
+    #: Paths of arrays that were written to.
+    written: set[str]
 
 
 def extend_with_fill(array: Array, shape: tuple[int, ...]) -> None:
@@ -178,7 +180,10 @@ class VariableData:
                 if values.dtype != self.dtype:
                     values = values.astype(self.dtype)
                 values = encoding.encode(values)
-            self.array.write(self._complete(selection), values)
+            try:
+                self.array.write(self._complete(selection), values)
+            finally:  # a record that is made meanwhile may not have them
+                self._owner.written.add(self._binding.path)
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
         """Write values of :attr:`chunk_shape` to a chunk, given by its place in the grid.
@@ -190,7 +195,10 @@ class VariableData:
             self.extend()
             raw = values if encoding.is_identity else encoding.encode(values)
             if array.takes_chunk(raw):
-                array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
+                try:
+                    array.write_chunk((*index, *(0,) * len(encoding.inner_shape)), raw)
+                finally:
+                    self._owner.written.add(self._binding.path)
                 return
         region = [
             slice(i * c, min((i + 1) * c, n))
