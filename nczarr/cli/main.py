@@ -44,7 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser(command).parse_args(words)
     try:
         status = 0
-        with _terminable(), _short_warnings(), _isolated(getattr(options, "isolated", False)), _screen(options):
+        with (
+            _terminable(),
+            _short_warnings(),
+            _isolated(getattr(options, "isolated", False)),
+            _screen(options),
+        ):
             status = int(options.run(options) or 0)
             sys.stdout.flush()
         return status
