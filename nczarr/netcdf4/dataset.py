@@ -67,7 +67,8 @@ class Dataset(AttributeOwner):
     parallel, comm, info
         Parallel access is not available: `parallel` must be False.
     auto_complex : bool
-        Not available: must be False.
+        Take and give complex numbers; they are stored as compounds of a real and an imaginary part, as netCDF4-python
+        does in the model NETCDF4.
     storage_options : dict, optional
         For remote stores.
     options : nczarr.mapping.WriteOptions, optional
@@ -159,13 +160,13 @@ class Dataset(AttributeOwner):
             persist=persist,
             memory=memory,
             parallel=parallel,
-            auto_complex=auto_complex,
             storage_options=storage_options,
             options=options,
             shared=shared,
             storage=storage,
         )
         session.cache.bound = get_chunk_cache()[0]
+        session.auto_complex = bool(auto_complex)
         path = local_path(filename)
         self._nc_origin = {
             "filename": filename if path is None else str(path.absolute()),
@@ -328,8 +329,8 @@ class Dataset(AttributeOwner):
 
     @property
     def auto_complex(self) -> bool:
-        """Always False: complex numbers are compounds."""
-        return False
+        """True if compounds of a real and an imaginary part are complex numbers to the program."""
+        return self._nc_session.auto_complex
 
     @property
     def __orthogonal_indexing__(self) -> bool:

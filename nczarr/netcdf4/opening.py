@@ -46,7 +46,6 @@ def open_session(
     persist: bool,
     memory: Any,
     parallel: bool,
-    auto_complex: bool,
     storage_options: dict[str, Any] | None,
     options: Any,
     shared: bool = False,
@@ -60,10 +59,6 @@ def open_session(
         raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
     if parallel:
         raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
-    if auto_complex:
-        raise NetCDFValueError(
-            "auto_complex is not available", hint="complex numbers are compounds of r and i"
-        )
     if storage is not None and storage not in STORAGES:
         raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
     if wanted == "x":

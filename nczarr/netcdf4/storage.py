@@ -23,6 +23,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.user_types import UserDefinedType, shown_type, text_type
+from nczarr.netcdf4.values.complexes import complex_type
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
@@ -296,6 +297,14 @@ def resolve_datatype(
                 hint="turn text into characters with stringtochar",
             )
         return STRING, text_type(), None
+    if datatype.kind == "c" and session_of(group).auto_complex:
+        if classic:
+            raise NetCDFRuntimeError(
+                f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
+                hint='they are compounds, which format="NETCDF4" has',
+            )
+        node = complex_type(node_of(group), datatype)
+        return node, shown_type(node), None
     if datatype.kind == "c":
         raise NetCDFValueError(
             f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"

@@ -26,6 +26,7 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
+from nczarr.netcdf4.values.complexes import complex_dtype
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import quantization_in
 from nczarr.netcdf4.values.reading import read
@@ -178,8 +179,9 @@ class Variable(AttributeOwner):
         self._nc_endian = None
         self._nc_ncstring = group._ncstring_attrs__
         self._nc_chunk_cache = get_chunk_cache()
+        numbers = complex_dtype(node.type) if session.auto_complex else None
         if shown is not None:
-            dtype = shown.dtype
+            dtype = shown.dtype if numbers is None else numbers
         elif dtype is None:
             dtype = storage.interface_dtype(node.type, node.storage)
         digit = self._nc_lookup("least_significant_digit")
@@ -188,6 +190,7 @@ class Variable(AttributeOwner):
             getattr(shown, "dtype_view", None),
             digit=int(digit) if isinstance(digit, np.number) else None,
             quantization=quantization_in(self._nc_lookup, node.type.dtype),
+            complex=numbers,
         )
 
     # -- what it is --------------------------------------------------------------------------------------

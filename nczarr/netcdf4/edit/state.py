@@ -38,6 +38,8 @@ class State:
         self.one_name_space = False
         #: Names of attributes that the store needs for itself.
         self.reserved_names: frozenset[str] = frozenset()
+        #: True if compounds of two floats are complex numbers to the program.
+        self.auto_complex = False
         self.lock = threading.RLock()
         self.generation = 0
         self.structure = 0

@@ -13,6 +13,7 @@ from nczarr.netcdf4.edit.nodes import VariableNode
 from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
+from nczarr.netcdf4.values.complexes import shown_complex
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import as_unsigned, mask_values, packing_of
 from nczarr.netcdf4.values.records import shown_records
@@ -30,7 +31,10 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: Any) ->
     session.check_open()
     shape = node.shape
     index = parse_selection(elem, shape)
-    data = _shown(node, settings, _stored(session, node, index, shape))
+    data = _stored(session, node, index, shape)
+    if settings.complex is not None:
+        return shown_complex(data, settings.complex)
+    data = _shown(node, settings, data)
     if isinstance(node.type, model.CompoundType):
         return _text_fields(data, settings)
     if not isinstance(data, np.ndarray | np.generic):

@@ -24,6 +24,8 @@ class Settings:
         The decimal digit to which values are rounded on writing.
     quantization : (int, str), optional
         Number of digits or bits, and the mode.
+    complex : numpy.dtype, optional
+        For compounds that are shown as complex numbers.
     """
 
     dtype: Any
@@ -34,3 +36,4 @@ class Settings:
     chartostring: bool = True
     digit: int | None = None
     quantization: tuple[int, str] | None = None
+    complex: np.dtype | None = None

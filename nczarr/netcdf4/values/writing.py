@@ -15,6 +15,7 @@ from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import stringtochar
+from nczarr.netcdf4.values.complexes import complex_records
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
@@ -73,6 +74,8 @@ def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> t
         return _sequences(node, settings, elem, data)
     if type_ == model.CHAR and settings.chartostring:
         data = _split_text(node, settings, data)
+    elif settings.complex is not None:
+        return elem, complex_records(data, settings.complex, type_)
     elif isinstance(type_, model.CompoundType):
         data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
