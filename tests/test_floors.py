@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from importlib import import_module
 
 import import_graph
 import pytest
@@ -41,6 +43,16 @@ SUB_FLOORS = {
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and
 #: arrays, not netCDF; the edges do not know Zarr.
 UNKNOWN = {"stores": {"model"}, "zarr": {"model"}, "cdl": {"stores", "zarr"}, "netcdf": {"stores", "zarr"}}
+
+#: Rooms that have no front for all: their modules load libraries, each for those who need it, when they are first used;
+#: and the parts of netCDF-4 files, on which the reader and writer there and the editor beside them are both built.
+LOADED_IN_PARTS = {
+    "nczarr.netcdf.hdf5",
+    "nczarr.stores.remote",
+    "nczarr.view.data",
+    "nczarr.view.page",
+    "nczarr.view.picture",
+}
 
 MODULES = sorted(import_graph.modules())
 PACKAGES = import_graph.packages()
@@ -98,6 +110,39 @@ def test_sub_packages_import_only_from_floors_below(package: str) -> None:
     graph = import_graph.parts_graph(package)
     up = {(a, b) for a in floor for b in graph.get(a, ()) if floor.get(b, -1) >= floor[a]}
     assert up == set()
+
+
+def inner_imports(module: str) -> Iterator[tuple[str, str]]:
+    """Names that a module imports, as it is loaded, from modules of other rooms. In functions it may: to load less."""
+    package = module if module in PACKAGES else module.rpartition(".")[0]
+    for node in ast.parse(import_graph.modules()[module].read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module in import_graph.modules():
+            room = str(node.module).rpartition(".")[0]
+            outside = package != room and not package.startswith(f"{room}.")
+            if outside and node.module not in PACKAGES and room not in LOADED_IN_PARTS:
+                yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m != "nczarr"])
+def test_rooms_are_entered_by_their_fronts(module: str) -> None:
+    own = module.split(".")[:2]
+    for inner, name in inner_imports(module):
+        parts = inner.split(".")
+        assert len(parts) < 4, (
+            f"{module}: import {name} from {inner.rpartition('.')[0]}, the front of {inner}"
+        )
+        front = import_module(".".join(parts[:2]))
+        if parts[:2] != own and name in getattr(front, "__all__", ()):
+            exported = getattr(front, name) is getattr(import_module(inner), name)
+            assert not exported, f"{module}: import {name} from {front.__name__}, not from {inner}"
+
+
+@pytest.mark.parametrize("package", [p for p in PACKAGES if p.count(".") == 2])
+def test_fronts_say_what_the_room_is_for(package: str) -> None:
+    source = import_graph.modules()[package].read_text("utf-8")
+    tree = ast.parse(source)
+    assert len((ast.get_docstring(tree) or "").splitlines()) > 1, "one line is not a paragraph"
+    assert package in LOADED_IN_PARTS or "__all__ = [" in source
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m not in PACKAGES])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nczarr.cdl.write import DumpOptions, dump, dumped_variables, dumps
 
 if TYPE_CHECKING:
-    from nczarr.cdl.read.load import load, loads
+    from nczarr.cdl.read import load, loads
 
 __all__ = ["DumpOptions", "dump", "dumped_variables", "dumps", "load", "loads"]
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nczarr.cli.commands import storage_options
-from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal import say
 
 
 def add_clean_command(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
-from nczarr.cli.terminal.output import can_draw, say
+from nczarr.cli.terminal import can_draw, say
 from nczarr.convert import open_source
 from nczarr.errors import NCZarrError, UnsupportedError
 

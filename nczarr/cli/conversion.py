@@ -10,8 +10,7 @@ from typing import Any
 
 import nczarr
 from nczarr.cli.commands import storage_options
-from nczarr.cli.terminal.output import say
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.convert.progress import NoProgress
 from nczarr.display import format_bytes, visible

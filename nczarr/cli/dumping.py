@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from nczarr.atomic import text_output
 from nczarr.cli.commands import storage_options
-from nczarr.cli.terminal.progress import progress_bar
-from nczarr.convert import open_source
+from nczarr.cli.terminal import progress_bar
+from nczarr.convert import Progress, open_source
 from nczarr.convert.edges import provenance
-from nczarr.convert.progress import NoProgress, Progress
+from nczarr.convert.progress import NoProgress
 from nczarr.convert.reading import read_whole, watch_reading
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.formats import local_path

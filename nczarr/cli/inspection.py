@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nczarr.cli.terminal.output import table
+from nczarr.cli.terminal import table
 from nczarr.convert import open_source
 from nczarr.convert.report import stored_bytes
 from nczarr.convert.storage import look_at

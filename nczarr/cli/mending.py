@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from nczarr.cli.commands import storage_options
-from nczarr.cli.terminal.output import say
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
     from nczarr.mapping import Finding

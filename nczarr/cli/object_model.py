@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.commands import storage_options
-from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal import say
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
 
 if TYPE_CHECKING:

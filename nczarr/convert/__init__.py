@@ -4,8 +4,7 @@ from nczarr.convert.copying import copy
 from nczarr.convert.edges import create_sink, open_source
 from nczarr.convert.progress import Progress
 from nczarr.convert.report import Report
-from nczarr.convert.verify.diff import ValueDifference, diff
-from nczarr.convert.verify.digests import Digest, digest
+from nczarr.convert.verify import Digest, ValueDifference, diff, digest
 from nczarr.formats import Kind, kind_of_target
 
 __all__ = [

@@ -23,8 +23,7 @@ from nczarr.atomic import remove_partial_values
 from nczarr.convert.blocks import Block, value_bytes
 from nczarr.convert.progress import Progress
 from nczarr.convert.recipe import Recipe
-from nczarr.convert.values.raw import Twin, twin_of
-from nczarr.convert.values.resume import checksum
+from nczarr.convert.values import Twin, checksum, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change, many
 from nczarr.convert.blocks import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, value_bytes
-from nczarr.convert.change import Shaping
-from nczarr.convert.change.words import parse_bytes, parse_kind
+from nczarr.convert.change import Shaping, parse_bytes, parse_kind
 from nczarr.convert.edges import (
     create_sink,
     expand_sources,
@@ -26,12 +25,8 @@ from nczarr.convert.plan import planned
 from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
-from nczarr.convert.values.raw import copy_stored
-from nczarr.convert.values.rechunk import rechunk
-from nczarr.convert.values.resume import Recording, fingerprint, state
-from nczarr.convert.values.transfer import transfer
-from nczarr.convert.verify.diff import diff
-from nczarr.convert.verify.digests import ATTRIBUTE, digest_of
+from nczarr.convert.values import Recording, copy_stored, fingerprint, rechunk, state, transfer
+from nczarr.convert.verify import ATTRIBUTE, diff, digest_of
 from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset

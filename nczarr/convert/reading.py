@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.blocks import data_bytes, value_bytes
-from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change import rewrite
 from nczarr.convert.progress import Progress
 from nczarr.model import ArraySource, Dataset, Region, Variable
 

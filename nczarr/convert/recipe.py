@@ -10,7 +10,7 @@ from typing import Any
 from nczarr.convert import change, many
 from nczarr.convert.change import Shaping
 from nczarr.convert.edges import open_source
-from nczarr.convert.many.files import state_of_file
+from nczarr.convert.many import state_of_file
 from nczarr.errors import NCZarrError
 from nczarr.formats import Kind
 from nczarr.model import Dataset

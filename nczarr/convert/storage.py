@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.blocks import value_bytes
-from nczarr.convert.verify.digests import bands
+from nczarr.convert.verify import bands
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore

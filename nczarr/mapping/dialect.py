@@ -17,10 +17,9 @@ from typing import Protocol
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.values.encodings import Encoding
+from nczarr.mapping.values import Encoding
 from nczarr.model import Dataset
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,13 @@ from dataclasses import dataclass
 
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
-from nczarr.mapping.nczarr2.read import read_nczarr_v2
-from nczarr.mapping.nczarr2.versions import find_version
-from nczarr.mapping.nczarr2.write import plan_nczarr_v2
-from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
-from nczarr.mapping.nczarr3.write import plan_nczarr_v3
-from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
+from nczarr.mapping.nczarr2 import find_version, plan_nczarr_v2, read_nczarr_v2
+from nczarr.mapping.nczarr3 import is_nczarr_v3, plan_draft_2019, plan_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.read import read_plain
-from nczarr.mapping.plain.write import plan_plain_v3
-from nczarr.mapping.plain.write_v2 import plan_plain_v2
+from nczarr.mapping.plain import plan_plain_v2, plan_plain_v3, read_plain
 from nczarr.model import Dataset
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr import Hierarchy
 
 
 def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:

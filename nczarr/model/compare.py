@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.display.text import visible
+from nczarr.display import visible
 from nczarr.model.fills import source_of
 from nczarr.model.names import join_fqn
 from nczarr.model.nodes import Attribute, Dataset, Group, Variable

@@ -52,7 +52,7 @@ from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
 from nczarr.netcdf4.installing import install, uninstall
 from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
 from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
-from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.values import chartostring, stringtoarr, stringtochar
 from nczarr.netcdf4.variable import Variable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from nczarr.netcdf4.errors import (
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.named import meant
-from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
+from nczarr.netcdf4.values import attribute_value, make_attribute
 
 if TYPE_CHECKING:
     from typing import Self

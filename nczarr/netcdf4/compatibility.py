@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.edit.cache import default_bytes
+from nczarr.netcdf4.edit import default_bytes
 
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nczarr.display.text import visible
+from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import normalize_name

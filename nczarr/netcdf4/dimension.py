@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from nczarr.display import show_dimension
-from nczarr.display.text import visible
+from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.attributes import node_of, reference_to, session_of
 from nczarr.netcdf4.edit import DimensionNode, Session

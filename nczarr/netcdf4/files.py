@@ -14,8 +14,7 @@ from nczarr.formats import is_netcdf
 from nczarr.netcdf import create_file, open_dataset, open_file, open_remote
 from nczarr.netcdf.byte_file import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session, SourceOnly
-from nczarr.netcdf4.edit.lock import WriterLock
+from nczarr.netcdf4.edit import Session, SourceOnly, WriterLock
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError
 
 #: Formats of files that are not HDF5.

@@ -20,8 +20,7 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values.attributes import lookup_in
-from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values import lookup_in, parse_selection
 from nczarr.netcdf4.variable import Variable
 
 

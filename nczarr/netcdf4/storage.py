@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
-from nczarr.model import CHAR, STRING, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
-from nczarr.model.types import primitive_for_dtype
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    Filter,
+    PrimitiveType,
+    Storage,
+    Type,
+    VlenType,
+    primitive_for_dtype,
+)
 from nczarr.netcdf4.attributes import data_model_of, node_of, session_of
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.edit import DimensionNode, TypeNode
@@ -23,8 +32,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.user_types import UserDefinedType, shown_type, text_type
-from nczarr.netcdf4.values.complexes import complex_type
-from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, complex_type
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")

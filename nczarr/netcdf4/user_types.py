@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
-from nczarr.display import show_type
-from nczarr.display.text import visible
-from nczarr.model import CHAR, Field, Type, UserType, join_fqn
+from nczarr.display import show_type, visible
+from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
-from nczarr.model.types import primitive_for_dtype
 from nczarr.netcdf4.attributes import node_of
-from nczarr.netcdf4.edit import GroupNode, TypeNode
-from nczarr.netcdf4.edit.names import checked_name
+from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name
 from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFTypeError, NetCDFValueError, NotPicklableError
-from nczarr.netcdf4.values.records import aligned_dtype, find_compound, view_dtype
+from nczarr.netcdf4.values import aligned_dtype, find_compound, view_dtype
 
 
 class UserDefinedType:

@@ -10,8 +10,7 @@ import numpy as np
 
 from nczarr.netcdf4.dataset import Dataset
 from nczarr.netcdf4.errors import NetCDFValueError
-from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.values.quantize import round_to_digit
+from nczarr.netcdf4.values import chartostring, round_to_digit, stringtoarr, stringtochar
 
 # What programs import from here.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)

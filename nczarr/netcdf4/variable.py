@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
-from nczarr.display.text import visible
+from nczarr.display import visible
 from nczarr.model import Attribute
 from nczarr.netcdf4 import storage
 from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
@@ -25,13 +25,16 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.user_types import CompoundType, EnumType, VLType, shown_type, text_type
-from nczarr.netcdf4.values.attributes import lookup_in, make_attribute
-from nczarr.netcdf4.values.complexes import complex_dtype
-from nczarr.netcdf4.values.masking import cast_safely
-from nczarr.netcdf4.values.quantize import quantization_in
-from nczarr.netcdf4.values.reading import read
-from nczarr.netcdf4.values.settings import Settings
-from nczarr.netcdf4.values.writing import write
+from nczarr.netcdf4.values import (
+    Settings,
+    cast_safely,
+    complex_dtype,
+    lookup_in,
+    make_attribute,
+    quantization_in,
+    read,
+    write,
+)
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 

@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
-    from nczarr.zarr.chunks.selection import Selection
+    from nczarr.zarr.arrays import Array
+    from nczarr.zarr.chunks import Selection
     from nczarr.zarr.grids import RegularGrid
-    from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
     from nczarr.zarr.types import DataType, data_type_for

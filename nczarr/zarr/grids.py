@@ -17,7 +17,7 @@ import numpy as np
 from nczarr.errors import MetadataError, SelectionError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import bad, show
+from nczarr.zarr.types import bad, show
 
 #: numpy's limit.
 MAX_NDIM = 64

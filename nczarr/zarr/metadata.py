@@ -16,8 +16,7 @@ from nczarr.display import show_array, show_group
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.describe import describe_group, describe_metadata
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types import DataType
-from nczarr.zarr.types.base import bad, show
+from nczarr.zarr.types import DataType, bad, show
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from nczarr.display.text import visible
+from nczarr.display import visible
 from nczarr.errors import CDLError
 
 _MOST_PROBLEMS = 100

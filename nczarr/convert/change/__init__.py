@@ -6,7 +6,20 @@ is refused here, before anything is written.
 
 from nczarr.convert.change.choosing import choose
 from nczarr.convert.change.renaming import rename
-from nczarr.convert.change.selecting import select
+from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
 from nczarr.convert.change.shaping import Shaping, shape
+from nczarr.convert.change.words import parse_bytes, parse_kind
 
-__all__ = ["Shaping", "choose", "rename", "select", "shape"]
+__all__ = [
+    "SelectedSource",
+    "Shaping",
+    "choose",
+    "find_dimension",
+    "parse_bytes",
+    "parse_kind",
+    "rename",
+    "rewrite",
+    "select",
+    "shape",
+]

@@ -17,11 +17,9 @@ from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values.filters import parse_compression
-from nczarr.mapping.values.form import default_chunks
+from nczarr.mapping.values import default_chunks, parse_compression
 from nczarr.model import INT, ArraySource, Attribute, Dataset, Filter, Region, Storage, Variable
-from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr import NamedConfig, RegularGrid
 
 #: Chunks of a netCDF source are kept between these sizes.
 SMALLEST, LARGEST = 256 << 10, 64 << 20

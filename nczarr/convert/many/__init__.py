@@ -4,6 +4,7 @@ All files are looked at before anything is written; what does not fit is listed.
 """
 
 from nczarr.convert.many.appending import append, appended
-from nczarr.convert.many.joining import join
+from nczarr.convert.many.files import FilePart, state_of_file
+from nczarr.convert.many.joining import JoinedSource, StackedSource, join
 
-__all__ = ["append", "appended", "join"]
+__all__ = ["FilePart", "JoinedSource", "StackedSource", "append", "appended", "join", "state_of_file"]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.blocks import Work, blocks_of, data_bytes
-from nczarr.convert.change.rewrite import rewrite
-from nczarr.convert.change.selecting import SelectedSource, find_dimension
+from nczarr.convert.change import SelectedSource, find_dimension, rewrite
 from nczarr.convert.edges import open_source
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.progress import Progress
-from nczarr.convert.values.transfer import transfer
+from nczarr.convert.values import transfer
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.model import ArraySource, Dataset, Region, Variable

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change import rewrite
 from nczarr.convert.edges import open_source
 from nczarr.errors import NCZarrError
 from nczarr.formats import local_path

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change.rewrite import rewrite
-from nczarr.convert.change.selecting import find_dimension
+from nczarr.convert.change import find_dimension, rewrite
 from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.times import shifted, shifts

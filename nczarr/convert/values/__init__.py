@@ -5,9 +5,19 @@ chunks whose bytes may stay as they are, and :func:`rechunk` those that one pass
 finished is recorded on request (:class:`Recording`), so that a copy that was killed can go on.
 """
 
-from nczarr.convert.values.raw import copy_stored
+from nczarr.convert.values.raw import Twin, copy_stored, twin_of
 from nczarr.convert.values.rechunk import rechunk
-from nczarr.convert.values.resume import Recording, fingerprint, state
+from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
 from nczarr.convert.values.transfer import transfer
 
-__all__ = ["Recording", "copy_stored", "fingerprint", "rechunk", "state", "transfer"]
+__all__ = [
+    "Recording",
+    "Twin",
+    "checksum",
+    "copy_stored",
+    "fingerprint",
+    "rechunk",
+    "state",
+    "transfer",
+    "twin_of",
+]

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from nczarr.convert.blocks import Work, data_bytes
 from nczarr.convert.progress import Progress
 from nczarr.mapping import VariableData
-from nczarr.mapping.values.filters import codecs_of_filters
+from nczarr.mapping.values import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import Store
-from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
+from nczarr.zarr import ArrayMetadata, NamedConfig
 
 #: Chunks that are under way at once.
 _BATCH = 64

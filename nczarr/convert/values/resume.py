@@ -21,11 +21,11 @@ import numpy as np
 from nczarr.atomic import remove_partial_values
 from nczarr.convert.blocks import Block
 from nczarr.convert.progress import Progress
-from nczarr.convert.verify.digests import canonical_bytes, header_digest
+from nczarr.convert.verify import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import StoredDataset
-from nczarr.mapping.dataset.destination import UNFINISHED
+from nczarr.mapping.dataset import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
 

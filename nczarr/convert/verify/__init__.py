@@ -7,6 +7,26 @@
 from nczarr.convert.verify.canonical import canonical
 from nczarr.convert.verify.check import check
 from nczarr.convert.verify.diff import ValueDifference, diff
-from nczarr.convert.verify.digests import Digest, digest
+from nczarr.convert.verify.digests import (
+    ATTRIBUTE,
+    Digest,
+    bands,
+    canonical_bytes,
+    digest,
+    digest_of,
+    header_digest,
+)
 
-__all__ = ["Digest", "ValueDifference", "canonical", "check", "diff", "digest"]
+__all__ = [
+    "ATTRIBUTE",
+    "Digest",
+    "ValueDifference",
+    "bands",
+    "canonical",
+    "canonical_bytes",
+    "check",
+    "diff",
+    "digest",
+    "digest_of",
+    "header_digest",
+]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.blocks import data_bytes
-from nczarr.convert.change.rewrite import rewrite
+from nczarr.convert.change import rewrite
 from nczarr.convert.virtual.places import Place, Referred, referred
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
-from nczarr.mapping.values.filters import codecs_of_filters
+from nczarr.mapping.values import codecs_of_filters
 from nczarr.model import Dataset, EnumType, PrimitiveType, Variable
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr import NamedConfig
 from nczarr.zarr.types import data_type_for
 
 #: Variables of at most so many bytes are put into the references themselves …

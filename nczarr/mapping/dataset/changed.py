@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 
 from nczarr.mapping.dataset.manifest import forget_chunks
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 Metadata = ArrayMetadata | GroupMetadata
 

@@ -17,8 +17,7 @@ from nczarr.model import Region
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore
 from nczarr.targets import parse_target
-from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import Array, ArrayMetadata
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nczarr.atomic import is_writing, new_writer
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr import Hierarchy
 
 #: The key that is there while nczarr changes documents of a dataset that has consolidated metadata.
 WRITING = ".nczarr-writing"

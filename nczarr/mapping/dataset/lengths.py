@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.mapping.dataset.values import VariableData
-from nczarr.mapping.nczarr3.keys import GROUP_KEY
+from nczarr.mapping.nczarr3 import GROUP_KEY
 from nczarr.model import Dataset, Group, join_fqn, split_fqn
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 def write_lengths(

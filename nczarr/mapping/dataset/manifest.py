@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import ArrayMetadata, Hierarchy
 
 #: The key in an array's document.
 KEY = "nczarr_chunks"

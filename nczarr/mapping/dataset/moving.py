@@ -19,8 +19,7 @@ from nczarr.errors import MetadataError, NCZarrError, StoreError
 from nczarr.mapping.dataset.changed import Metadata, is_same, put_changed
 from nczarr.stores import Store
 from nczarr.stores.zip import ZipStore
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
 #: The journal; how many of its steps are done; and who has taken it over from whom.

@@ -20,7 +20,7 @@ from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.remote.zarr_store import ZarrStore
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
 
 def open_dataset(

@@ -11,7 +11,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.findings import Finding, RecoveryWarning
-from nczarr.mapping.nczarr3.validate import validate
+from nczarr.mapping.nczarr3 import validate
 
 #: After the first one; each has less to do than the one before.
 _MORE_PASSES = 3

@@ -10,12 +10,10 @@ from nczarr.errors import MetadataError
 from nczarr.mapping.dataset.changed import put_changed
 from nczarr.mapping.dataset.update import Before, keep_foreign
 from nczarr.mapping.dialect import Known, Plan, Reading
-from nczarr.mapping.nczarr3.keys import GROUP_KEY, array_keys, group_keys
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
-from nczarr.mapping.values.types import declarations
+from nczarr.mapping.nczarr3 import GROUP_KEY, array_keys, group_keys
+from nczarr.mapping.values import ATTR_KEY, RESERVED, declarations, decode_attributes
 from nczarr.model import Attribute, Dataset, Type, format_fqn, parse_fqn
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str]) -> Plan:

@@ -25,7 +25,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset, Group, Region, join_fqn
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
+from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
     from typing import Self

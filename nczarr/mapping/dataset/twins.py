@@ -7,7 +7,7 @@ from typing import Any
 
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialects import dialect_named
-from nczarr.zarr.hierarchy.v2 import V2Layout
+from nczarr.zarr.hierarchy import V2Layout
 
 
 def documents_v2(stored: StoredDataset) -> dict[str, dict[str, Any]]:

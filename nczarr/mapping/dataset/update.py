@@ -15,13 +15,12 @@ from nczarr.mapping.dataset.changed import put_changed
 from nczarr.mapping.dataset.moving import move, plan_steps, touch
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
-from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
+from nczarr.mapping.nczarr3 import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.values.encodings import encoding_for_reading
+from nczarr.mapping.values import encoding_for_reading
 from nczarr.model import Attribute, Dataset, Variable, format_fqn, parse_fqn, resolve
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import ArrayMetadata, Hierarchy
 
 
 @dataclass(frozen=True)

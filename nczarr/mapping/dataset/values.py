@@ -9,8 +9,7 @@ import numpy as np
 from nczarr.errors import SelectionError, placed
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
-from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr import Array, Hierarchy
 
 
 class Owner(Protocol):

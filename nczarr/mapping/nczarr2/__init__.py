@@ -1,1 +1,11 @@
-"""Map netCDF onto Zarr v2 as netcdf-c's NCZarr does."""
+"""Map netCDF onto Zarr v2 as netcdf-c's NCZarr does.
+
+Read is every form that netcdf-c has written (``versions``); written is what its version 4.9.3 and later read back
+exactly. User-defined types, which this form lacks, are dropped or refused on writing.
+"""
+
+from nczarr.mapping.nczarr2.read import read_nczarr_v2
+from nczarr.mapping.nczarr2.versions import find_version
+from nczarr.mapping.nczarr2.write import plan_nczarr_v2
+
+__all__ = ["find_version", "plan_nczarr_v2", "read_nczarr_v2"]

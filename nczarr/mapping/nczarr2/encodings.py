@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import LossError
-from nczarr.mapping.values.encodings import Encoding, PlainEncoding
+from nczarr.mapping.values import Encoding, PlainEncoding
 from nczarr.model import STRING
 from nczarr.zarr.types import data_type_for
 

@@ -22,10 +22,16 @@ from nczarr.mapping.nczarr2.versions import (
     attribute_type,
     find_version,
 )
-from nczarr.mapping.values.attributes import infer_attribute
-from nczarr.mapping.values.encodings import Encoding, PlainEncoding
-from nczarr.mapping.values.filters import filters_of
-from nczarr.mapping.values.json import array_of, float_from_json, int_from_json, show
+from nczarr.mapping.values import (
+    Encoding,
+    PlainEncoding,
+    array_of,
+    filters_of,
+    float_from_json,
+    infer_attribute,
+    int_from_json,
+    show,
+)
 from nczarr.model import (
     CHAR,
     STRING,
@@ -42,8 +48,7 @@ from nczarr.model import (
     join_fqn,
     primitive_for_dtype,
 )
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
 from nczarr.zarr.types import data_type_for
 
 #: netcdf-c prints netCDF's default fill value with six digits.

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.values.json import show
+from nczarr.mapping.values import show
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -38,9 +38,8 @@ from nczarr.model import (
     PrimitiveType,
     primitive_for_dtype,
 )
-from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.documents import parse_object
 
 #: The name that netcdf-c gives to the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
 SCALAR = "_scalar_"

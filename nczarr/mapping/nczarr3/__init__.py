@@ -1,1 +1,35 @@
-"""Map netCDF onto Zarr v3 with NCZarr's keys."""
+"""Map netCDF onto Zarr v3 with NCZarr's keys.
+
+The documents are those of plain Zarr with NCZarr's keys on top (``docs/spec/nczarr-v3.md``): :func:`plan_nczarr_v3`
+makes them from a model, :func:`read_nczarr_v3` makes a model of them, and goes by the arrays where other programs
+have changed these since. :func:`validate` finds what breaks a rule and hinders nobody's reading.
+"""
+
+from nczarr.mapping.nczarr3.keys import (
+    CONVENTION,
+    CONVENTION_KEY,
+    EXTENSION_NAME,
+    GROUP_KEY,
+    SUPERBLOCK_KEY,
+    array_keys,
+    group_keys,
+)
+from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
+from nczarr.mapping.nczarr3.validate import validate
+from nczarr.mapping.nczarr3.write import plan_nczarr_v3
+from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
+
+__all__ = [
+    "CONVENTION",
+    "CONVENTION_KEY",
+    "EXTENSION_NAME",
+    "GROUP_KEY",
+    "SUPERBLOCK_KEY",
+    "array_keys",
+    "group_keys",
+    "is_nczarr_v3",
+    "plan_draft_2019",
+    "plan_nczarr_v3",
+    "read_nczarr_v3",
+    "validate",
+]

@@ -15,10 +15,9 @@ from nczarr.errors import MetadataError
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, array_keys, copies_of, group_keys
 from nczarr.mapping.node_names import escape_name, unescape_name
-from nczarr.mapping.values.json import show
+from nczarr.mapping.values import show
 from nczarr.model import check_name, join_fqn, split_fqn
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 @dataclass(slots=True)

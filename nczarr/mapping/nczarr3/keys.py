@@ -10,9 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.mapping.values.attributes import ATTR_KEY
-from nczarr.mapping.values.json import show
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.mapping.values import ATTR_KEY, show
+from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
 
 SUPERBLOCK_KEY = "_nczarr_superblock"
 GROUP_KEY = "_nczarr_group"

@@ -22,11 +22,17 @@ from nczarr.mapping.nczarr3.keys import (
     is_known_version,
 )
 from nczarr.mapping.nczarr3.sizes import DimensionFinder, is_reference
-from nczarr.mapping.plain.arrays import PlainArrays
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
-from nczarr.mapping.values.encodings import Encoding, encoding_for_reading
-from nczarr.mapping.values.json import show
-from nczarr.mapping.values.types import TypeBinder, declarations
+from nczarr.mapping.plain import PlainArrays
+from nczarr.mapping.values import (
+    ATTR_KEY,
+    RESERVED,
+    Encoding,
+    TypeBinder,
+    declarations,
+    decode_attributes,
+    encoding_for_reading,
+    show,
+)
 from nczarr.model import (
     Attribute,
     Dataset,
@@ -40,8 +46,7 @@ from nczarr.model import (
     join_fqn,
     split_fqn,
 )
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 def is_nczarr_v3(hierarchy: Hierarchy) -> bool:

@@ -15,11 +15,10 @@ from nczarr.mapping.nczarr3.keys import (
     group_keys,
     has_object,
 )
-from nczarr.mapping.plain.dimension_names import Labels
-from nczarr.mapping.values.attributes import ATTR_KEY
+from nczarr.mapping.plain import Labels
+from nczarr.mapping.values import ATTR_KEY
 from nczarr.model import EnumType, Variable, fill_value_of, same_values, split_fqn
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 def validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:

@@ -24,10 +24,8 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.documents import Documents, plan_documents
-from nczarr.mapping.plain.types import simple_type
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED
-from nczarr.mapping.values.types import type_name, types_to_json
+from nczarr.mapping.plain import Documents, plan_documents, simple_type
+from nczarr.mapping.values import ATTR_KEY, RESERVED, type_name, types_to_json
 from nczarr.model import (
     CHAR,
     STRING,
@@ -40,7 +38,7 @@ from nczarr.model import (
     join_fqn,
     walk_types,
 )
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata
 
 
 def plan_nczarr_v3(

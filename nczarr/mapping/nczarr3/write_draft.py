@@ -8,9 +8,9 @@ from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.nczarr3.write import plan_keys_in_attributes
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain.write_v2 import CHUNK_KEYS, v2_codecs
+from nczarr.mapping.plain import CHUNK_KEYS, v2_codecs
 from nczarr.model import Dataset
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import ArrayMetadata
 
 
 def plan_draft_2019(

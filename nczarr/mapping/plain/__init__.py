@@ -1,1 +1,28 @@
-"""Map netCDF onto plain Zarr, with xarray's conventions."""
+"""Map netCDF onto plain Zarr, with xarray's conventions.
+
+Dimensions are ``dimension_names`` (``_ARRAY_DIMENSIONS`` in version 2), attributes are plain JSON, and what Zarr's
+types cannot say is lost (``docs/spec/plain-zarr.md``). NCZarr's documents are these with more keys, so that their
+planner (:func:`plan_documents`) and the reader of arrays without keys (:class:`PlainArrays`) serve both.
+"""
+
+from nczarr.mapping.plain.arrays import PlainArrays
+from nczarr.mapping.plain.dimension_names import Labels
+from nczarr.mapping.plain.documents import Documents, chunks_of, plan_documents
+from nczarr.mapping.plain.read import read_plain
+from nczarr.mapping.plain.types import simple_type
+from nczarr.mapping.plain.write import plan_plain_v3
+from nczarr.mapping.plain.write_v2 import CHUNK_KEYS, plan_plain_v2, v2_codecs
+
+__all__ = [
+    "CHUNK_KEYS",
+    "Documents",
+    "Labels",
+    "PlainArrays",
+    "chunks_of",
+    "plan_documents",
+    "plan_plain_v2",
+    "plan_plain_v3",
+    "read_plain",
+    "simple_type",
+    "v2_codecs",
+]

@@ -14,10 +14,16 @@ import numpy as np
 from nczarr.errors import MetadataError
 from nczarr.mapping.dialect import Binding
 from nczarr.mapping.plain.types import declared_name, simple_type, special_encoding
-from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
-from nczarr.mapping.values.encodings import Encoding, encoding_for_reading
-from nczarr.mapping.values.filters import filters_of
-from nczarr.mapping.values.types import find_type
+from nczarr.mapping.values import (
+    ATTR_KEY,
+    RESERVED,
+    Encoding,
+    decode_attributes,
+    encoding_for_reading,
+    filters_of,
+    find_type,
+    infer_attribute,
+)
 from nczarr.model import (
     Attribute,
     Dimension,
@@ -31,8 +37,7 @@ from nczarr.model import (
     join_fqn,
     parse_fqn,
 )
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr import ArrayMetadata, Hierarchy
 
 #: xarray's attribute for the names of dimensions on Zarr v2.
 DIMENSIONS_KEY = "_ARRAY_DIMENSIONS"

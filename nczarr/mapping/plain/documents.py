@@ -12,9 +12,14 @@ from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.dimension_names import Labels
-from nczarr.mapping.values.attributes import RESERVED, encode_attributes
-from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
-from nczarr.mapping.values.form import default_chunks, stored_form
+from nczarr.mapping.values import (
+    RESERVED,
+    Encoding,
+    default_chunks,
+    encode_attributes,
+    encoding_for_writing,
+    stored_form,
+)
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -26,8 +31,8 @@ from nczarr.model import (
     fill_value_of,
     join_fqn,
 )
+from nczarr.zarr import ArrayMetadata, GroupMetadata
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 
 _CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": ChunkKeyEncoding("v2", ".")}
 

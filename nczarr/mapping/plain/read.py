@@ -7,8 +7,7 @@ from nczarr.mapping.dialect import Binding, Reading
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
 from nczarr.model import Dataset, Group, Variable, check_name, join_fqn
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:

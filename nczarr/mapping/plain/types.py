@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.values.encodings import Encoding, PackedEncoding, ViewEncoding
+from nczarr.mapping.values import Encoding, PackedEncoding, ViewEncoding
 from nczarr.model import (
     BYTE,
     CHAR,

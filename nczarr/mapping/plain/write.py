@@ -12,7 +12,7 @@ from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.documents import plan_documents
-from nczarr.mapping.values.attributes import decode_attributes
+from nczarr.mapping.values import decode_attributes
 from nczarr.model import (
     Attribute,
     Dataset,
@@ -25,7 +25,7 @@ from nczarr.model import (
     parse_fqn,
     split_fqn,
 )
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata
 
 
 def plan_plain_v3(

@@ -10,8 +10,8 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
 from nczarr.mapping.plain.write import plan_plain_v3
 from nczarr.model import Dataset, own_fill_value
+from nczarr.zarr import ArrayMetadata, NamedConfig
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 
 #: Where chunks are in versions before 3.
 CHUNK_KEYS = ChunkKeyEncoding("v2", ".")

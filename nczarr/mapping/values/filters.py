@@ -26,7 +26,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import EnumType, Filter, PrimitiveType, Storage
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr import NamedConfig
 
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd")  # number 3, snappy, is gone from blosc
 _BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")

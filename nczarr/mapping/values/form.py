@@ -10,8 +10,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.mapping.values.filters import codecs_for
 from nczarr.model import Storage
-from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.zarr import NamedConfig, RegularGrid
 
 #: A variable of at most twice as many bytes is one chunk; chunks of a larger one have about as many.
 TARGET = 8 << 20

@@ -6,6 +6,9 @@
 the store say what the tree says. Nothing here has netCDF4-python's conventions: values are those of the model.
 """
 
+from nczarr.netcdf4.edit.cache import default_bytes
+from nczarr.netcdf4.edit.lock import WriterLock
+from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
 from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
@@ -19,4 +22,8 @@ __all__ = [
     "StoredArray",
     "TypeNode",
     "VariableNode",
+    "WriterLock",
+    "checked_attribute_name",
+    "checked_name",
+    "default_bytes",
 ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nczarr.model import normalize_name
-from nczarr.model.names import check_name
+from nczarr.model import check_name, normalize_name
 from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError
 
 _LONGEST_NAME = 256

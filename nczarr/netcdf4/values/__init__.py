@@ -3,3 +3,36 @@
 Nothing here knows the classes of the interface: functions take a session's nodes, and the settings of a variable
 (:class:`nczarr.netcdf4.values.settings.Settings`).
 """
+
+from nczarr.netcdf4.values.attributes import attribute_value, lookup_in, make_attribute
+from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.values.complexes import complex_dtype, complex_type
+from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.masking import cast_safely
+from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE, quantization_in, round_to_digit
+from nczarr.netcdf4.values.reading import read
+from nczarr.netcdf4.values.records import aligned_dtype, find_compound, view_dtype
+from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.writing import write
+
+__all__ = [
+    "ATTRIBUTE_OF_MODE",
+    "Settings",
+    "aligned_dtype",
+    "attribute_value",
+    "cast_safely",
+    "chartostring",
+    "complex_dtype",
+    "complex_type",
+    "find_compound",
+    "lookup_in",
+    "make_attribute",
+    "parse_selection",
+    "quantization_in",
+    "read",
+    "round_to_digit",
+    "stringtoarr",
+    "stringtochar",
+    "view_dtype",
+    "write",
+]

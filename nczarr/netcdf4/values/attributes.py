@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.model import CHAR, STRING, Attribute, CompoundType
-from nczarr.model.types import primitive_for_dtype
+from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
-from nczarr.netcdf4.edit.names import checked_attribute_name
-from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
+from nczarr.netcdf4.edit import GroupNode, VariableNode, checked_attribute_name
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.values.masking import Lookup
 from nczarr.netcdf4.values.records import find_compound, model_records, shown_records, view_dtype

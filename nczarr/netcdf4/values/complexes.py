@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr.model import DOUBLE, FLOAT, CompoundType, Field, Type, join_fqn
-from nczarr.netcdf4.edit.nodes import GroupNode, TypeNode
+from nczarr.netcdf4.edit import GroupNode, TypeNode
 from nczarr.netcdf4.errors import NetCDFTypeError
 
 _NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", DOUBLE)}

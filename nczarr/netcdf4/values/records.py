@@ -10,7 +10,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model import CHAR, Field, Type
-from nczarr.netcdf4.edit.nodes import GroupNode
+from nczarr.netcdf4.edit import GroupNode
 from nczarr.netcdf4.errors import NetCDFValueError
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr import model
-from nczarr.netcdf4.edit.nodes import VariableNode
-from nczarr.netcdf4.edit.session import Session
+from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import stringtochar

@@ -15,8 +15,7 @@ from nczarr.zarr.chunks.neighbours import fits_rows, follows, place_row, row_len
 from nczarr.zarr.chunks.place import place, put_fill
 from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
 from nczarr.zarr.chunks.selection import Axis
-from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec
-from nczarr.zarr.codecs.base import as_bytes_array
+from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import run
 
 #: Inner chunks with no more unwanted bytes between them than this are read together,

@@ -15,8 +15,7 @@ from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.place import needed_bytes, place, place_span
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
-from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
-from nczarr.zarr.codecs.base import as_bytes_array
+from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run
 
 #: Chunks of about this many bytes are asked for in one request; larger regions take several.

@@ -22,8 +22,7 @@ from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_
 from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.write_store import encode_chunk, is_covered, lock_of
-from nczarr.zarr.codecs import Buffer, Chain
-from nczarr.zarr.codecs.base import as_bytes_array
+from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array
 from nczarr.zarr.pool import run, scratch, writing_workers
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)

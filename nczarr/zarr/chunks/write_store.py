@@ -15,8 +15,7 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
-from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec
-from nczarr.zarr.codecs.base import as_bytes_array
+from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run
 
 #: Encoded chunks of about this many bytes wait for the store at a time.

@@ -7,7 +7,14 @@ that come from a store are never trusted: each codec knows how much may come out
 """
 
 from nczarr.zarr.codecs import array_array, array_bytes, bytes_bytes, zstd
-from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, Buffer, BytesBytesCodec, ChunkSpec
+from nczarr.zarr.codecs.base import (
+    ArrayArrayCodec,
+    ArrayBytesCodec,
+    Buffer,
+    BytesBytesCodec,
+    ChunkSpec,
+    as_bytes_array,
+)
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.registry import find_codec, known_codecs, register_codec
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -21,6 +28,7 @@ __all__ = [
     "ChunkSpec",
     "ShardIndex",
     "ShardingCodec",
+    "as_bytes_array",
     "find_codec",
     "known_codecs",
     "register_codec",

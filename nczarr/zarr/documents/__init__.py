@@ -6,14 +6,24 @@ is bounded, exact in both directions, and every fault names the document and the
 part here; others add them by entry points (``docs/extending.md``).
 """
 
-from nczarr.zarr.documents.extensions import Extension, register_extension, unregister_extension
+from nczarr.zarr.documents.extensions import (
+    Extension,
+    active_extensions,
+    register_extension,
+    unregister_extension,
+)
 from nczarr.zarr.documents.json import dump_json, parse_json, parse_object
+from nczarr.zarr.documents.v2_types import parse_v2_dtype
+from nczarr.zarr.documents.v3 import node_document
 
 __all__ = [
     "Extension",
+    "active_extensions",
     "dump_json",
+    "node_document",
     "parse_json",
     "parse_object",
+    "parse_v2_dtype",
     "register_extension",
     "unregister_extension",
 ]

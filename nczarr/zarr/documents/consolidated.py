@@ -12,7 +12,7 @@ from typing import Any
 from nczarr.errors import MetadataError
 from nczarr.zarr.documents.json import dump_json
 from nczarr.zarr.names import check_path
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types import show
 
 
 def parse_inline(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]] | None:

@@ -16,8 +16,7 @@ import numpy as np
 
 from nczarr.errors import UnsupportedError
 from nczarr.zarr.metadata import NamedConfig
-from nczarr.zarr.types import BytesType, StringType
-from nczarr.zarr.types.base import DataType, Endian, bad, show
+from nczarr.zarr.types import BytesType, DataType, Endian, StringType, bad, show
 
 #: Filters that make bytes of object arrays; ``vlen-array`` has the same form as ``vlen-bytes``.
 VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}

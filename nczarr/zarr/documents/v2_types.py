@@ -18,6 +18,8 @@ from nczarr.zarr.types import (
     BoolType,
     BytesType,
     ComplexType,
+    DataType,
+    Endian,
     FixedBytesType,
     FixedTextType,
     FloatType,
@@ -27,9 +29,12 @@ from nczarr.zarr.types import (
     StructField,
     StructType,
     TimeType,
+    bad,
     data_type_for,
+    decode_base64,
+    encode_base64,
+    show,
 )
-from nczarr.zarr.types.base import DataType, Endian, bad, decode_base64, encode_base64, show
 
 _TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
 _FLOAT_NAMES = {

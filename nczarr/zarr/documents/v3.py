@@ -26,8 +26,7 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types import DataType, parse_data_type
-from nczarr.zarr.types.base import bad, show
+from nczarr.zarr.types import DataType, bad, parse_data_type, show
 
 _ARRAY_REQUIRED = frozenset(
     ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")

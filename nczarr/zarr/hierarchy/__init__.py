@@ -6,5 +6,6 @@ opening; metadata are parsed when somebody looks at them.
 """
 
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName, create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.v2 import V2Layout
 
-__all__ = ["Hierarchy", "LayoutName", "create_hierarchy", "open_hierarchy"]
+__all__ = ["Hierarchy", "LayoutName", "V2Layout", "create_hierarchy", "open_hierarchy"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, StoreError
 from nczarr.stores import Store
-from nczarr.zarr.documents.json import parse_object
+from nczarr.zarr.documents import parse_object
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
 from nczarr.zarr.hierarchy.layout import Found, Layout, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
 from nczarr.zarr.hierarchy.v3 import V3Layout
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types import show
 
 #: The layouts that can be opened, by name.
 LAYOUTS: dict[str, type[Layout]] = {

@@ -29,7 +29,7 @@ from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_path, check_siblings, parent_path
 
 if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
+    from nczarr.zarr.arrays import Array
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
 #: How often a hierarchy is opened that is replaced while it is read.

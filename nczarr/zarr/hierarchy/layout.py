@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents.json import dump_json, parse_object
+from nczarr.zarr.documents import dump_json, parse_object
 from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata

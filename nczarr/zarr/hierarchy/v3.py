@@ -8,9 +8,8 @@ from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
-from nczarr.zarr.documents import consolidated
+from nczarr.zarr.documents import consolidated, dump_json, parse_object
 from nczarr.zarr.documents import v3 as documents_v3
-from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.hierarchy.layout import (
     Found,
     Layout,

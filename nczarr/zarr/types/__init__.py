@@ -5,7 +5,7 @@ found by their Zarr name (:func:`parse_data_type`) or for a numpy dtype (:func:`
 types to the registry (``docs/extending.md``).
 """
 
-from nczarr.zarr.types.base import DataType, Endian
+from nczarr.zarr.types.base import DataType, Endian, bad, decode_base64, encode_base64, show
 from nczarr.zarr.types.numbers import BoolType, ComplexType, FloatType, IntegerType, TimeType
 from nczarr.zarr.types.registry import DATA_TYPES, data_type_for, parse_data_type
 from nczarr.zarr.types.struct import StructField, StructType
@@ -27,6 +27,10 @@ __all__ = [
     "StructField",
     "StructType",
     "TimeType",
+    "bad",
     "data_type_for",
+    "decode_base64",
+    "encode_base64",
     "parse_data_type",
+    "show",
 ]
