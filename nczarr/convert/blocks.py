@@ -9,8 +9,9 @@ import numpy as np
 
 from nczarr.model import ArraySource, DatasetSink, Region, Variable, regions
 
-#: Upper bound of a block's size in bytes, unless one chunk of the output is larger.
-BLOCK_BYTES = 32 << 20
+#: Upper bound of a block's size in bytes, unless one chunk of the output is larger. The memory of larger ones goes
+#: back to the system each time, and is cleared by it again.
+BLOCK_BYTES = 8 << 20
 #: What an element of an object array (a string, a sequence) is taken to weigh.
 _OBJECT_BYTES = 64
 

@@ -96,7 +96,7 @@ def open_source(
 
         path = local_path(source)
         if path is None:
-            opening = netcdf.open_remote(source, storage_options)
+            opening = netcdf.open_remote(source, storage_options, _ranges(source, storage_options))
         else:
             opening = netcdf.open_isolated(path) if reads_isolated() else netcdf.open_dataset(path)
         with opening as opened:
@@ -120,6 +120,25 @@ def open_source(
         store = open_store(source, "r", options)
         with mapping.open_dataset(store, consolidated=False if store.listable else None) as stored:
             yield stored.dataset
+
+
+def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
+    """The bytes of a file behind a URL, through the store that its folder is; None if there is no such store."""
+    from urllib.parse import unquote
+
+    from nczarr.netcdf.ranges import RemoteRanges
+
+    address, mark, query = url.partition("?")
+    folder, _, name = address.rpartition("/")
+    if url.lower().startswith("http"):
+        name = unquote(name)
+    try:
+        store = open_store(folder + mark + query, "r", _plain(storage_options))
+    except NCZarrError:
+        return None
+    return RemoteRanges(
+        lambda ranges: store.get_ranges([(name, offset, size) for offset, size in ranges]), store.close
+    )
 
 
 def provenance(source: Any) -> tuple[Attribute, ...]:

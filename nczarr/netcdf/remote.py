@@ -23,6 +23,7 @@ from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
 from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
+from nczarr.netcdf.ranges import Ranges
 from nczarr.netcdf.sink import FileSink
 
 _BLOCK = 4 << 20
@@ -31,14 +32,16 @@ _BLOCK = 4 << 20
 class _RemoteClassicFile(ClassicFile):
     """A classic file behind a file object, read by one thread at a time."""
 
-    def __init__(self, path: str, file: Any, size: int) -> None:
+    def __init__(self, path: str, file: Any, size: int, ranges: Ranges | None) -> None:
         self.path = path
         self.size = size
         self._descriptor = -1
         self._lock = threading.Lock()
-        self._file = file
+        self._file, self._ranges = file, ranges
 
     def _read_at(self, offset: int, size: int) -> bytes:
+        if self._ranges is not None and size >= _BLOCK // 4:
+            return bytes(self._ranges.read(offset, min(size, self.size - offset)))
         with self._lock:
             self._file.seek(offset)
             return bytes(self._file.read(size))
@@ -46,10 +49,17 @@ class _RemoteClassicFile(ClassicFile):
     def close(self) -> None:
         self._descriptor = None
         self._file.close()
+        if self._ranges is not None:
+            self._ranges.close()
 
 
-def open_remote(url: str, options: Mapping[str, Any] | None = None) -> OpenFile:
+def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Ranges | None = None) -> OpenFile:
     """Open a netCDF file behind a URL; blocks of it are fetched when they are needed.
+
+    Parameters
+    ----------
+    ranges : Ranges, optional
+        The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
 
     Raises
     ------
@@ -68,16 +78,31 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None) -> OpenFile:
             f"the file cannot be read: {error or type(error).__name__}", path=url
         ) from error
     try:
+        if ranges is not None and not _is_same(file, ranges, size):
+            ranges = None
         if format_of(file, url) == "hdf5":
             from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
 
-            opened = HDF5File.open(url, file)
+            opened = HDF5File.open(url, file, ranges)
             return OpenFile(url, read_hdf5(opened, name), opened)
-        classic = _RemoteClassicFile(url, file, size)
+        classic = _RemoteClassicFile(url, file, size, ranges)
         return OpenFile(url, read_classic(classic, name), classic)
     except BaseException:
         file.close()
         raise
+
+
+def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
+    """True if ranges come from the same file: its first and last bytes are there."""
+    for offset in (0, max(0, size - 8)):
+        file.seek(offset)
+        data = file.read(min(8, size))
+        try:
+            if bytes(ranges.read(offset, len(data))) != bytes(data):
+                return False
+        except NCZarrError:
+            return False
+    return True
 
 
 class RemoteSink:

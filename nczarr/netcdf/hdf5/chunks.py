@@ -6,20 +6,20 @@ inflate at once, with libdeflate where it is installed.
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NetCDFFileError, placed
+from nczarr.errors import placed
 from nczarr.model import Filter, Region
 from nczarr.netcdf.hdf5.filters import decode_chunk
+from nczarr.netcdf.ranges import DiskRanges, Ranges
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
 #: Files with more chunks are asked for each one, others once for all.
@@ -62,40 +62,20 @@ class ChunkPlaces:
         return None if info.byte_offset is None else (info.byte_offset, info.size, info.filter_mask)
 
 
-def descriptor_of(file_id: Any, sec2: int) -> io.FileIO | None:
-    """Return a file object on the very file that HDF5 has open; None where its bytes are not to be had so.
+def ranges_of(file_id: Any, sec2: int) -> DiskRanges | None:
+    """Return the bytes of the very file that HDF5 has open; None where they are not to be had so.
 
-    The object keeps a descriptor of its own: it reads the same file even when another takes its name.
+    The descriptor is one of their own: they are of the same file even when another takes its name.
     """
     if not hasattr(os, "pread") or file_id.get_access_plist().get_driver() != sec2:
         return None
     if file_id.get_create_plist().get_userblock():
         return None
-    return io.FileIO(os.dup(file_id.get_vfd_handle()), "rb")
-
-
-def read_bytes(file: io.FileIO, offset: int, size: int) -> bytes:
-    """Read bytes at a place of a file.
-
-    Raises
-    ------
-    NetCDFFileError
-        If they are not there.
-    """
-    try:
-        data = os.pread(file.fileno(), size, offset)
-        while len(data) < size:
-            more = os.pread(file.fileno(), size - len(data), offset + len(data))
-            if not more:
-                raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
-            data += more
-    except OSError as error:
-        raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
-    return data
+    return DiskRanges(os.dup(file_id.get_vfd_handle()))
 
 
 def read_chunks(
-    file: io.FileIO,
+    file: Ranges,
     chunks: Sequence[StoredChunk],
     filters: Sequence[Filter],
     shape: tuple[int, ...],
@@ -107,24 +87,54 @@ def read_chunks(
     """Read chunks of `shape` into their places in `out`, which has the dtype of the file."""
     size = math.prod(shape) * out.itemsize
 
-    def one(chunk: StoredChunk) -> None:
+    def put(chunk: StoredChunk, data: Any) -> None:
         with placed(path, fqn=fqn):
-            data = read_bytes(file, chunk.offset, chunk.size)
             values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
             out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
 
+    def one(chunk: StoredChunk) -> None:
+        with placed(path, fqn=fqn):
+            data = file.read(chunk.offset, chunk.size)
+        put(chunk, data)
+
     workers = min(_WORKERS, len(chunks)) if size * len(chunks) > SMALLEST else 1
-    if workers <= 1:
+    if workers <= 1 and not file.together:
         for chunk in chunks:
             one(chunk)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-hdf5") as pool:
         try:
-            for _ in pool.map(one, chunks):
-                pass
+            if not file.together:
+                for _ in pool.map(one, chunks):
+                    pass
+                return
+            # The next ranges are under way while the last are decoded.
+            decoding: list[Future[None]] = []
+            for batch in _batches(chunks, file.together):
+                with placed(path, fqn=fqn):
+                    found = file.read_many([(chunk.offset, chunk.size) for chunk in batch])
+                for done in decoding:
+                    done.result()
+                decoding = [pool.submit(put, *pair) for pair in zip(batch, found, strict=True)]
+            for done in decoding:
+                done.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredChunk]]:
+    """Cut chunks where their stored bytes become too many."""
+    batch: list[StoredChunk] = []
+    held = 0
+    for chunk in chunks:
+        if batch and held + chunk.size > limit:
+            yield batch
+            batch, held = [], 0
+        batch.append(chunk)
+        held += chunk.size
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True)
@@ -139,20 +149,20 @@ class StoredChunks:
         Offset and size by the chunk's origin.
     """
 
-    file: io.FileIO
+    file: Ranges
     path: str
     shape: tuple[int, ...]
     extent: tuple[int, ...]
     big_endian: bool
     places: dict[tuple[int, ...], tuple[int, int]]
 
-    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], bytes]]]:
+    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], Any]]]:
         """Yield each chunk's origin, and what reads its bytes; those of a region of whole chunks, or all."""
 
-        def reader(offset: int, size: int) -> Callable[[], bytes]:
-            def read() -> bytes:
+        def reader(offset: int, size: int) -> Callable[[], Any]:
+            def read() -> Any:
                 with placed(self.path):
-                    return read_bytes(self.file, offset, size)
+                    return self.file.read(offset, size)
 
             return read
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections import OrderedDict
@@ -21,7 +20,7 @@ from nczarr.netcdf.hdf5.chunks import (
     ChunkPlaces,
     StoredChunk,
     StoredChunks,
-    descriptor_of,
+    ranges_of,
     read_chunks,
 )
 from nczarr.netcdf.hdf5.direct import get_fill_value, read_dataset, reclaim
@@ -31,6 +30,7 @@ from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.places import FilePlaces
+from nczarr.netcdf.ranges import Ranges
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -52,21 +52,27 @@ class HDF5File:
     _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
-    _raw: io.FileIO | None = None
+    _raw: Ranges | None = None
     _asked: bool = False
 
     @classmethod
-    def open(cls, path: str, file: Any = None) -> HDF5File:
-        """Open a file, or what a file object has; :class:`NetCDFFileError` if HDF5 refuses it."""
+    def open(cls, path: str, file: Any = None, ranges: Ranges | None = None) -> HDF5File:
+        """Open a file, or what a file object has; :class:`NetCDFFileError` if HDF5 refuses it.
+
+        `ranges` are its bytes for reading beside the file object.
+        """
         api = hdf5()
         with hdf5_errors(path, doing="HDF5 cannot open the file"):
             # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
             access = api.h5p.create(api.h5p.FILE_ACCESS)
             if file is not None:
                 access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
-            return cls(
+            opened = cls(
                 path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
             )
+            if ranges is not None and not opened.id.get_create_plist().get_userblock():
+                opened._raw, opened._asked = ranges, True
+            return opened
 
     def dataset(self, link: bytes) -> Any:
         """The open dataset of a path; call it with the lock held."""
@@ -112,11 +118,11 @@ class HDF5File:
             self._decoded.popitem(last=False)
         return found
 
-    def raw_file(self) -> io.FileIO | None:
+    def raw_file(self) -> Ranges | None:
         """The file's bytes, None if they cannot be read beside HDF5; call it with the lock held."""
         if not self._asked:
             self._asked = True
-            self._raw = descriptor_of(self.id, hdf5().h5fd.SEC2)
+            self._raw = ranges_of(self.id, hdf5().h5fd.SEC2)
         return self._raw
 
     def places(self, link: bytes, dataset: Any) -> ChunkPlaces:
@@ -142,6 +148,8 @@ class HDF5File:
         """Close the file; the sources cannot be read any more."""
         with hdf5().phil:
             self._places.clear()
+            if self._raw is not None:
+                self._raw.close()
             self._raw = None  # whoever reads in this moment has it still
             self._datasets.clear()
             self._decoded.clear()

@@ -1,0 +1,98 @@
+"""Read ranges of bytes of a file beside the library that has it open: on disk, or behind a URL."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from nczarr.errors import NetCDFFileError
+
+#: Offset and size of a range.
+Range = tuple[int, int]
+#: Fetches ranges in one concurrent batch; None for one that is not there.
+Fetch = Callable[[Sequence[Range]], Sequence[bytes | memoryview | None]]
+
+
+class Ranges(Protocol):
+    """Ranges of bytes of a file, for several threads at once.
+
+    Attributes
+    ----------
+    together : int
+        How many bytes are best asked for at once; 0 if each range may be read for itself.
+    """
+
+    together: int
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return the bytes of a range."""
+
+    def read_many(self, ranges: Sequence[Range]) -> Sequence[bytes | memoryview]:
+        """Return the bytes of ranges."""
+
+    def close(self) -> None:
+        """Let go of the file, when nobody reads any more."""
+
+
+class DiskRanges:
+    """Ranges of a file on disk; the same file even when another takes its name.
+
+    Raises
+    ------
+    NetCDFFileError
+        From reading, if bytes are not there.
+    """
+
+    together = 0
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = io.FileIO(descriptor, "rb")
+
+    def fileno(self) -> int:
+        """Return the file's descriptor."""
+        return self._file.fileno()
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._file.fileno(), size, offset)
+            while len(data) < size:
+                more = os.pread(self._file.fileno(), size - len(data), offset + len(data))
+                if not more:
+                    raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
+                data += more
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
+        return data
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        return [self.read(*one) for one in ranges]
+
+    def close(self) -> None:
+        # Whoever reads in this moment has the file still; it is closed with the last of them.
+        pass
+
+
+class RemoteRanges:
+    """Ranges of a file behind a URL."""
+
+    together = 16 << 20
+
+    def __init__(self, fetch: Fetch, close: Callable[[], None]) -> None:
+        self._fetch, self._close = fetch, close
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        return self.read_many([(offset, size)])[0]
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes | memoryview]:
+        found = []
+        for (offset, size), data in zip(ranges, self._fetch(ranges), strict=True):
+            if data is None or len(data) != size:
+                there = 0 if data is None else len(data)
+                raise NetCDFFileError(f"the file has {there} of {size} bytes at byte {offset}")
+            found.append(data)
+        return found
+
+    def close(self) -> None:
+        self._close()
