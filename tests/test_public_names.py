@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import public_names
 
+import nczarr
+from nczarr import netcdf4
+
 
 def test_nothing_that_is_pinned_is_gone() -> None:
     assert public_names.missing(public_names.read(), public_names.described()) == []
@@ -22,3 +25,10 @@ def test_the_comparison_sees_what_a_user_would() -> None:
     assert public_names.missing(pinned, pinned | {"f": ["b=1", "a"]}) == [".f: was (a, b=1), is (b=1, a)"]
     assert public_names.missing(pinned, pinned | {"f": ["a", "b"]}) == [".f: was (a, b=1), is (a, b)"]
     assert public_names.missing(pinned, pinned | {"C": "value"}) != []
+
+
+def test_programs_for_netcdf4_python_find_its_names_here() -> None:
+    """The front lists them, so that ``import nczarr`` need not load what they are."""
+    inner = {"_Dimension", "_Variable"}
+    assert [name for name in netcdf4.__all__ if name not in inner and not hasattr(nczarr, name)] == []
+    assert set(netcdf4.__all__) >= nczarr._ALSO

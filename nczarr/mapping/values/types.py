@@ -140,33 +140,6 @@ def declarations(value: Any) -> dict[str, Any]:
     return found
 
 
-def types_from_json(declared: Mapping[str, Any]) -> dict[str, tuple[UserType, ...]]:
-    """Return the types of a dataset, bound to each other, by the FQN of their group.
-
-    Parameters
-    ----------
-    declared : mapping
-        The ``types`` of each group, by the group's FQN.
-
-    Raises
-    ------
-    MetadataError
-        If a declaration is damaged, refers to no type, or contains itself.
-
-    Examples
-    --------
-    >>> types_from_json({"/": [{"name": "v", "class": "vlen", "base": "/o"},
-    ...                        {"name": "o", "class": "opaque", "size": 2}]})
-    {'/': (VlenType(fqn='/v', base=OpaqueType(fqn='/o', size=2)), OpaqueType(fqn='/o', size=2))}
-    """
-    binder = TypeBinder()
-    fqns: dict[str, list[str]] = {}
-    for group, types in declared.items():
-        with placed(fqn=group):
-            fqns[group] = [binder.declare(group, name, d) for name, d in declarations(types).items()]
-    return {group: tuple(binder.bind(fqn) for fqn in names) for group, names in fqns.items()}
-
-
 class TypeBinder:
     """Binds declarations to each other, in whatever order they stand.
 
