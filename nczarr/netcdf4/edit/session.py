@@ -26,8 +26,7 @@ from nczarr.netcdf4.edit.freeze import freeze, thaw
 from nczarr.netcdf4.edit.gate import Gate
 from nczarr.netcdf4.edit.growth import Growth
 from nczarr.netcdf4.edit.lock import WriterLock
-from nczarr.netcdf4.edit.nodes import GroupNode, VariableNode
-from nczarr.netcdf4.edit.state import State
+from nczarr.netcdf4.edit.nodes import GroupNode, State, VariableNode
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 #: Values of new variables that are held back, at most.
