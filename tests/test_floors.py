@@ -17,7 +17,7 @@ import pytest
 FLOORS = [
     {"display", "grammar"},
     {"errors"},
-    {"atomic", "limits", "locks", "targets"},
+    {"atomic", "collector", "limits", "locks", "targets"},
     {"model", "formats"},
     {"stores"},
     {"zarr"},

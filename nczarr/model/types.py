@@ -69,6 +69,13 @@ class PrimitiveType(Type):
     zarr_name: str
     code: str
 
+    def __eq__(self, other: object) -> bool:
+        # Asked thousands of times while a dataset is opened, nearly always of the constants.
+        return self is other or (isinstance(other, PrimitiveType) and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @cached_property
     def dtype(self) -> np.dtype:  # type: ignore[override]
         return np.dtype(self.code)

@@ -9,6 +9,9 @@ import pytest
 
 import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.mapping import create_dataset, open_dataset
+from nczarr.model import DOUBLE, FLOAT, INT, INT64, SHORT, STRING, Attribute, Dataset, Variable
+from nczarr.stores import MemoryStore
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "classic.nc"
 LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
@@ -59,3 +62,34 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
             nczarr.Dataset(target)
     with pytest.raises(DatasetNotFoundError, match=f"{looked_for}; nothing is there"):
         nczarr.Dataset("memory://nothing-here/d.zarr")
+
+
+def test_attributes_that_look_alike_are_not_taken_for_each_other() -> None:
+    """Equal attributes of variables are made once; what differs in any way is not equal."""
+    alike = (
+        Attribute.of("a", 1, SHORT),
+        Attribute.of("a", 1, INT64),
+        Attribute.of("a", 1.0, DOUBLE),
+        Attribute.of("a", 1.0, FLOAT),
+        Attribute.of("a", 0.0, DOUBLE),
+        Attribute.of("a", -0.0, DOUBLE),
+        Attribute.of("a", "1"),
+        Attribute.of("a", ["1"], STRING),
+        Attribute.of("a", 1, SHORT),
+    )
+    variables = tuple(Variable(f"v{i}", INT, (), attributes=(a,)) for i, a in enumerate(alike))
+    fills = tuple(
+        Variable(f"f{t.name}", t, (), attributes=(Attribute.of("_FillValue", 1, t),))
+        for t in (SHORT, INT, DOUBLE)
+    )
+    store = MemoryStore()
+    create_dataset(store, Dataset("d", variables=variables + fills)).close()
+    with open_dataset(store) as opened:
+        read = opened.dataset.variables
+        for before, after in zip(variables + fills, read, strict=True):
+            assert before.attributes == after.attributes
+            assert before.attributes[0].values.tobytes() == after.attributes[0].values.tobytes()
+        first, last = read[0].attributes[0], read[len(alike) - 1].attributes[0]
+        assert first is last
+        with pytest.raises(ValueError, match="read-only"):
+            first.values[0] = 2

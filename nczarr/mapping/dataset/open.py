@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping.dataset.destination import Destination, refuse_unfinished
 from nczarr.mapping.dataset.fresh import stale_nodes
@@ -79,7 +80,8 @@ def open_dataset(
             if consolidated is None:
                 hierarchy, found = _own_documents(store, hierarchy, mode)
             dialect = dialect_of(hierarchy)
-            reading = dialect.read(hierarchy, _dataset_name(store))
+            with paused_collector():
+                reading = dialect.read(hierarchy, _dataset_name(store))
         except NCZarrError:
             refuse_interrupted(store)
             raise
@@ -92,14 +94,15 @@ def open_dataset(
             layout=_layout_name(dialect.name),
             consolidated=hierarchy.consolidated,
         )
-        return StoredDataset(
-            hierarchy,
-            dialect,
-            reading,
-            reading.dataset,
-            options=options,
-            names=_node_names(store, options, dialect.zarr_layout),
-        )
+        with paused_collector():
+            return StoredDataset(
+                hierarchy,
+                dialect,
+                reading,
+                reading.dataset,
+                options=options,
+                names=_node_names(store, options, dialect.zarr_layout),
+            )
     except BaseException:
         if store is not target:
             store.close()

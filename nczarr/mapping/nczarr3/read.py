@@ -27,6 +27,7 @@ from nczarr.mapping.values import (
     ATTR_KEY,
     RESERVED,
     Encoding,
+    Known,
     TypeBinder,
     declarations,
     decode_attributes,
@@ -102,6 +103,7 @@ class _Reader:
         self.reserved = RESERVED
         self.plain = PlainArrays(hierarchy)
         self.held: dict[str, _Held | None] = {}
+        self.known: Known = {}
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
@@ -360,6 +362,7 @@ class _Reader:
             reserved=reserved,
             stale=stale,
             find=None if info is None else lambda name: self.find_type(name, scope),
+            known=self.known,
         )
 
     def variable(

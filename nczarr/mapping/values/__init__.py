@@ -8,6 +8,7 @@ groups or documents.
 from nczarr.mapping.values.attributes import (
     ATTR_KEY,
     RESERVED,
+    Known,
     decode_attributes,
     encode_attributes,
     infer_attribute,
@@ -36,6 +37,7 @@ __all__ = [
     "ATTR_KEY",
     "RESERVED",
     "Encoding",
+    "Known",
     "PackedEncoding",
     "PlainEncoding",
     "TypeBinder",

@@ -252,6 +252,8 @@ def _survives(attribute: Attribute, value: Any, array: Type | None) -> bool:
         return False
 
 
+#: Attributes of one value by name, type of the JSON, value, annotated type and the type of the variable.
+Known = dict[tuple[str, type, Any, str | None, Type | None], Attribute]
 #: Is told the name of an attribute whose annotation no longer fits, and why; the name is empty for all of them.
 Stale = Callable[[str, str], None]
 
@@ -265,11 +267,13 @@ def decode_attributes(
     reserved: frozenset[str] = RESERVED,
     stale: Stale | None = None,
     find: Callable[[Any], Type] | None = None,
+    known: Known | None = None,
 ) -> tuple[Attribute, ...]:
     """Return the attributes that :func:`encode_attributes` wrote; its exact inverse.
 
     Other programs change attributes and know nothing of annotations. With `stale`, what no longer fits is told and
-    ignored, and the plain form alone says what the attribute is. `find` finds types in place of `types`.
+    ignored, and the plain form alone says what the attribute is. `find` finds types in place of `types`. `known` keeps
+    attributes between calls: the same one is made once.
 
     Raises
     ------
@@ -294,14 +298,30 @@ def decode_attributes(
         # Names that another program added since stand at the end.
         names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
     decoder = _Decoder(plain, annotated, exact, types, array, reserved, find, stale)
+    known = {} if known is None else known
     if stale is not None:
         for name in (*annotated, *exact) if not (annotated.keys() <= plain.keys() >= exact.keys()) else ():
             if name not in names:
                 stale(name, "the attribute is gone")
     result = []
     for name in names:
+        # Variables have many attributes in common: they are looked up before they are made.
+        value, annotation = plain.get(name), annotated.get(name)
+        kind = value.__class__
+        simple = kind is str or ((kind is int or kind is float) and value)  # 0.0 equals -0.0
+        atomic = annotation is None or (annotation.__class__ is str and not annotation.startswith("/"))
+        key = None
+        if simple and atomic and name not in exact:
+            key = (name, kind, value, annotation, array if name == _FILL else None)
+            if (same := known.get(key)) is not None:
+                result.append(same)
+                continue
         try:
-            result.append(decoder.decode(name))
+            attribute = decoder.decode(name)
+            if key is not None:
+                attribute.values.flags.writeable = False
+                known[key] = attribute
+            result.append(attribute)
         except MetadataError as error:
             if stale is None:
                 error.message = f"attribute {name!r}: {error.message}"

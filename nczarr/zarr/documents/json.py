@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from nczarr.collector import paused_collector
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 
@@ -86,7 +87,8 @@ def _parse_fast(data: bytes) -> Any:
     # orjson makes floats of integers above 64 bits.
     if _LONG in data.translate(_DIGITS):
         raise ValueError("a long number")
-    return orjson.loads(data)
+    with paused_collector():
+        return orjson.loads(data)
 
 
 def _mend(text: str) -> str:
