@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nczarr.errors import UnsupportedError
+from nczarr.limits import limit
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.nczarr2 import find_version, plan_nczarr_v2, read_nczarr_v2
 from nczarr.mapping.nczarr3 import is_nczarr_v3, plan_draft_2019, plan_nczarr_v3, read_nczarr_v3
@@ -40,12 +41,24 @@ class _Dialect:
         return hierarchy.layout in self.found_in and self.recognise(hierarchy)
 
     def read(self, hierarchy: Hierarchy, name: str) -> Reading:
+        _refuse_depth(hierarchy)
         return self.reader(hierarchy, name)
 
     def plan(
         self, dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
     ) -> Plan:
         return self.planner(dataset, options, names, known)
+
+
+def _refuse_depth(hierarchy: Hierarchy) -> None:
+    most = limit("NCZARR_MAX_DEPTH")
+    deepest = max(hierarchy.nodes, key=lambda path: path.count("/"))
+    if deepest.count("/") + (not hierarchy.is_array(deepest)) > most:
+        raise UnsupportedError(
+            f"more than {most} groups inside each other: {deepest[:60]}…",
+            path=hierarchy.store.url,
+            hint="the setting NCZARR_MAX_DEPTH allows more",
+        )
 
 
 _V3 = frozenset({"v3"})

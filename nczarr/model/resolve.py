@@ -6,6 +6,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from nczarr.errors import ModelError
+from nczarr.limits import limit
 from nczarr.model.names import check_name, format_fqn, join_fqn, parse_fqn
 from nczarr.model.nodes import Attribute, Dataset, DimensionRef, Group, Variable
 from nczarr.model.types import (
@@ -51,6 +52,7 @@ def resolve(dataset: Dataset) -> Dataset:
     >>> resolve(d).variables[0].dimensions
     ('/x',)
     """
+    _refuse_depth(dataset)
     resolver = _Resolver(dataset)
     resolved = resolver.group("/", dataset)
     if resolver.problems:
@@ -59,6 +61,18 @@ def resolve(dataset: Dataset) -> Dataset:
         raise ModelError(first + more, problems=tuple(resolver.problems))
     assert isinstance(resolved, Dataset)
     return resolved
+
+
+def _refuse_depth(dataset: Dataset) -> None:
+    most = limit("NCZARR_MAX_DEPTH")
+    level: list[Group] = [dataset]
+    for _ in range(most + 1):
+        level = [child for group in level for child in group.groups]
+        if not level:
+            return
+    raise ModelError(
+        f"more than {most} groups inside each other", hint="the setting NCZARR_MAX_DEPTH allows more"
+    )
 
 
 class _Resolver:

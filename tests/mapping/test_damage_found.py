@@ -6,12 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nczarr.errors import MetadataError, NCZarrError
 from nczarr.mapping import WriteOptions, check_metadata, create_dataset, open_dataset, repair
-from nczarr.model import CHAR, INT, Attribute, Dataset, Dimension, Group, Variable
+from nczarr.model import CHAR, INT, STRING, Attribute, Dataset, Dimension, Group, Variable, VlenType
 from nczarr.stores import MemoryStore
+from nczarr.zarr import Array, ArrayMetadata, NamedConfig, RegularGrid, data_type_for
 
 MODEL = Dataset(
     "d",
@@ -83,3 +85,29 @@ def test_an_object_of_an_array_that_is_none_stays_as_it_is(configuration: Any) -
         assert opened.dataset.attribute["title"].text == "new"
     repair(store)
     assert {v.name for v in open_dataset(store).dataset.variables} == {"v", "t"}
+
+
+@pytest.mark.parametrize(("codec", "data_type"), [("vlen-utf8", "bytes"), ("vlen-bytes", "string")])
+def test_text_is_not_taken_for_bytes_nor_bytes_for_text(codec: str, data_type: str) -> None:
+    store = MemoryStore()
+    kind = VlenType("/l", INT) if data_type == "bytes" else STRING
+    model = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("q", kind, ("/x",)),))
+    if isinstance(kind, VlenType):
+        model = replace(model, types=(kind,))
+    with create_dataset(store, model, WriteOptions(consolidated=False)) as sink:
+        values = np.empty(2, object)
+        values[:] = [np.array([97], "i4")] * 2 if data_type == "bytes" else ["a", "b"]
+        sink.write("/q", (slice(0, 2),), values)
+    change(store, "q/zarr.json", "codecs", 0, value={"name": codec})
+    with pytest.raises(NCZarrError, match="of any length"), open_dataset(store) as stored:
+        stored.data("/q").read((slice(0, 2),))
+
+
+@pytest.mark.parametrize("dtype", ["2i<", "((", 7, None, "O"])
+def test_element_types_of_sequences(dtype: Any) -> None:
+    codec = NamedConfig("numcodecs.vlen-array", {"dtype": dtype})
+    metadata = ArrayMetadata((2,), data_type_for("bytes"), RegularGrid((2,)), fill_value=b"", codecs=(codec,))
+    store = MemoryStore()
+    store.set("v/c/0", b"\2\0\0\0\1\0\0\0a\1\0\0\0b")
+    with pytest.raises(NCZarrError):
+        Array(store, "v", metadata).read(...)

@@ -10,7 +10,7 @@ from budget import Budget
 
 ROUNDS = {
     "dying": 40,  # all there are
-    "kills": 12,
+    "kills": 14,
     "interrupts": 4,
     "threads": 1,
     "processes": 1,
@@ -19,6 +19,9 @@ ROUNDS = {
     "syncs": 4,
     "http_answers": 60,
     "zip_files": 800,
+    "cdl_texts": 60,
+    "documents": 300,
+    "chunk_bytes": 1000,
 }
 
 
@@ -27,7 +30,9 @@ def _restore(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials set limits and names in modules, as scripts may."""
     from nczarr.mapping.dataset import destination
     from nczarr.stores.remote import http
+    from nczarr.zarr import LIMITS
 
+    monkeypatch.setattr(LIMITS, "variable_chunk_bytes", LIMITS.variable_chunk_bytes)
     monkeypatch.setattr(destination, "new_writer", destination.new_writer)
     for name in ("MAX_VALUE", "MAX_DOCUMENT"):
         monkeypatch.setattr(http, name, getattr(http, name))

@@ -243,7 +243,7 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
         try:
             self.target = np.dtype(configuration[after])
             source = np.dtype(configuration[before])
-        except TypeError as error:
+        except (TypeError, ValueError, SyntaxError) as error:
             raise CodecError(f"codec {name!r}: {error}") from error
         if source.newbyteorder("=") != dtype:
             raise CodecError(f"codec {name!r} is made for {source}, the array has {dtype}")

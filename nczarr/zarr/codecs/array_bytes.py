@@ -121,8 +121,9 @@ class VlenUtf8Codec(_CountedCodec):
         from numcodecs import vlen
 
         check_keys(name, configuration)
-        if not dtype.hasobject:
-            raise CodecError(f"codec {name!r} is for text of any length, not for {dtype}")
+        if not dtype.hasobject or not isinstance(spec.fill, str):
+            what = "bytes of any length" if dtype.hasobject else str(dtype)
+            raise CodecError(f"codec {name!r} is for text of any length, not for {what}")
         self.name = name
         self._fast = vlen.VLenUTF8()
 
@@ -157,8 +158,9 @@ class VlenBytesCodec(_CountedCodec):
         from numcodecs import vlen
 
         check_keys(name, configuration)
-        if not dtype.hasobject:
-            raise CodecError(f"codec {name!r} is for bytes of any length, not for {dtype}")
+        if not dtype.hasobject or not isinstance(spec.fill, bytes):
+            what = "text of any length" if dtype.hasobject else str(dtype)
+            raise CodecError(f"codec {name!r} is for bytes of any length, not for {what}")
         self.name = name
         self._fast = vlen.VLenBytes()
 
@@ -185,7 +187,7 @@ class VlenArrayCodec(_CountedCodec):
         self.name = name
         try:
             self.element = np.dtype(configuration.get("dtype"))
-        except TypeError as error:
+        except (TypeError, ValueError, SyntaxError) as error:
             raise CodecError(f"codec {name!r}: {error}") from error
         if not dtype.hasobject or self.element.hasobject or not self.element.itemsize:
             raise CodecError(f"codec {name!r}: not possible for {dtype} with elements of {self.element}")
