@@ -83,14 +83,15 @@ def kind_of_target(target: Any) -> Kind:
 def storage_of(target: Any, storage: str | None = None) -> str:
     """Tell what a new dataset of the netCDF4-compatible interface is kept in: a netCDF file, or Zarr.
 
-    This is the rule: what is asked for; otherwise Zarr. What is there already is opened as what it is.
+    This is the rule: what is asked for; otherwise a netCDF file for names with one of :data:`NETCDF_SUFFIXES`, and
+    Zarr for all others. What is there already is opened as what it is.
 
     Examples
     --------
-    >>> storage_of("a.nc"), storage_of("a.nc", "netcdf")
-    ('zarr', 'netcdf')
+    >>> storage_of("a.nc"), storage_of("a.zarr"), storage_of("a.nc", "zarr")
+    ('netcdf', 'zarr', 'zarr')
     """
-    return storage or "zarr"
+    return storage or ("netcdf" if kind_of_target(target) == "netcdf" else "zarr")
 
 
 def kind_of_source(source: Any) -> Kind:

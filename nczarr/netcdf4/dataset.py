@@ -45,8 +45,9 @@ class Dataset(AttributeOwner):
     Parameters
     ----------
     filename : str, PathLike, mapping, store, or model dataset
-        A path or URL of a Zarr hierarchy, anything that :func:`nczarr.mapping.open_dataset` opens, or, for
-        reading, a netCDF file or a :class:`nczarr.model.Dataset`.
+        A path of a netCDF file, a path or URL of a Zarr hierarchy, anything that
+        :func:`nczarr.mapping.open_dataset` opens, or, for reading, a URL of a netCDF file or a
+        :class:`nczarr.model.Dataset`.
     mode : {'r', 'w', 'x', 'a', 'r+'}
         Read; write a new one in place of whatever is there; write a new one where nothing is; read and write.
         A trailing ``s`` is ignored.
@@ -54,14 +55,14 @@ class Dataset(AttributeOwner):
         False: mode ``w`` does not replace anything.
     format : str
         Data model of a new dataset: ``NETCDF4``, ``NETCDF4_CLASSIC``, ``NETCDF3_CLASSIC``,
-        ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA``. It is a label; storage is always Zarr.
+        ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA``. For Zarr it is a label.
     diskless, persist : bool
         Keep everything in memory; with `persist`, write it to `filename` on close.
     keepweakref : bool
         What is inside holds only weak references to its group: dropping the dataset closes it.
     memory : bytes-like or int, optional
-        Mode ``r``: a zip archive of a Zarr hierarchy, or a netCDF file. Mode ``w``: build an archive in memory;
-        :meth:`close` returns it.
+        Mode ``r``: a zip archive of a Zarr hierarchy, or a netCDF file. Mode ``w``: build a netCDF file or an
+        archive in memory, as the name says; :meth:`close` returns it.
     encoding : str, optional
         Accepted; names of files are Unicode.
     parallel, comm, info
@@ -77,8 +78,8 @@ class Dataset(AttributeOwner):
         Mode ``a`` or ``r+``: other processes may write to the same dataset, if they open it so, too. Only values
         can be written then, and no two processes may write to one chunk.
     storage : {'zarr', 'netcdf'}, optional
-        What a new dataset is kept in: Zarr, or a netCDF file, which is edited in place. What is there already is
-        opened as what it is.
+        What a new dataset is kept in. Default: by its name, a netCDF file for ``.nc``, ``.nc4``, ``.cdf``, ``.h5`` …
+        (:func:`nczarr.formats.storage_of`), Zarr for all others. What is there already is opened as what it is.
     **kwargs
         Ignored, as netCDF4-python does.
 
@@ -215,7 +216,7 @@ class Dataset(AttributeOwner):
         Returns
         -------
         memoryview or None
-            The zip archive, if the dataset was made with `memory`.
+            The netCDF file or zip archive, if the dataset was made with `memory`.
 
         Raises
         ------
@@ -319,7 +320,7 @@ class Dataset(AttributeOwner):
 
     @property
     def disk_format(self) -> str:
-        """How it is stored: ``ZARR``."""
+        """How it is stored: ``ZARR``, ``HDF5`` or ``NETCDF3``."""
         return self._nc_session.disk_format
 
     @property
@@ -686,7 +687,7 @@ class Dataset(AttributeOwner):
         ----------
         cdlfilename : path
         ncfilename : path, optional
-            The dataset to make; default: `cdlfilename` with the suffix ``.zarr``.
+            The dataset to make, a netCDF file if its name says so; default: `cdlfilename` with the suffix ``.zarr``.
         mode : str
             How it is opened then.
         format : str

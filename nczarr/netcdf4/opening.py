@@ -298,8 +298,8 @@ def from_cdl(
     str
         The path of the dataset.
     """
+    from nczarr import mapping, netcdf
     from nczarr.cdl import load
-    from nczarr.mapping import create_dataset
 
     source = Path(cdlfilename)
     target = source.with_suffix(".zarr") if ncfilename is None else Path(ncfilename)
@@ -310,12 +310,14 @@ def from_cdl(
     if target.exists():
         raise DatasetExistsError("it exists already", path=str(target))
     dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
-    with create_dataset(str(target), dataset) as sink:
+    edge = netcdf if storage_of(target) == "netcdf" else mapping
+    with edge.create_dataset(str(target), dataset) as sink:
         for fqn, variable in dataset.all_variables.items():
             if variable.data is None or 0 in variable.data.shape:
                 continue
             for region in model.regions(variable.data.shape, sink.write_shape(fqn)):
                 sink.write(fqn, region, variable.data.read(region))
+        sink.commit()
     return str(target)
 
 

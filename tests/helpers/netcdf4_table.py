@@ -117,7 +117,8 @@ SECTIONS: dict[str, list[Row]] = {
             "`data_model`, `path`, `parent`, `name`, `isopen()`",
             "g = ds.createGroup('g/h'); log(ds.data_model, g.path, g.name, g.parent.name, ds.isopen())",
         ),
-        different("`disk_format`", "log(ds.disk_format)", "`ZARR`"),
+        same("`disk_format` of a netCDF file", "log(ds.disk_format)"),
+        different("`disk_format` of Zarr", "log(nc.Dataset(zarr, 'w').disk_format)", "`ZARR`"),
         same(
             "`diskless`, `persist`",
             "d = nc.Dataset(path + 'd', 'w', diskless=True); d.close(); import os; log(os.path.exists(path + 'd'))",
@@ -270,6 +271,22 @@ assert netCDF4.Dataset is nczarr.Dataset
 nczarr.netcdf4.uninstall()  # undoes it
 ```
 
+A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` is a **netCDF file**, any other name
+is **Zarr**; `storage="netcdf"` or `storage="zarr"` overrules the name. So much for what is made: what is there already is
+opened as what it is. The rule is {func}`nczarr.formats.storage_of`. netCDF files of all five formats are made, read and
+edited in place, with the same classes (netCDF-4 needs the package h5py).
+
+```python
+import nczarr
+
+with nczarr.Dataset("made.nc", "w", format="NETCDF3_CLASSIC") as ds:
+    ds.createDimension("time", None)
+    ds.createVariable("t", "f4", ("time",))[:] = [1, 2]
+with nczarr.Dataset("made.nc", "a") as ds:
+    ds["t"][2] = 3  # one record more, in the file itself
+    assert (ds.data_model, ds.disk_format) == ("NETCDF3_CLASSIC", "NETCDF3")
+```
+
 **same**: the same script has the same results (values, types, masks, classes of errors). **better**: it does more.
 **different**: programs can notice.
 
@@ -289,6 +306,27 @@ TAIL = """## Several threads, processes and crashes
   `set_chunk_cache`). `sync()` and `close()` write them; after a crash everything that `sync()` acknowledged is there.
   Readers see values before the sizes that claim them, never the other way round.
 * Values that a killed writer left behind the end of a dimension never come back: they are removed before it grows.
+
+## netCDF files
+
+* A new file is there at once, under its name; one that has something in it is replaced when the new one is synced or
+  closed, and stays as it was until then.
+* The lock is on the file. netCDF-4's own library takes the same one, so it can neither read nor write a netCDF-4 file
+  while nczarr writes to it, and the other way round. Readers in the same process see all that was synced, and more.
+* A classic file counts a record when all variables have it, and the number is written last. A header that grows beyond
+  its room makes the data move; until they have moved, the file begins with no format's mark, so that a process killed
+  then leaves a file that is refused, not one with wrong values. There is room behind a header that has grown once.
+* HDF5 keeps part of its books in memory between two calls of `sync()`, and does not promise what a file is worth whose
+  writer was killed: as a rule it is as it was at the last `sync()`; in the moment of a `sync()` it can be damaged, as one
+  of netCDF4-python's can.
+* A full disk is an error, and not the end of the process. A file that was being edited then may be damaged.
+* An HDF5 file that does not keep the order of its objects (h5py makes such by default) can be read, not changed, as with
+  netCDF-C.
+* Attributes keep their places when they get longer values; netCDF-C puts them at the end.
+* HDF5 keeps variables, groups, types and dimensions of a group under one set of names: what would need one twice is
+  refused when it is made.
+* `diskless=True` and `memory=` hold a netCDF file in memory if the name is one of a netCDF file; `close()` returns its
+  bytes, or writes them with `persist=True`. `options=` and `shared=` are for Zarr.
 """
 
 

@@ -98,17 +98,16 @@ def make_log() -> type[Log]:
     return Log
 
 
-@pytest.fixture
-def same(tmp_path: Path) -> Callable[[Script], None]:
-    """Run a script with both libraries and compare the logs."""
+@pytest.fixture(params=["data.nc", "data.zarr"], ids=["netcdf", "zarr"])
+def same(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[Script], None]:
+    """Run a script with both libraries, ours on a netCDF file and on Zarr, and compare the logs."""
 
     def check(script: Script) -> None:
         logs = []
-        for name, library in (("theirs", netCDF4), ("ours", ours)):
-            folder = tmp_path / name
-            folder.mkdir(exist_ok=True)
+        for folder, file, library in (("theirs", "data.nc", netCDF4), ("ours", request.param, ours)):
+            (tmp_path / folder).mkdir(exist_ok=True)
             log = Log(library)
-            script(library, str(folder / "data.nc"), log)
+            script(library, str(tmp_path / folder / file), log)
             logs.append(log.entries)
         assert logs[0], "the script logged nothing"
         for i, (theirs, mine) in enumerate(zip(*logs, strict=True)):

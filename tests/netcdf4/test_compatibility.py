@@ -16,10 +16,11 @@ import nczarr.netcdf4 as ours
 ROWS = [(title, row) for title, rows in table.SECTIONS.items() for row in rows]
 
 
-def run(make_log: Any, library: Any, row: table.Row, folder: Path) -> list[Any]:
-    folder.mkdir()
+def run(make_log: Any, library: Any, row: table.Row, path: Path) -> list[Any]:
+    path.parent.mkdir()
     log = make_log(library)
-    names = {"nc": library, "np": np, "path": str(folder / "a.nc"), "log": log, "attempt": log.attempt}
+    names = {"nc": library, "np": np, "path": str(path), "log": log, "attempt": log.attempt}
+    names["zarr"] = str(path.with_name("b.zarr"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(table.START + row.script, names)
@@ -31,10 +32,13 @@ def run(make_log: Any, library: Any, row: table.Row, folder: Path) -> list[Any]:
     return entries
 
 
+@pytest.mark.parametrize("file", ["a.nc", "a.zarr"])
 @pytest.mark.parametrize(("title", "row"), ROWS, ids=[row.names.replace("`", "") for _, row in ROWS])
-def test_row(title: str, row: table.Row, tmp_path: Path, make_log: Any) -> None:
-    theirs = run(make_log, netCDF4, row, tmp_path / "theirs")
-    mine = run(make_log, ours, row, tmp_path / "ours")
+def test_row(title: str, row: table.Row, file: str, tmp_path: Path, make_log: Any) -> None:
+    if "of a netCDF file" in row.names and file == "a.zarr":
+        return
+    theirs = run(make_log, netCDF4, row, tmp_path / "theirs" / "a.nc")
+    mine = run(make_log, ours, row, tmp_path / "ours" / file)
     if row.verdict == "same":
         assert mine == theirs
     else:

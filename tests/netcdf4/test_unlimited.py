@@ -36,12 +36,12 @@ STEPS: dict[str, list[tuple[Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", STEPS)
-@pytest.mark.parametrize("dtype", ["i4", str])
+@pytest.mark.parametrize(
+    ("dtype", "case"),
+    # netCDF4-python stumbles over single texts at positions.
+    [(dtype, case) for dtype in ("i4", str) for case in STEPS if (dtype, case) != (str, "positions")],
+)
 def test_growth_in_one_dimension(same: Same, case: str, dtype: Any) -> None:
-    if dtype is str and case == "positions":
-        pytest.skip("netCDF4-python stumbles over single texts there")
-
     def script(nc: Any, path: str, log: Any) -> None:
         with nc.Dataset(path, "w") as ds:
             ds.createDimension("t", None)

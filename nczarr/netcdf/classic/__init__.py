@@ -4,7 +4,37 @@ A classic file is a small header and plain big-endian arrays, so that no library
 header as data, ``reader`` parses it and reads regions of the arrays, ``writer`` lays it out and writes them.
 """
 
-from nczarr.netcdf.classic.reader import ClassicFile, read_classic
-from nczarr.netcdf.classic.writer import ClassicSink, refuse_losses
+from nczarr.netcdf.classic.format import (
+    FORMATS,
+    ClassicDimension,
+    ClassicVariable,
+    Header,
+    Widths,
+    padded,
+)
+from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource, parse_header, read_classic
+from nczarr.netcdf.classic.writer import (
+    ClassicSink,
+    check_places,
+    format_header,
+    header_of,
+    refuse_losses,
+)
 
-__all__ = ["ClassicFile", "ClassicSink", "read_classic", "refuse_losses"]
+__all__ = [
+    "FORMATS",
+    "ClassicDimension",
+    "ClassicFile",
+    "ClassicSink",
+    "ClassicSource",
+    "ClassicVariable",
+    "Header",
+    "Widths",
+    "check_places",
+    "format_header",
+    "header_of",
+    "padded",
+    "parse_header",
+    "read_classic",
+    "refuse_losses",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -56,7 +57,7 @@ def classic_problems(dataset: Dataset, format_: str) -> Iterator[tuple[str, str]
         if wrong := _type_problem(v.type, format_):
             yield fqn, wrong
         for axis, reference in enumerate(v.dimensions):
-            if axis and dataset.is_unlimited(reference):
+            if axis and dataset.is_unlimited(reference) and format_ in FORMATS:
                 yield fqn, f"the unlimited dimension must come first, and {reference} does not"
         for a in v.attributes:
             yield from _attribute_problems(fqn, a, format_)
@@ -80,49 +81,49 @@ def _type_problem(type_: Type, format_: str) -> str | None:
     return f"it has no type {type_.name}"
 
 
-def make_header(dataset: Dataset, version: int) -> Header:
-    """The header of a dataset, with the place of every variable.
-
-    Raises
-    ------
-    LossError
-        If a variable begins too far away, or is too large, for the format's numbers.
-    """
+def header_of(dataset: Dataset, version: int) -> Header:
+    """The header of a dataset, without the places of the variables."""
     numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
     records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
     dimensions = tuple(
         ClassicDimension(_bytes(d.name), 0 if d.unlimited else d.size) for d in dataset.dimensions
     )
     attributes = tuple(_attribute(a) for a in dataset.attributes)
+    variables = []
+    for v in dataset.variables:
+        assert isinstance(v.type, PrimitiveType)
+        ids = tuple(numbers[str(reference)] for reference in v.dimensions)
+        variables.append(
+            ClassicVariable(_bytes(v.name), v.type, ids, tuple(_attribute(a) for a in v.attributes))
+        )
+    return Header(version, records, dimensions, attributes, tuple(variables))
 
-    def variables(begins: list[int]) -> tuple[ClassicVariable, ...]:
-        made = []
-        for v, begin in zip(dataset.variables, begins, strict=True):
-            assert isinstance(v.type, PrimitiveType)
-            ids = tuple(numbers[str(reference)] for reference in v.dimensions)
-            made.append(
-                ClassicVariable(
-                    _bytes(v.name), v.type, ids, tuple(_attribute(a) for a in v.attributes), begin
-                )
-            )
-        return tuple(made)
 
+def make_header(dataset: Dataset, version: int) -> Header:
+    """The header of a dataset, with the place of every variable; :func:`check_places` says what may go wrong."""
+    header = header_of(dataset, version)
     begins = [0] * len(dataset.variables)
-    header = Header(version, records, dimensions, attributes, variables(begins))
     place = len(format_header(header))
     for wanted in (False, True):  # variables of fixed size first, then the records
         for i, v in enumerate(header.variables):
             if header.is_record(v) == wanted:
                 begins[i] = place
                 place += padded(header.slab(v))
-    header = Header(version, records, dimensions, attributes, variables(begins))
+    placed = tuple(replace(v, begin=b) for v, b in zip(header.variables, begins, strict=True))
+    header = replace(header, variables=placed)
+    check_places(header)
+    return header
+
+
+def check_places(header: Header) -> None:
+    """Raise :class:`LossError` if a variable begins too far away, or is too large, for the format's numbers."""
+    version = header.version
     limit = 1 << (31 if version == 1 else 63)
     for v in header.variables:
         if v.begin >= limit:
             raise LossError("the data do not fit: the format has offsets of 31 bits", fqn=f"/{_text(v.name)}")
         if version != 5 and header.slab(v) > 0xFFFFFFFC and v is not header.variables[-1]:
             raise LossError("the variable is larger than 4 GiB", fqn=f"/{_text(v.name)}")
-    return header
 
 
 def _attribute(attribute: Attribute) -> ClassicAttribute:

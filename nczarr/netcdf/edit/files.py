@@ -11,6 +11,8 @@ from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
 from nczarr.netcdf.byte_file import ByteFile, DiskFile, MemoryFile
+from nczarr.netcdf.classic import FORMATS
+from nczarr.netcdf.edit.classic_file import EditedClassic
 
 
 class EditedFile(Protocol):
@@ -88,8 +90,9 @@ def create_file(
     >>> file.close()
     """
     path = os.fspath(path)
+    classic = dataset.format in FORMATS
     if content is not None:
-        return _edited(path, content, dataset, None)
+        return _edited(path, content, dataset, None, classic=classic)
     if os.path.isdir(path):
         raise DatasetExistsError("this is a directory; a file cannot take its place", path=path)
     if os.path.exists(path) and not overwrite:
@@ -107,7 +110,7 @@ def create_file(
             content = DiskFile(path, "w")
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-    return _edited(path, content, dataset, output)
+    return _edited(path, content, dataset, output, classic=classic)
 
 
 def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:
@@ -129,16 +132,19 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
         If the file is HDF5 and h5py is not installed.
     """
     path = os.fspath(path)
-    if content is None:
-        netcdf_format(path)
+    classic = netcdf_format(path) != "hdf5"
     try:
         held: ByteFile = DiskFile(path, "r+") if content is None else content
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-    return _edited(path, held, None, None)
+    return _edited(path, held, None, None, classic=classic)
 
 
-def _edited(path: str, content: ByteFile, dataset: Dataset | None, output: Output | None) -> EditedFile:
+def _edited(
+    path: str, content: ByteFile, dataset: Dataset | None, output: Output | None, *, classic: bool
+) -> EditedFile:
+    if classic:
+        return EditedClassic(path, content, dataset, output=output)
     from nczarr.netcdf.edit.hdf5_file import EditedHDF5
 
     return EditedHDF5(path, content, dataset, output=output)

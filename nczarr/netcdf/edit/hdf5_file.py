@@ -13,6 +13,7 @@ from nczarr.atomic import Output
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, Group, join_fqn
 from nczarr.netcdf.byte_file import ByteFile, DiskFile
+from nczarr.netcdf.classic import refuse_losses
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.lengths import with_lengths
@@ -25,6 +26,7 @@ from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 
 #: Datasets of the file that are kept open.
 _KEPT = 64
+_STRICT = "netCDF-4 classic model"
 
 
 class EditedHDF5:
@@ -72,7 +74,7 @@ class EditedHDF5:
                     api = hdf5()
                     file = api.h5f.open(_bytes(name), api.h5f.ACC_RDWR, self._disk.access())
                 else:
-                    strict = dataset.format == "netCDF-4 classic model"
+                    strict = dataset.format == _STRICT
                     file = self._make.file(name, self._disk.access(), strict=strict)
                 self.file = HDF5File(path, file, self._disk, _KEPT)
         except BaseException:
@@ -146,6 +148,8 @@ class EditedHDF5:
             known = {id(values): fqn for fqn, values in self._objects.values.items()}
             check_names(dataset, self.path)
             check_types(dataset, self.path)
+            if dataset.format == _STRICT:
+                refuse_losses(self.path, dataset, _STRICT)
             self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
             self._dataset = self._bind(dataset)
             self.check()

@@ -1,0 +1,318 @@
+"""Keep a classic file that is edited: its header, its values, and changes of both, in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from nczarr.atomic import Output
+from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
+from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, join_fqn
+from nczarr.netcdf.byte_file import ByteFile, write_all
+from nczarr.netcdf.classic import (
+    FORMATS,
+    Header,
+    Widths,
+    check_places,
+    format_header,
+    header_of,
+    parse_header,
+    read_classic,
+    refuse_losses,
+)
+from nczarr.netcdf.edit.classic_bytes import ClassicBytes
+from nczarr.netcdf.edit.classic_layout import laid_out, move_data, moves
+from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
+from nczarr.netcdf.edit.lengths import with_lengths
+from nczarr.netcdf.edit.matching import Matches, match
+
+#: What a file begins with while its data move: no program takes it for what it is not.
+_MOVING = b"CDF\0"
+
+
+class EditedClassic:
+    """A classic file (CDF-1, CDF-2, CDF-5) that is open for reading and writing.
+
+    A record is counted when all variables have it: a process that is killed leaves a file that says no more than it
+    has. Where a header that has grown makes the data move, the file is marked as no netCDF file until they have
+    moved; a header that has grown once has room to grow.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    content : ByteFile
+    dataset : Dataset, optional
+        What a new file says. None: the file is there.
+    output : Output, optional
+        Gives the file its name when it is published; None if it has it.
+    """
+
+    disk_format = "NETCDF3"
+
+    def __init__(
+        self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
+    ) -> None:
+        self.path = path
+        self.process = os.getpid()
+        self._output = output
+        self._open = True
+        #: True while data move; it stays so if that fails.
+        self._moving = False
+        self._values: dict[str, ClassicValues] = {}
+        self._sizes: dict[str, int] = {}
+        #: In the order of the file; the model's may be another.
+        self._dimensions: list[str] = []
+        self.file = ClassicBytes(path, content)
+        try:
+            if dataset is None:
+                self.header = parse_header(self.file)
+                found = read_classic(self.file, Path(path).stem)
+                for index, (fqn, variable) in enumerate(found.all_variables.items()):
+                    self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
+                self._dataset = self._bound(found)
+                self._dimensions = list(found.all_dimensions)
+            else:
+                version = FORMATS[dataset.format or "classic"]
+                self.header = Header(version, 0, (), ())
+                self._write_header()
+                self._dataset = Dataset(dataset.name, format=dataset.format)
+                self.update(dataset)
+        except BaseException:
+            self.file.close()
+            self._discard()
+            raise
+
+    @property
+    def dataset(self) -> Dataset:
+        """The model, with the data of its variables."""
+        if self._sizes:
+            self._dataset = with_lengths(self._dataset, self._sizes)
+            self._sizes.clear()
+        return self._dataset
+
+    @property
+    def place(self) -> str:
+        """Where the bytes are now: under another name until a new file is published."""
+        return self.path if self._output is None else str(self._output.path)
+
+    def _values_of(
+        self, fqn: str, index: int, variable: Variable, dataset: Dataset, *, fresh: bool
+    ) -> ClassicValues:
+        assert isinstance(variable.type, PrimitiveType)
+        shape = dataset.shape(variable)
+        made = ClassicValues(
+            self, fqn, index, variable.type, shape, fill_of(variable), not variable.storage.no_fill
+        )
+        if not fresh:
+            made.records = self.header.records
+        elif not made.is_record:
+            grid = [-(-n // c) for n, c in zip(shape, made.chunk_shape, strict=True)]
+            made.marks = np.zeros(grid, bool)
+        return made
+
+    def _bound(self, dataset: Dataset) -> Dataset:
+        variables = []
+        for variable in dataset.variables:
+            values = self._values[join_fqn("/", variable.name)]
+            variables.append(variable if variable.data is values else variable.with_data(values))
+        return replace(dataset, variables=tuple(variables))
+
+    # -- values and changes
+
+    def data(self, fqn: str) -> ClassicValues:
+        """The values of a variable."""
+        try:
+            return self._values[fqn]
+        except KeyError:
+            raise ModelError(f"there is no variable {fqn!r}", path=self.path) from None
+
+    def update(self, dataset: Dataset) -> None:
+        """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable.
+
+        Raises
+        ------
+        LossError, ModelError
+            Before anything is changed.
+        """
+        self._check_open()
+        assert dataset.format is not None
+        refuse_losses(self.path, dataset, dataset.format)
+        known = {id(values): fqn for fqn, values in self._values.items()}
+        found = match(self.dataset, dataset, known)
+        ordered = self._in_order(dataset, found)
+        planned = replace(header_of(ordered, self.header.version), records=self.header.records)
+        planned = laid_out(self.header, planned)
+        check_places(planned)
+        with self.file.lock:
+            records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
+            self._relay(planned, ordered, found)
+            for fqn, variable in dataset.all_variables.items():
+                self._values[fqn].shape = dataset.shape(variable)
+            self._count(records)
+        self._dataset = self._bound(dataset)
+        self._dimensions = list(ordered.all_dimensions)
+        self._sizes.clear()
+
+    def _in_order(self, new: Dataset, found: Matches) -> Dataset:
+        """The new model in the order of the file: what is there keeps its place."""
+        dimensions = {was: fqn for fqn, was in found.dimensions.items()}
+        variables = {was: fqn for fqn, was in found.variables.items()}
+        gone = [fqn for fqn in self.dataset.all_variables if fqn not in variables]
+        gone += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
+        if gone:
+            raise ModelError("nothing can be taken out of a classic file", path=self.path, fqn=gone[0])
+        old: list[Dimension] = []
+        for fqn in self._dimensions:
+            dimension = self.dataset.all_dimensions[fqn]
+            after = new.all_dimensions[dimensions[fqn]]
+            if after.unlimited != dimension.unlimited or (
+                not after.unlimited and after.size != dimension.size
+            ):
+                raise ModelError(
+                    "a dimension of a classic file cannot have another size", path=self.path, fqn=fqn
+                )
+            old.append(after)
+        held: list[Variable] = []
+        for fqn, variable in sorted(
+            self.dataset.all_variables.items(), key=lambda v: self._values[v[0]].index
+        ):
+            later = new.all_variables[variables[fqn]]
+            if later.type != variable.type or len(later.dimensions) != len(variable.dimensions):
+                raise ModelError(
+                    "the type and the rank of a variable cannot be changed", path=self.path, fqn=fqn
+                )
+            held.append(later)
+        names = {d.name for d in old}, {v.name for v in held}
+        return replace(
+            new,
+            dimensions=(*old, *(d for d in new.dimensions if d.name not in names[0])),
+            variables=(*held, *(v for v in new.variables if v.name not in names[1])),
+        )
+
+    def _relay(self, planned: Header, ordered: Dataset, found: Matches) -> None:
+        """Bring header and data from what they are to what is planned."""
+        old = self.header
+        values = {fqn: self._values[was] for fqn, was in found.variables.items()}
+        moving = moves(old, planned) and any(old.variables)
+        records = [v.records for v in self._values.values() if v.is_record]
+        count = max(records, default=0)
+        longest = replace(planned, records=max(count, planned.records))
+        ends = [longest.end(v) for v in longest.variables]
+        try:
+            self.file.extend(max([len(format_header(planned)), *ends]))
+        except OSError as error:
+            raise self._failed(error) from error
+        if moving:
+            self._moving = True
+            write_all(self.file.content, 0, _MOVING, self.path)
+            move_data(self.file, old, planned, records)
+        self.header = planned
+        self._values = values
+        for index, variable in enumerate(ordered.variables):
+            fqn = join_fqn("/", variable.name)
+            if fqn in values:
+                values[fqn].fqn, values[fqn].index = fqn, index
+            else:
+                values[fqn] = self._values_of(fqn, index, variable, ordered, fresh=True)
+        for made in values.values():
+            if made.is_record:  # what is counted already must be there when the header says so
+                made.fill_records(planned.records)
+        if moving or format_header(old) != format_header(planned):
+            self._write_header()
+        self._moving = False
+
+    def _write_header(self) -> None:
+        """Write the header, its first bytes last."""
+        data = format_header(self.header)
+        try:
+            self.file.extend(len(data))
+        except OSError as error:
+            raise self._failed(error) from error
+        write_all(self.file.content, 4, data[4:], self.path)
+        write_all(self.file.content, 0, data[:4], self.path)
+
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the number of records."""
+        self._check_open()
+        with self.file.lock:
+            for size in sizes.values():
+                self._count(size)
+        self._sizes.update(sizes)
+        return True
+
+    def _count(self, records: int) -> None:
+        """Say that there are so many records, when all variables have them."""
+        if records <= self.header.records:
+            return
+        for values in self._values.values():
+            if values.is_record:
+                values.fill_records(records)
+        counted = replace(self.header, records=records)
+        self._extend(counted)
+        self.header = counted
+        width = Widths.of(counted.version).count
+        write_all(self.file.content, 4, records.to_bytes(width, "big"), self.path)
+
+    def _extend(self, header: Header) -> None:
+        """Make the file as long as its header says, with the padding at the end."""
+        ends = [header.end(v) for v in header.variables]
+        try:
+            self.file.extend(max([len(format_header(header)), *(-(-end // 4) * 4 for end in ends)]))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    # -- the end
+
+    def publish(self) -> None:
+        """Give a new file its name."""
+        if self._output is not None:
+            self.sync()
+            output, self._output = self._output, None
+            try:
+                output.commit()
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def sync(self) -> None:
+        """Fill what nobody wrote."""
+        self._check_open()
+        for values in self._values.values():
+            values.fill_blocks()
+
+    def close(self) -> None:
+        """Sync, publish, and close; a new file that cannot be completed is removed."""
+        if not self._open:
+            return
+        try:
+            self.sync()
+            self.file.close()
+            if self._output is not None:
+                self._output.commit()
+                self._output = None
+        except OSError as error:
+            if isinstance(error, NCZarrError):
+                raise
+            raise self._failed(error) from error
+        finally:
+            self._open = False
+            self.file.close()
+            self._discard()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise NetCDFFileError("the file is closed", path=self.path)
+        if self._moving:
+            raise NetCDFFileError("the file is damaged: it failed while its data moved", path=self.path)
+
+    def _failed(self, error: OSError) -> NetCDFFileError:
+        return NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=self.path)
+
+    def _discard(self) -> None:
+        output, self._output = self._output, None
+        if output is not None:
+            output.discard()
