@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sybil import Example, Sybil
@@ -42,11 +43,28 @@ def run_console(example: Example) -> str | None:
     return None
 
 
+def _module(path: str) -> ModuleType:
+    """A module of the repository that is in no package."""
+    specification = importlib.util.spec_from_file_location(f"nczarr_docs_{Path(path).stem}", ROOT / path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
-def working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of its own for each page, with the example file in it."""
+def working_folder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A folder of its own for each page, with the example file in it; for the gallery with the data of its pictures."""
     folder = tmp_path_factory.mktemp("docs")
-    shutil.copy(ROOT / "tests" / "data" / "example.nc", folder)
+    data = ROOT / "tests" / "data"
+    shutil.copy(data / "example.nc", folder)
+    if request.node.path.name == "gallery.md":
+        pytest.importorskip("matplotlib")
+        _module("docs/make_screenshots.py").make_ocean(folder / "ocean.zarr")
+        shutil.copy(data / "selection" / "netcdf" / "small_rotPole_precipitation.nc", folder)
     before = Path.cwd()
     os.chdir(folder)
     yield folder
@@ -59,11 +77,7 @@ def s3(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     if request.node.path.name != "object-stores.md":
         yield False
         return
-    specification = importlib.util.spec_from_file_location("nczarr_docs_s3", ROOT / "tests/s3/server.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = _module("tests/s3/server.py")
     server = module.S3Server(tmp_path_factory.mktemp("s3") / "state")
     try:
         server.start()

@@ -1,4 +1,4 @@
-"""Draw the picture of the README: what ``nczarr dump -h`` prints. Needs rich (extra ``docs``)."""
+"""Draw terminals: what ``nczarr dump``, ``tree`` and ``info`` print there. Needs Rich (extra ``cli``)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,29 @@ HERE = Path(__file__).parent
 EXAMPLE = HERE.parent / "tests" / "data" / "example.nc"
 
 
-def draw(commands: list[str], name: str, lines: int) -> None:
-    """Run commands in a fresh folder and draw the terminal."""
-    console = Console(record=True, width=96, file=io.StringIO())
+def draw(commands: list[str], name: str, lines: int, width: int = 96) -> None:
+    """Run commands in a fresh folder and draw the terminal, at most so many lines of each."""
+    console = Console(record=True, width=width, file=io.StringIO())
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "example.nc").write_bytes(EXAMPLE.read_bytes())
         for command in commands:
             console.print(Text.assemble(("$ ", "green"), (command, "bold")))
-            arguments = [str(Path(sys.executable).parent / "nczarr"), *command.split()[1:]]
-            result = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=True)
-            shown = result.stdout.expandtabs(4).splitlines()
+            verb, *rest = command.split()[1:]
+            colour = ["--color=always"] if verb in ("dump", "tree", "info") else []
+            result = subprocess.run(
+                [sys.executable, "-m", "nczarr", verb, *colour, *rest],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            shown = (
+                result.stdout.replace("        ", "    ").splitlines()
+                if verb == "dump"
+                else result.stdout.splitlines()
+            )
             for line in shown[:lines]:
-                console.print(Text(line))
+                console.print(Text.from_ansi(line))
             if len(shown) > lines:
                 console.print(Text("…", "dim"))
     path = HERE / "images" / name
@@ -41,4 +52,10 @@ def draw(commands: list[str], name: str, lines: int) -> None:
 
 
 if __name__ == "__main__":
-    draw(["nczarr copy example.nc example.zarr", "nczarr dump -h example.zarr"], "dump.svg", 44)
+    draw(["nczarr copy example.nc example.zarr", "nczarr dump -h example.zarr"], "dump.svg", 34, 80)
+    draw(
+        ["nczarr copy example.nc example.zarr", "nczarr tree example.zarr", "nczarr info example.zarr"],
+        "info.svg",
+        40,
+        132,
+    )

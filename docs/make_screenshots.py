@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"
@@ -98,16 +107,13 @@ def main() -> None:
     import browser as browsers
 
     import nczarr
-    from nczarr.view import plot, serve
+    from nczarr.view import serve
 
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ocean.zarr")
         make_ocean(path)
-        plot(path, "temp", IMAGES / "plot-map.png", at={"time": "2024-08"}, dpi=110)
-        plot(path, "u", IMAGES / "plot-diverging.png", at={"time": 2}, dpi=110)
-        plot(path, "surface", IMAGES / "plot-categories.png", dpi=110)
-        plot(path, "temp", IMAGES / "plot-section.png", at={"time": 0, "lon": 75}, dpi=110)
+        draw_gallery(Path(folder))
         with browsers.start_browser(Path(folder, "profile"), SIZE) as browser:
             with serve(path, open_browser=False) as page:
                 browser.open(page.url + "?variable=/ocean/temp&at=time=7&place=50,75")
@@ -129,6 +135,37 @@ def main() -> None:
                 "(e) => e.querySelector('.nz-name').textContent == 'temp').forEach((e) => { e.open = true; });"
             )
             save(browser, "notebook.png")
+            shoot_front_page(browser, Path(folder))
+
+
+def draw_gallery(folder: Path) -> None:
+    """Run the commands of the gallery, and keep the pictures that they make, with few colours."""
+    from PIL import Image
+
+    shutil.copy(HERE.parent / "tests/data/selection/netcdf/small_rotPole_precipitation.nc", folder)
+    for command in re.findall(
+        r"^\$ (nczarr plot .*)$", (HERE / "gallery.md").read_text("utf-8"), re.MULTILINE
+    ):
+        words = shlex.split(command)
+        subprocess.run([sys.executable, "-m", "nczarr", *words[1:]], cwd=folder, check=True)
+        name = words[words.index("-o") + 1]
+        with Image.open(folder / name) as image:
+            _keep(image, name)
+
+
+def shoot_front_page(browser: object, folder: Path) -> None:
+    """Build the documentation, and keep its front page as it is seen on a screen and on a phone."""
+    from PIL import Image
+
+    subprocess.run(["sphinx-build", "-q", "-b", "html", str(HERE), str(folder / "html")], check=True)
+    driver = browser.driver  # type: ignore[attr-defined]
+    for name, width, height, is_phone in (("wide", 1360, 1500, False), ("phone", 390, 844, True)):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1 + is_phone, "mobile": is_phone}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get((folder / "html" / "index.html").as_uri())
+        time.sleep(2)
+        with Image.open(io.BytesIO(driver.get_screenshot_as_png())) as image:
+            _keep(image, f"front-{name}.png")
 
 
 def toggle(browser: object) -> None:
@@ -138,15 +175,21 @@ def toggle(browser: object) -> None:
 
 
 def save(browser: object, name: str) -> None:
-    """Keep what the window shows, with few colours: the file is a third as large, and looks the same."""
-    import io
-
+    """Keep what the window shows, once nothing moves there any more."""
     from PIL import Image
 
-    time.sleep(3)  # what moves comes to rest
-    data = browser.driver.get_screenshot_as_png()  # type: ignore[attr-defined]
-    with Image.open(io.BytesIO(data)) as image:
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
+    shot, before = b"", b"none"
+    while shot != before:
+        time.sleep(4)
+        before, shot = shot, browser.driver.get_screenshot_as_png()  # type: ignore[attr-defined]
+    with Image.open(io.BytesIO(shot)) as image:
+        _keep(image, name)
+
+
+def _keep(image: Image, name: str) -> None:
+    """Write a picture with few colours: the file is a third as large, and looks the same."""
+    few = image.convert("RGB").quantize(256, dither=0)  # no dithering: text stays sharp
+    few.save(IMAGES / name, optimize=True)
 
 
 if __name__ == "__main__":

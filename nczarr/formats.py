@@ -126,7 +126,13 @@ def _remote_suffix(target: Any) -> str:
 
 
 def is_netcdf(path: str | os.PathLike[str]) -> bool:
-    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged."""
+    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged.
+
+    Examples
+    --------
+    >>> is_netcdf("no-such-file.nc")
+    False
+    """
     try:
         netcdf_format(os.fspath(path))
     except (DatasetNotFoundError, NetCDFFileError):

@@ -28,6 +28,11 @@ class Target:
         ``"file"`` for paths and ``file://``; ``"s3"``, ``"https"``, ``"simplecache"`` and so on.
     fragment : dict of str to str
         The settings of a netcdf-c fragment: ``#mode=nczarr,zip&aws.profile=x``.
+
+    Examples
+    --------
+    >>> parse_target("s3://bucket/run42#mode=nczarr,s3").protocol
+    's3'
     """
 
     location: str

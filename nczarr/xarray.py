@@ -188,6 +188,16 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
 
     Use it through xarray: ``xarray.open_dataset(target, engine="nczarr")``, ``xarray.open_datatree(...)``,
     ``xarray.open_groups(...)``. Decoding is xarray's own, as for netCDF files.
+
+    Examples
+    --------
+    >>> import xarray
+    >>> from nczarr import cdl, copy
+    >>> store = {}
+    >>> copy(cdl.loads("netcdf d {dimensions: x = 2; variables: int v(x); data: v = 1, 2;}"), store)
+    ()
+    >>> xarray.open_dataset(store, engine="nczarr").v.values.tolist()
+    [1, 2]
     """
 
     description = "Open netCDF on Zarr (NCZarr) with all that netCDF-4 has"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import nczarr
@@ -34,3 +35,25 @@ def test_dotted_names_of_the_architecture_page_are_modules() -> None:
     for name in names:
         path = ROOT.joinpath(*name.split("."))
         assert path.is_dir() or path.with_suffix(".py").is_file(), name
+
+
+def test_hints_are_commands_for_every_shell() -> None:
+    """No quotes, no brackets, and only packages of an index: a clone is not one."""
+    # An extra of a package can be the name of another package, as with dask[distributed].
+    needed = {word for name in _requirements() for word in re.split(r"[\[\],]", name.partition(">")[0])}
+    found = 0
+    for path in sorted((ROOT / "nczarr").rglob("*.py")):
+        for command in re.findall(r"pip install ([^\n]*?)[\"`]", path.read_text("utf-8")):
+            packages = command.split()
+            assert all(re.fullmatch(r"[a-z0-9-]+", package, re.IGNORECASE) for package in packages), (
+                path,
+                command,
+            )
+            assert set(packages) <= needed, (path, command)
+            found += 1
+    assert found > 10
+
+
+def _requirements() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return [name for names in project["optional-dependencies"].values() for name in names]

@@ -65,9 +65,7 @@ def run_completion(options: argparse.Namespace) -> None:
     try:
         import shtab
     except ImportError:
-        raise UnsupportedError(
-            "completion needs the package shtab", hint="pip install 'nczarr[cli]'"
-        ) from None
+        raise UnsupportedError("completion needs the package shtab", hint="pip install shtab") from None
     print(shtab.complete(options.grammar(), options.shell))
 
 

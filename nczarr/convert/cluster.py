@@ -247,7 +247,7 @@ def cluster(dask: Any, workers: int, recipe: Recipe) -> Iterator[Cluster]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise UnsupportedError(
-            "--dask: distributed is not installed", hint="pip install 'nczarr[dask]'"
+            "--dask: distributed is not installed", hint="pip install distributed"
         ) from None
     with ExitStack() as stack:
         if not isinstance(dask, str):

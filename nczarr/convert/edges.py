@@ -82,6 +82,16 @@ def open_source(
     ------
     NCZarrError
         If nothing readable is there.
+
+    Examples
+    --------
+    >>> from nczarr import copy
+    >>> store = {}
+    >>> copy(Dataset("d"), store)
+    ()
+    >>> with open_source(store) as dataset:
+    ...     list(dataset.all_groups)
+    ['/']
     """
     if isinstance(source, Dataset):
         yield source
@@ -184,6 +194,18 @@ def create_sink(
     ------
     DatasetExistsError
         If something is there and `overwrite` is false, or if what is there is of another kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nczarr.model import INT, Variable
+    >>> store = {}
+    >>> sink = create_sink(store, Dataset("d", variables=(Variable("v", INT),)))
+    >>> sink.write("/v", (), np.array(7, "i4"))
+    >>> sink.commit()
+    >>> with open_source(store) as dataset:
+    ...     print(dataset.all_variables["/v"].data.read(()))
+    7
     """
     kind = kind_of_target(target)
     path = local_path(target)

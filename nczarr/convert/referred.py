@@ -61,7 +61,7 @@ def _need_parquet() -> None:
         import fastparquet  # noqa: F401
     except ImportError:
         raise UnsupportedError(
-            "references in Parquet files need fastparquet", hint="pip install 'nczarr[virtual]'"
+            "references in Parquet files need fastparquet", hint="pip install fastparquet"
         ) from None
 
 

@@ -31,6 +31,16 @@ class Report:
         With ``dry_run``: how each would be written.
     losses : list of str
         What the output could not hold.
+
+    Examples
+    --------
+    >>> from nczarr import copy
+    >>> from nczarr.model import Dataset
+    >>> report = Report()
+    >>> copy(Dataset("d"), {}, report=report)
+    ()
+    >>> report.sources
+    1
     """
 
     sources: int = 0

@@ -14,7 +14,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DimensionDescription:
-    """A dimension, or an axis of an array; `name` is None for an axis without one, `size` if it is not known."""
+    """A dimension, or an axis of an array; `name` is None for an axis without one, `size` if it is not known.
+
+    Examples
+    --------
+    >>> DimensionDescription("time", 12, unlimited=True).name
+    'time'
+    """
 
     name: str | None
     size: int | None
@@ -23,7 +29,13 @@ class DimensionDescription:
 
 @dataclass(frozen=True)
 class AttributeDescription:
-    """An attribute; `type` is empty where the value says it all. The value is text, numbers, an array or JSON."""
+    """An attribute; `type` is empty where the value says it all. The value is text, numbers, an array or JSON.
+
+    Examples
+    --------
+    >>> AttributeDescription("units", "K").value
+    'K'
+    """
 
     name: str
     value: Any
@@ -32,7 +44,13 @@ class AttributeDescription:
 
 @dataclass(frozen=True)
 class TypeDescription:
-    """A user-defined type: its kind, and one line of text for each member or field."""
+    """A user-defined type: its kind, and one line of text for each member or field.
+
+    Examples
+    --------
+    >>> TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")).lines[1]
+    'stratus = 1'
+    """
 
     name: str
     kind: str
@@ -61,6 +79,11 @@ class ArrayDescription:
         Bytes in the store.
     facts : tuple of (str, str)
         What else is to be said.
+
+    Examples
+    --------
+    >>> ArrayDescription("temp", "float", (DimensionDescription("time", 12),)).axes[0].size
+    12
     """
 
     name: str
@@ -84,7 +107,13 @@ class ArrayDescription:
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A group with all that is in it; the sequences may be :class:`Each`, which describes what is looked at."""
+    """A group with all that is in it; the sequences may be :class:`Each`, which describes what is looked at.
+
+    Examples
+    --------
+    >>> GroupDescription("ocean", arrays=(ArrayDescription("temp", "float"),)).arrays[0].name
+    'temp'
+    """
 
     name: str
     kind: str = "Group"

@@ -73,17 +73,35 @@ def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] =
 
 
 def show_dimension(dimension: DimensionDescription) -> str:
-    """Return the HTML of a dimension."""
+    """Return the HTML of a dimension.
+
+    Examples
+    --------
+    >>> "time" in show_dimension(DimensionDescription("time", 12))
+    True
+    """
     return _page(f'<div class="nz-head"><span class="nz-kind">Dimension</span> {_dimension(dimension)}</div>')
 
 
 def show_attribute(attribute: AttributeDescription) -> str:
-    """Return the HTML of an attribute."""
+    """Return the HTML of an attribute.
+
+    Examples
+    --------
+    >>> "<b>" in show_attribute(AttributeDescription("title", "<b>"))
+    False
+    """
     return _page(_attributes([attribute]))
 
 
 def show_type(type_: TypeDescription) -> str:
-    """Return the HTML of a user-defined type."""
+    """Return the HTML of a user-defined type.
+
+    Examples
+    --------
+    >>> "stratus" in show_type(TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")))
+    True
+    """
     return _page(_type(type_, is_open=True))
 
 

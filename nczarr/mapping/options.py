@@ -21,6 +21,11 @@ class ArrayShape:
     ----------
     chunks, shards : tuple of int, optional
         Without inner dimensions; shards hold whole chunks.
+
+    Examples
+    --------
+    >>> ArrayShape(chunks=(1, 100), shards=(10, 100)).shards
+    (10, 100)
     """
 
     chunks: tuple[int, ...] | None = None

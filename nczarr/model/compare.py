@@ -22,7 +22,13 @@ _BLOCK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference: where, what, and the two sides as text."""
+    """One difference: where, what, and the two sides as text.
+
+    Examples
+    --------
+    >>> print(Difference("/temp", "attribute units", "K", "degC"))
+    /temp: attribute units: K | degC
+    """
 
     fqn: str
     what: str

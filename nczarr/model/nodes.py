@@ -120,6 +120,11 @@ class Dimension:
     size : int
         Current size; 0 is legal for an unlimited dimension (and kept for a fixed one).
     unlimited : bool
+
+    Examples
+    --------
+    >>> Dimension("time", 12, unlimited=True).size
+    12
     """
 
     name: str
@@ -140,6 +145,11 @@ class Filter:
         HDF5's registered number: 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 307 bzip2, 32001 blosc, 32015 zstd.
     parameters : tuple of int
         The filter's unsigned integers, without those that the library adds by itself (shuffle's element size).
+
+    Examples
+    --------
+    >>> Filter(Filter.DEFLATE, (5,)).parameters
+    (5,)
     """
 
     id: int
@@ -170,6 +180,11 @@ class Storage:
         Byte order in the file; ``'native'``: no order was asked for.
     no_fill : bool
         True if unwritten values are undefined (``_NoFill``).
+
+    Examples
+    --------
+    >>> Storage("chunked", (1, 100), (Filter(Filter.DEFLATE, (5,)),)).chunk_shape
+    (1, 100)
     """
 
     layout: str | None = None
@@ -208,6 +223,13 @@ class Variable(_WithAttributes):
     storage : Storage
     data : ArraySource or None
         None: no values are bound (a header).
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> temp = Variable("temp", FLOAT, ("/time", 3), attributes=(Attribute.of("units", "K"),))
+    >>> temp.attribute["units"].text
+    'K'
     """
 
     type: Type
@@ -225,7 +247,13 @@ class Variable(_WithAttributes):
 
 @dataclass(frozen=True)
 class Group(_WithAttributes):
-    """A group: types, dimensions, variables, attributes and groups, each in declared order."""
+    """A group: types, dimensions, variables, attributes and groups, each in declared order.
+
+    Examples
+    --------
+    >>> [g.name for g in Group("ocean", groups=(Group("deep"),)).groups]
+    ['deep']
+    """
 
     types: tuple[UserType, ...] = field(default=(), kw_only=True)
     dimensions: tuple[Dimension, ...] = field(default=(), kw_only=True)

@@ -100,6 +100,11 @@ class RepeatedSource:
         A value of `dtype`; for object dtypes any object.
     shape : tuple of int
     dtype : numpy.dtype
+
+    Examples
+    --------
+    >>> RepeatedSource(7, (2, 3), np.dtype("i4")).read((slice(0, 1), slice(1, 3)))
+    array([[7, 7]], dtype=int32)
     """
 
     value: Any

@@ -31,7 +31,13 @@ from nczarr.model.names import split_fqn
 
 
 class Type:
-    """A type of the model."""
+    """A type of the model.
+
+    Examples
+    --------
+    >>> INT.name, INT.is_fixed_size, VlenType("/row", INT).is_fixed_size
+    ('int', True, False)
+    """
 
     name: str
     #: numpy dtype of the values in memory.
@@ -63,6 +69,11 @@ class PrimitiveType(Type):
         The name in NCZarr metadata on Zarr v3: ``char``, ``string``, ``int8`` … ``float64``.
     code : str
         numpy's type code.
+
+    Examples
+    --------
+    >>> SHORT.name, SHORT.zarr_name, SHORT.dtype
+    ('short', 'int16', dtype('int16'))
     """
 
     name: str
@@ -129,7 +140,13 @@ def primitive_for_dtype(dtype: np.dtype | str | type) -> PrimitiveType | None:
 
 @dataclass(frozen=True)
 class UserType(Type):
-    """Base class of the user-defined types; `fqn` is the fully qualified name."""
+    """Base class of the user-defined types; `fqn` is the fully qualified name.
+
+    Examples
+    --------
+    >>> OpaqueType("/g/blob", 5).name, OpaqueType("/g/blob", 5).is_user_defined
+    ('blob', True)
+    """
 
     fqn: str
     kind: ClassVar[str] = ""
@@ -152,6 +169,11 @@ class EnumType(UserType):
         One of the eight integer types.
     members : tuple of (str, int)
         Names and values in declared order; values may repeat.
+
+    Examples
+    --------
+    >>> EnumType("/cloud", BYTE, (("clear", 0), ("stratus", 1))).dtype
+    dtype('int8')
     """
 
     base: PrimitiveType
@@ -165,7 +187,13 @@ class EnumType(UserType):
 
 @dataclass(frozen=True)
 class OpaqueType(UserType):
-    """A blob of `size` bytes (at least 1)."""
+    """A blob of `size` bytes (at least 1).
+
+    Examples
+    --------
+    >>> OpaqueType("/blob", 5).dtype
+    dtype('V5')
+    """
 
     size: int
     kind: ClassVar[str] = "opaque"
@@ -177,7 +205,13 @@ class OpaqueType(UserType):
 
 @dataclass(frozen=True)
 class VlenType(UserType):
-    """A sequence of any length of values of the type `base`."""
+    """A sequence of any length of values of the type `base`.
+
+    Examples
+    --------
+    >>> VlenType("/row", INT).base.name
+    'int'
+    """
 
     base: Type
     kind: ClassVar[str] = "vlen"
@@ -189,7 +223,13 @@ class VlenType(UserType):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a compound type: a name, a type and fixed dimension sizes (none for a single value)."""
+    """A field of a compound type: a name, a type and fixed dimension sizes (none for a single value).
+
+    Examples
+    --------
+    >>> Field("corners", FLOAT, (2, 3)).shape
+    (2, 3)
+    """
 
     name: str
     type: Type
@@ -198,7 +238,13 @@ class Field:
 
 @dataclass(frozen=True)
 class CompoundType(UserType):
-    """A record of one or more named fields, like a C struct."""
+    """A record of one or more named fields, like a C struct.
+
+    Examples
+    --------
+    >>> CompoundType("/point", (Field("x", FLOAT), Field("corners", INT, (2,)))).dtype
+    dtype([('x', '<f4'), ('corners', '<i4', (2,))])
+    """
 
     fields: tuple[Field, ...]
     kind: ClassVar[str] = "compound"
@@ -213,6 +259,11 @@ class TypeReference(Type):
     """A reference that is not bound yet: a simple name or an FQN, as it stands in the source.
 
     `place` says where, for messages. :func:`nczarr.model.resolve` puts the type itself in its stead.
+
+    Examples
+    --------
+    >>> TypeReference("cloud").name
+    'cloud'
     """
 
     text: str

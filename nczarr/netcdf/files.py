@@ -30,6 +30,20 @@ class OpenFile:
     path : str
     dataset : Dataset
         The model; its variables' data are read from the file when they are asked for.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nczarr.model import Dataset
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "a.nc")
+    >>> from nczarr.netcdf import create_dataset, open_dataset
+    >>> with create_dataset(path, Dataset("a", format="classic")) as sink:
+    ...     sink.commit()
+    >>> with open_dataset(path) as file:
+    ...     file.dataset.name
+    'a'
+    >>> folder.cleanup()
     """
 
     path: str

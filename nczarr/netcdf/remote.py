@@ -65,6 +65,15 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
     ------
     DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
         As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
+
+    Examples
+    --------
+    >>> from nczarr.model import Dataset
+    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+    >>> sink.commit()
+    >>> with open_remote("memory://a.nc") as file:
+    ...     file.dataset.name
+    'a'
     """
     fs, path = _file_system(url, options)
     name = Path(path).stem
@@ -106,7 +115,17 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
 
 
 class RemoteSink:
-    """A netCDF file that is written here and put behind a URL when it is complete."""
+    """A netCDF file that is written here and put behind a URL when it is complete.
+
+    Examples
+    --------
+    >>> from nczarr.model import Dataset
+    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+    >>> sink.commit()
+    >>> with open_remote("memory://a.nc") as file:
+    ...     file.dataset.name
+    'a'
+    """
 
     def __init__(
         self,
@@ -167,7 +186,7 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
     try:
         return url_to_fs(url, **dict(options or {}))
     except ImportError as error:
-        hint = "pip install 'nczarr[s3]'" if url.startswith("s3") else "pip install 'nczarr[http]'"
+        hint = "pip install s3fs" if url.startswith("s3") else "pip install aiohttp"
         raise UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
     except Exception as error:
         raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error

@@ -30,6 +30,20 @@ class FileSink(ABC):
         The target.
     dataset : Dataset
         What is written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nczarr.netcdf import create_dataset
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "a.nc")
+    >>> with create_dataset(path, Dataset("a", format="classic")) as sink:
+    ...     print(os.path.exists(path))
+    ...     sink.commit()
+    False
+    >>> os.path.exists(path)
+    True
+    >>> folder.cleanup()
     """
 
     concurrent = True

@@ -144,12 +144,27 @@ def set_chunk_cache(
 
 
 def get_alignment() -> tuple[int, int]:
-    """Threshold and alignment, as last set."""
+    """Threshold and alignment, as last set.
+
+    Examples
+    --------
+    >>> set_alignment(0, 1)
+    >>> get_alignment()
+    (0, 1)
+    """
     return _alignment
 
 
 def set_alignment(threshold: int, alignment: int) -> None:
-    """Remember threshold and alignment. Without effect on Zarr."""
+    """Remember threshold and alignment. Without effect on Zarr.
+
+    Examples
+    --------
+    >>> set_alignment(4096, 512)
+    >>> get_alignment()
+    (4096, 512)
+    >>> set_alignment(0, 1)
+    """
     global _alignment
     _alignment = (int(threshold), int(alignment))
 
@@ -167,5 +182,12 @@ def rc_get(key: str) -> str | None:
 
 
 def rc_set(key: str, value: str) -> None:
-    """Remember an entry of the run-time configuration. Without effect on Zarr."""
+    """Remember an entry of the run-time configuration. Without effect on Zarr.
+
+    Examples
+    --------
+    >>> rc_set("HTTP.TIMEOUT", "30")
+    >>> rc_get("HTTP.TIMEOUT")
+    '30'
+    """
     _rc[key] = str(value)

@@ -733,6 +733,13 @@ class Group(Dataset):
     ------
     NetCDFRuntimeError
         If the name is in use or not legal, or the dataset is read-only or has a classic data model.
+
+    Examples
+    --------
+    >>> with Dataset("d.zarr", "w", diskless=True) as ds:
+    ...     inner = ds.createGroup("ocean/deep")
+    ...     inner.path, list(ds.groups)
+    ('/ocean/deep', ['ocean'])
     """
 
     __slots__ = ()

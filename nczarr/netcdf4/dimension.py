@@ -33,6 +33,14 @@ class Dimension:
         If the name is in use or not legal, or the dataset is read-only.
     NetCDFOverflowError
         If the size is negative.
+
+    Examples
+    --------
+    >>> from nczarr import Dataset
+    >>> with Dataset("d.zarr", "w", diskless=True) as ds:
+    ...     time = ds.createDimension("time", None)
+    ...     len(time), time.isunlimited()
+    (0, True)
     """
 
     __slots__ = ("__weakref__", "_nc_group", "_nc_node", "_nc_session")

@@ -47,7 +47,12 @@ def install() -> Installed:
 
 
 def uninstall() -> None:
-    """Undo :func:`install`; without it, do nothing."""
+    """Undo :func:`install`; without it, do nothing.
+
+    Examples
+    --------
+    >>> uninstall()
+    """
     for name, module in _before.items():
         if module is None:
             sys.modules.pop(name, None)

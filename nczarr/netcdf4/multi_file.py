@@ -344,6 +344,23 @@ class MFTime:
     ------
     NetCDFValueError
         If no calendar is given, and a file has none, or files have different ones.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nczarr import Dataset
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> names = [os.path.join(folder.name, name) for name in ("a.nc", "b.nc")]
+    >>> for name, year in zip(names, (2000, 2001)):
+    ...     with Dataset(name, "w", format="NETCDF3_CLASSIC", storage="netcdf") as ds:
+    ...         _ = ds.createDimension("time", None)
+    ...         t = ds.createVariable("time", "f8", ("time",))
+    ...         t.units, t.calendar = f"days since {year}-01-01", "standard"
+    ...         t[:] = [0, 1]
+    >>> with MFDataset(names) as ds:
+    ...     MFTime(ds.variables["time"])[:].tolist()
+    [0.0, 1.0, 366.0, 367.0]
+    >>> folder.cleanup()
     """
 
     def __init__(self, time: _Variable, units: str | None = None, calendar: str | None = None) -> None:

@@ -68,6 +68,16 @@ class CompoundType(UserDefinedType):
         For an array of nested records.
     NetCDFValueError
         For a field that netCDF has no type for, or a nested record without a type.
+
+    Examples
+    --------
+    >>> from nczarr import Dataset
+    >>> with Dataset("d.zarr", "w", diskless=True) as ds:
+    ...     point = ds.createCompoundType([("x", "f4"), ("n", "i2")], "point")
+    ...     v = ds.createVariable("v", point, ())
+    ...     v[...] = (1.5, 7)
+    ...     point.name, v[...].tolist()
+    ('point', (1.5, 7))
     """
 
     __slots__ = ("dtype_view",)
@@ -126,6 +136,16 @@ class VLType(UserDefinedType):
     ------
     NetCDFKeyError
         If the elements cannot be of this type.
+
+    Examples
+    --------
+    >>> from nczarr import Dataset
+    >>> with Dataset("d.zarr", "w", diskless=True) as ds:
+    ...     row = ds.createVLType("i4", "row")
+    ...     v = ds.createVariable("v", row, ())
+    ...     v[...] = np.array([1, 2, 3], "i4")
+    ...     v[...].tolist()
+    [1, 2, 3]
     """
 
     __slots__ = ()
@@ -175,6 +195,14 @@ class EnumType(UserDefinedType):
     ------
     NetCDFKeyError
         If the type is not an integer type.
+
+    Examples
+    --------
+    >>> from nczarr import Dataset
+    >>> with Dataset("d.zarr", "w", diskless=True) as ds:
+    ...     cloud = ds.createEnumType("u1", "cloud", {"clear": 0, "stratus": 1})
+    ...     cloud.enum_dict
+    {'clear': 0, 'stratus': 1}
     """
 
     __slots__ = ("enum_dict",)
@@ -210,6 +238,13 @@ class OpaqueType(UserDefinedType):
     dtype : numpy.dtype
         ``V<n>``.
     name : str
+
+    Examples
+    --------
+    >>> from nczarr import Dataset, cdl
+    >>> with Dataset(cdl.loads("netcdf d {types: opaque(2) blob; variables: blob v; data: v = 0x0aff;}")) as ds:
+    ...     ds["v"].datatype.dtype, ds["v"][...].tobytes()
+    (dtype('V2'), b'\\n\\xff')
     """
 
     __slots__ = ()

@@ -136,6 +136,14 @@ class Store(ABC):
     lists_by_folder : bool
         Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
         hold nothing but chunks. Such listings may leave out names that begin with a period.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> store.set("zarr.json", b"{}")
+    >>> store.get("zarr.json"), store.get("missing"), list(store.list())
+    (b'{}', None, ['zarr.json'])
     """
 
     url: str = ""

@@ -28,6 +28,14 @@ class ValueDifference(Difference):
         The largest difference of numbers, and relative to the larger of the two; None if they are no numbers.
     places : tuple of (index, left, right)
         The first differences.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> text = "netcdf d {dimensions: x = 2; variables: int v(x); data: v = 1, %s;}"
+    >>> found = next(diff(cdl.loads(text % 2), cdl.loads(text % 5)))
+    >>> found.count, found.total, found.largest
+    (1, 2, 3.0)
     """
 
     count: int = 0

@@ -38,7 +38,14 @@ _BAND = 16 << 20
 
 @dataclass(frozen=True)
 class Digest:
-    """The digests of a dataset: of the whole, and of each variable by FQN."""
+    """The digests of a dataset: of the whole, and of each variable by FQN.
+
+    Examples
+    --------
+    >>> from nczarr.model import Dataset
+    >>> len(digest(Dataset("d")).dataset), digest(Dataset("d")) == digest(Dataset("other name"))
+    (64, True)
+    """
 
     dataset: str
     variables: Mapping[str, str]

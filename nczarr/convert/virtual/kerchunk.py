@@ -47,7 +47,7 @@ def write_parquet(found: Virtual, path: Path) -> None:
         import pandas
     except ImportError as error:
         raise UnsupportedError(
-            f"references in Parquet files: {error}", path=str(path), hint="pip install 'nczarr[virtual]'"
+            f"references in Parquet files: {error}", path=str(path), hint="pip install fastparquet"
         ) from error
     kept, chunks, grids = _contents(found)
     documents = {key: json.loads(value) for key, value in kept.items() if _is_document(key)}

@@ -85,7 +85,15 @@ def _record(bits: np.ndarray) -> dict[str, Any]:
 
 
 def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
-    """Yield the path of an array, and what is wrong, for each chunk that was written and has gone."""
+    """Yield the path of an array, and what is wrong, for each chunk that was written and has gone.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import create_hierarchy
+    >>> list(missing_chunks(create_hierarchy(MemoryStore())))
+    []
+    """
     for path, metadata in hierarchy.nodes.items():
         if not isinstance(metadata, ArrayMetadata) or KEY not in metadata.extra:
             continue

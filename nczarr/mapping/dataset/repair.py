@@ -37,7 +37,19 @@ def _arrays_with_errors(stored: StoredDataset, found: Iterable[Finding]) -> froz
 def check_metadata(
     target: Any, *, storage_options: Mapping[str, Any] | None = None
 ) -> tuple[StoredDataset, tuple[Finding, ...]]:
-    """Open a dataset by its own documents, not their consolidated copy; returns it with all findings."""
+    """Open a dataset by its own documents, not their consolidated copy; returns it with all findings.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset
+    >>> from nczarr.model import Dataset
+    >>> store = {}
+    >>> create_dataset(store, Dataset("d")).commit()
+    >>> stored, findings = check_metadata(store)
+    >>> findings
+    ()
+    >>> stored.close()
+    """
     stored = _open(target, "r", storage_options)
     try:
         return stored, find_faults(stored)

@@ -49,6 +49,15 @@ class StoredDataset:
         What the layout dropped on writing, or what it could not take over on reading.
     reading : Reading
         What was found when the dataset was opened.
+
+    Examples
+    --------
+    >>> from nczarr.mapping import create_dataset, open_dataset
+    >>> store = {}
+    >>> create_dataset(store, Dataset("d")).commit()
+    >>> with open_dataset(store) as stored:
+    ...     stored.layout, stored.losses
+    ('nczarr-v3', ())
     """
 
     #: Values may be written from several threads.

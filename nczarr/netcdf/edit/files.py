@@ -130,6 +130,21 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
         If it is not a netCDF file, is damaged, or cannot be written to.
     UnsupportedError
         If the file is HDF5 and h5py is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import nczarr
+    >>> from nczarr.model import Dataset
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "a.nc")
+    >>> with nczarr.netcdf.create_dataset(path, Dataset("a")) as sink:
+    ...     sink.commit()
+    >>> file = open_file(path)
+    >>> list(file.dataset.all_groups)
+    ['/']
+    >>> file.close()
+    >>> folder.cleanup()
     """
     path = os.fspath(path)
     classic = netcdf_format(path) != "hdf5"

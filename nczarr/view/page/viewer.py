@@ -39,7 +39,7 @@ from nczarr.view.picture.selection import Selection, first_selection, is_drawabl
 _AUTOMATIC = "automatic"
 #: Axes along which a click shows lines, at most.
 _MOST_LINES = 2
-_ACCENT = "#0b7285"
+_ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
 
 
 def build_page(opened: OpenedDataset) -> Any:
@@ -121,7 +121,10 @@ class Viewer:
                 )
             ],
             sidebar_width=330,
-            theme_config={"palette": {"primary": {"main": _ACCENT}}},
+            theme_config={
+                "light": {"palette": {"primary": {"main": _ACCENT}}},
+                "dark": {"palette": {"primary": {"main": _DARK_ACCENT}}},
+            },
         )
         self.page.param.watch(lambda event: self._describe(), "dark_theme")
 

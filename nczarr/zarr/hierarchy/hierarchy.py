@@ -91,6 +91,14 @@ class Hierarchy:
     complete : bool
         False if the store cannot list and nothing is consolidated: then `nodes` holds the root, and what
         `load` was asked for.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"title": "x"})
+    >>> hierarchy.put_group("g", GroupMetadata())
+    >>> list(hierarchy.nodes), hierarchy.layout
+    (['', 'g'], 'v3')
     """
 
     def __init__(
@@ -633,6 +641,14 @@ def create_hierarchy(
     ------
     ReadOnlyError
         If the store cannot be written.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_hierarchy(store, layout="v2").close()
+    >>> sorted(store.list())
+    ['.zgroup']
     """
     if not store.writable:
         raise ReadOnlyError("the store cannot be written", path=store.url)

@@ -332,6 +332,11 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     ------
     MetadataError
         If the node breaks its specification; the message has the place.
+
+    Examples
+    --------
+    >>> node_metadata(ZomGroup(3, attributes={"title": "x"})).attributes
+    {'title': 'x'}
     """
     if node.zarr_format == 3:
         kind = "array" if isinstance(node, ZomArray) else "group"

@@ -19,6 +19,12 @@ def canonical_zom(zom: ZomNode) -> ZomNode:
     """Return a model with every node in its full spelling: short-hand names written out, defaults given.
 
     Nodes that cannot be understood stay as they are.
+
+    Examples
+    --------
+    >>> short = ZomArray(2, {"shape": [4], "chunks": [2], "dtype": "<i4", "filters": []})
+    >>> canonical_zom(short).properties["dimension_separator"], canonical_zom(short).properties["filters"]
+    ('.', None)
     """
     if isinstance(zom, ZomGroup):
         members = {name: canonical_zom(member) for name, member in zom.members.items()}
