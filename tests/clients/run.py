@@ -41,6 +41,7 @@ class Client:
     tests: list[str]
     what: str
     only: str = ""
+    inside: str = ""
     extra: list[str] = field(default_factory=list)
     exceptions: list[dict[str, str]] = field(default_factory=list)
 
@@ -59,9 +60,10 @@ def read_clients(path: Path = HERE / "clients.toml") -> dict[str, Client]:
             entry["version"],
             entry["tests"],
             entry["what"],
-            entry.get("only", ""),
-            entry["with"],
-            exceptions,
+            only=entry.get("only", ""),
+            inside=entry.get("inside", ""),
+            extra=entry["with"],
+            exceptions=exceptions,
         )
     return clients
 
@@ -92,10 +94,12 @@ def run_tests(client: Client, python: Path, *, stand_in: bool) -> dict[str, str]
         command += ["--continue-on-collection-errors", f"--timeout={ONE_TEST}", f"--junitxml={report}"]
         command += ["-W", "ignore", "-k", client.only] if client.only else ["-W", "ignore"]
         log = Path(folder, "log")
+        where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        packages = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
         with log.open("wb") as file:
             subprocess.run(
                 [*command, "--pyargs", *client.tests],
-                cwd=folder,
+                cwd=Path(packages, client.inside) if client.inside else folder,
                 env=settings,
                 stdout=file,
                 stderr=subprocess.STDOUT,

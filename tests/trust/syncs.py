@@ -80,7 +80,8 @@ def trial(budget: Budget) -> None:
             )
             assert child.stdout is not None
             said = [child.stdout.readline()]
-            time.sleep(budget.random.random() * 0.4)
+            said += [child.stdout.readline() for _ in range(budget.random.randrange(12))]
+            time.sleep(budget.random.random() * 0.05)
             child.send_signal(signal.SIGKILL)
             said += child.stdout.read().splitlines()
             child.wait()
