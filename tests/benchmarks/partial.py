@@ -1,7 +1,7 @@
 """W8: loops that write and read in parts, against netCDF4-python in one run.
 
-``python tests/benchmarks/partial.py [--scale 1.0] [--only WORD] [--cpu]`` prints one row for each loop: the best time of
-both libraries, taken in turn, and their ratio (above 1: nczarr is slower).
+``python tests/benchmarks/partial.py [--scale 1.0] [--only WORD] [--cpu]`` prints one row for each loop: the best time
+of both libraries, taken in turn, and their ratio (above 1: nczarr is slower).
 """
 
 from __future__ import annotations
