@@ -325,8 +325,7 @@ def to_cdl(
     session: Session, *, coordvars: bool, data: bool, outfile: str | os.PathLike[str] | None
 ) -> str | None:
     """CDL text of an open dataset; as ``Dataset.tocdl`` does."""
-    from nczarr.cdl import DumpOptions, dumps
-    from nczarr.cdl.write.dump import dump
+    from nczarr.cdl import DumpOptions, dump, dumps
 
     session.sync()
     options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)

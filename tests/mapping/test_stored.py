@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mapping_tools as tools
 import numpy as np
@@ -518,3 +519,42 @@ def test_foreign_additions_are_read(tmp_path: Path) -> None:
         assert stored.data("/added").read_orthogonal(...).tolist() == [1, 0, 1]
         assert stored.dataset.variable_at("/g/z").dimensions == ("/g/z",)
         assert stored.dataset.variable_at("/g/z").attribute["units"].text == "m"
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        (slice(None), slice(None)),
+        (slice(7, 1, -2), slice(1, 3)),
+        (5, slice(None)),
+        (1, 2),
+        ([0, 7, 3, 3], [2, 0]),
+        (slice(4, 8), 0),
+        (..., np.array([True, False, True])),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("stored", [4, 8, 11])
+def test_an_array_of_another_length_than_its_dimension(stored: int, selection: Any) -> None:
+    """Other programs make arrays shorter or longer: what is missing is fill, what is behind the dimension unseen."""
+    model = Dataset(
+        "d",
+        dimensions=(Dimension("t", 8, unlimited=True), Dimension("x", 3)),
+        variables=(Variable("v", INT, ("/t", "/x")),),
+    )
+    store = MemoryStore()
+    values = np.arange(24, dtype="i4").reshape(8, 3)
+    with create_dataset(store, model) as sink:
+        sink.data("/v").write(..., values)
+        data = sink.data("/v")
+        data.array.resize((stored, 3))
+        values[min(stored, 8) :] = -2147483647
+        rows, columns = (selection[0], selection[1])
+        expected = values[...] if rows is ... else values[rows]
+        if rows is ... or not isinstance(rows, int):
+            expected = expected[:, columns]
+        else:
+            expected = expected[columns]
+        found = data.read_orthogonal(selection)
+        assert np.array_equal(found, expected)
+        assert np.shape(found) == np.shape(expected)

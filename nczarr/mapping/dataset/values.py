@@ -9,7 +9,8 @@ import numpy as np
 from nczarr.errors import SelectionError, placed
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
-from nczarr.zarr import Array, Hierarchy
+from nczarr.zarr import Array, Hierarchy, Selection
+from nczarr.zarr.chunks import normalize
 
 
 class Owner(Protocol):
@@ -152,8 +153,8 @@ class VariableData:
         encoding = self._binding.encoding
         with placed(fqn=self.fqn):
             if self.is_short:
-                return self._read_short(self._complete(selection)[: len(self._shape)])
-            raw = self.array.read(self._complete(selection))
+                return self._read_short(selection)
+            raw = self.array.read(self._chosen(selection))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
 
     def write(self, selection: Any, values: Any) -> None:
@@ -180,7 +181,7 @@ class VariableData:
                     values = values.astype(self.dtype)
                 values = encoding.encode(values)
             try:
-                self.array.write(self._complete(selection), values)
+                self.array.write(self._chosen(selection), values)
             finally:  # a record that is made meanwhile may not have them
                 self._owner.written.add(self._binding.path)
 
@@ -247,56 +248,27 @@ class VariableData:
             inner = self._binding.encoding.inner_shape
             extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
 
-    def _read_short(self, selection: tuple[Any, ...]) -> np.ndarray:
+    def _chosen(self, selection: Any) -> Selection:
+        """The selection, which speaks of the variable's dimensions, with those of the array behind them."""
+        return normalize(selection, self._shape).followed_by(self._binding.encoding.inner_shape)
+
+    def _read_short(self, selection: Any) -> np.ndarray:
         """Read what the array has, and fill where it has nothing."""
         encoding = self._binding.encoding
-        try:
-            chosen = [np.arange(size)[item] for item, size in zip(selection, self._shape, strict=True)]
-        except (IndexError, TypeError, ValueError) as error:
-            raise SelectionError(f"{selection!r} does not fit the shape {self._shape}: {error}") from None
-        inside = [
-            np.flatnonzero(np.atleast_1d(c) < n) for c, n in zip(chosen, self.array.shape, strict=False)
-        ]
-        lengths = [np.size(c) for c in chosen]
+        chosen = normalize(selection, self._shape)
+        places = [axis.places for axis in chosen.axes]
+        inside = [np.flatnonzero(p < n) for p, n in zip(places, self.array.shape, strict=False)]
         raw_fill = np.empty(encoding.inner_shape, self.array.dtype)
         raw_fill[...] = self.array.metadata.fill
         fill = encoding.decode(raw_fill)[()]
-        out = np.empty(lengths, self.dtype)
+        out = np.empty(chosen.shape, self.dtype)
         if out.dtype.hasobject:
-            for index in np.ndindex(*lengths):
+            for index in np.ndindex(*out.shape):
                 out[index] = fill
         else:
             out[...] = fill
         if all(map(len, inside)):
-            at = tuple(np.atleast_1d(c)[i] for c, i in zip(chosen, inside, strict=True))
-            values = self.array.read((*at, *(slice(None),) * len(encoding.inner_shape)))
-            out[np.ix_(*inside)] = values if encoding.is_identity else encoding.decode(values)
-        return out.reshape([np.size(c) for c in chosen if np.ndim(c)])
-
-    def _complete(self, selection: Any) -> tuple[Any, ...]:
-        """The selection with one index for each of the variable's dimensions, and those of the array."""
-        items = selection if isinstance(selection, tuple) else (selection,)
-        dots = [i for i, item in enumerate(items) if item is Ellipsis]
-        if len(dots) > 1:
-            raise SelectionError("a selection can have one ellipsis only", fqn=self.fqn)
-        missing = len(self._shape) - (len(items) - len(dots))
-        if missing < 0:
-            raise SelectionError(
-                f"{len(items) - len(dots)} indices for {len(self._shape)} dimensions", fqn=self.fqn
-            )
-        at = dots[0] if dots else len(items)
-        tail = items[at + 1 :] if dots else ()
-        inner = (slice(None),) * len(self._binding.encoding.inner_shape)
-        full = (*items[:at], *(slice(None),) * missing, *tail)
-        return (*self._clip(full), *inner)
-
-    def _clip(self, full: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Where the array is longer than its dimension (an unfinished append), count from the dimension."""
-        actual = self.array.shape
-        clipped = []
-        for item, size, length in zip(full, self._shape, actual, strict=False):
-            try:
-                clipped.append(item if size == length else np.arange(size)[item])
-            except (IndexError, TypeError, ValueError) as error:
-                raise SelectionError(f"{item!r} does not fit a dimension of {size}: {error}") from None
-        return tuple(clipped)
+            there = Selection.of([p[i] for p, i in zip(places, inside, strict=True)])
+            values = self.array.read(there.followed_by(encoding.inner_shape))
+            chosen.expand(out)[np.ix_(*inside)] = values if encoding.is_identity else encoding.decode(values)
+        return out

@@ -46,6 +46,13 @@ class Axis(NamedTuple):
             return int(self.indices.max()) + 1
         return self.start + (self.count - 1) * self.step + 1
 
+    @property
+    def places(self) -> np.ndarray:
+        """The places themselves, in the order in which :meth:`Selection.expand` shows them."""
+        if self.indices is not None:
+            return self.indices
+        return self.start + self.step * np.arange(self.count)
+
 
 class Selection(NamedTuple):
     """A selection whose places are all known: normalised once, and passed on from there.
