@@ -11,7 +11,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from counting_store import CountingStore
@@ -351,3 +351,29 @@ def test_a_compressed_document_is_unpacked_up_to_a_limit(
     monkeypatch.setattr("nczarr.stores.zip.store.MAX_COMPRESSED", 99_999)
     with pytest.raises(StoreError, match="above the limit"):
         open_store(path).get("c")
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_an_interrupt_while_it_is_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    path = tmp_path / "a.zip"
+    with ZipStore(path, "w") as store:
+        store.set("k", b"old")
+    store = ZipStore(path, "r+")
+    store.set("k", b"new")
+    real = os.replace
+
+    def interrupted(*names: Any) -> None:
+        if after:
+            real(*names)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.sync()
+    monkeypatch.setattr(os, "replace", real)
+    store.close()  # no other program has changed it
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zip"]
+    with ZipStore(path) as again:
+        assert again.get("k") == (b"new" if after else b"old")

@@ -18,13 +18,14 @@ import numpy as np
 from budget import Budget, main
 
 import nczarr
-from nczarr.errors import NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.cleaning import clean
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 CONFIGURATION = """\
 global
   maxconn 1000
@@ -80,6 +81,50 @@ def values(target: str, options: dict[str, str]) -> set[int]:
         return {n for fqn in ("/a", "/b") for n in stored.data(fqn).read((slice(0, 100),)).tolist()}
 
 
+WRITER = """
+import sys
+import nczarr
+sys.path.insert(0, sys.argv[1])
+from s3_faults import model
+print("ready", flush=True)
+nczarr.copy(model(int(sys.argv[3])), sys.argv[2], overwrite=True, target_options={"backend": sys.argv[4]})
+"""
+
+
+def kill(budget: Budget, backend: str, number: int) -> None:
+    """Kill a process that replaces a dataset; the old or the new one is there then."""
+    target, options = f"s3://test/killed-{backend}.zarr", {"backend": backend}
+    nczarr.copy(model(number), target, overwrite=True, target_options=options)
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", WORKER, here, target, str(number + 1), backend]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(budget.random.uniform(0.1, 1))
+    process.kill()
+    process.wait()
+    budget.count("kills")
+    try:
+        found = values(target, options)
+    except DatasetNotFoundError as error:
+        assert "nczarr clean" in str(error)
+        budget.count("kills between the two")
+        found = set()
+    clean(target, storage_options=options)
+    after = values(target, options)
+    assert after in ({number}, {number + 1}), after
+    assert not found or found == after, (found, after)
+
+
+def copy_and_end(budget: Budget, source: Path, backend: str, number: int) -> None:
+    """Copy in a process of its own; its exit status says that it is done."""
+    option = f"backend={backend}"
+    command = [sys.executable, "-m", "nczarr", "copy", "-q", "--storage-option", option, str(source)]
+    status = subprocess.run([*command, f"s3://test/ended/{number}.zarr"], check=False).returncode
+    assert status == 0, status
+    budget.count("processes that ended with status 0")
+
+
 def trial(budget: Budget) -> None:
     """New copies, replacements and reading, with both clients, through faults; and what must fail, fails."""
     from s3.server import S3Server, install
@@ -111,6 +156,9 @@ def trial(budget: Budget) -> None:
             else:
                 budget.count("copies")
                 assert values(target, straight) == {number}
+            for more in range(5):
+                copy_and_end(budget, EXAMPLE, options["backend"], number * 5 + more)
+            kill(budget, options["backend"], number * 2)
             try:
                 found = values(target, options)
             except NCZarrError:

@@ -408,6 +408,9 @@ class ZipStore(Store):
             except (OSError, ValueError) as error:
                 self.discard()
                 raise StoreError(f"cannot write: {error}", path=self.url) from error
+            except BaseException:  # an interrupt may come after the renaming: this is no other program's file
+                self.discard()
+                raise
             # The next change begins with a copy; reading goes on from the same file.
             self._writer = self._file = self._output = None
             self._changed = False
