@@ -96,7 +96,7 @@ def kill(budget: Budget, backend: str, number: int) -> None:
     target, options = f"s3://test/killed-{backend}.zarr", {"backend": backend}
     nczarr.copy(model(number), target, overwrite=True, target_options=options)
     here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", WORKER, here, target, str(number + 1), backend]
+    command = [sys.executable, "-c", WRITER, here, target, str(number + 1), backend]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
