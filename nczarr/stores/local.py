@@ -142,6 +142,7 @@ class LocalStore(Store):
             return os.open(self.file_path(key), _READ)
         except OSError as error:
             if error.errno in _MISSING:
+                refuse_dangling(self._base + key, self.place(key))
                 return None
             self._fail("read", key, error)
 
@@ -169,6 +170,7 @@ class LocalStore(Store):
             status = os.stat(self.file_path(key))
         except OSError as error:
             if error.errno in _MISSING:
+                refuse_dangling(self._base + key, self.place(key))
                 return None
             self._fail("read", key, error)
         if stat.S_ISDIR(status.st_mode):
@@ -372,6 +374,36 @@ class LocalStore(Store):
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
+
+
+def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
+    """Raise an error if a file is missing because a link on the way to it leads nowhere.
+
+    What it stands for is on a disk that is not mounted, or was not fetched: nobody can say that it is not there.
+
+    Parameters
+    ----------
+    path : str
+        Of the file that was not found.
+    place : str
+        For the message.
+    folder : int, optional
+        The directory to which the path is relative.
+    """
+    while path:
+        try:
+            status = os.stat(path, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            path = path.rpartition("/")[0]
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            try:
+                os.stat(path, dir_fd=folder)
+            except OSError as error:
+                raise StoreError(
+                    f"cannot read: on the way to it is a link that leads nowhere: {path}", path=place
+                ) from error
+        return
 
 
 if hasattr(os, "pread"):

@@ -9,11 +9,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nczarr
-from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.model import INT, Dataset, Dimension, Variable
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.mapping import open_dataset
+from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import LocalStore, open_store
 
 V = Variable("v", INT, ("/x",))
@@ -265,3 +267,31 @@ def test_of_many_that_set_a_key_first_one_does(tmp_path: Path) -> None:
     assert sum(done) == 1
     assert store.get("k") == b"%d" % done.index(True)
     assert os.listdir(tmp_path) == ["k"]
+
+
+@pytest.mark.parametrize("where", ["v/c/0", "v/c", "v"])
+@pytest.mark.parametrize("chunks", [1, 40])
+@pytest.mark.parametrize("codec", ["none", "zstd:1"])
+def test_what_is_behind_a_link_that_leads_nowhere_is_not_taken_for_missing(
+    tmp_path: Path, where: str, chunks: int, codec: str
+) -> None:
+    """The disk that it leads to is not mounted, or the file was not fetched."""
+    data = MemorySource(np.ones(chunks * 4, "i4"))
+    v = Variable("v", INT, ("/x",), storage=Storage(chunk_shape=(4,)), data=data)
+    model = Dataset("d", dimensions=(Dimension("x", chunks * 4),), variables=(v,))
+    path = tmp_path / "a.zarr"
+    nczarr.copy(model, path, compression=codec)
+    (path / where).rename(tmp_path / "elsewhere")
+    (path / where).symlink_to(tmp_path / "elsewhere")
+    with open_dataset(path, consolidated=True) as stored:
+        assert (stored.data("/v").read((slice(0, chunks * 4),)) == 1).all()
+    (tmp_path / "elsewhere").rename(tmp_path / "away")
+    store = LocalStore(path)
+    for ask in (store.get, store.size, store.exists):
+        with pytest.raises(StoreError, match="leads nowhere"):
+            ask("v/c/0")
+    with open_dataset(path, consolidated=True) as stored:
+        for size in (1, chunks * 4):
+            with pytest.raises(NCZarrError, match="leads nowhere"):
+                stored.data("/v").read((slice(0, size),))
+    assert store.get("w/c/0") is None

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
+from nczarr.stores.local import refuse_dangling
 from nczarr.zarr.codecs import Chain
 from nczarr.zarr.pool import scratch
 
@@ -64,6 +65,7 @@ class Directory:
         except OSError as error:
             if error.errno not in _MISSING:
                 raise StoreError(f"cannot open: {error.strerror}", path=place("")) from error
+            refuse_dangling(path.rstrip("/"), place(""))
 
     def __enter__(self) -> Directory:
         return self
@@ -80,6 +82,7 @@ class Directory:
             descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
         except OSError as error:
             if error.errno in _MISSING:
+                refuse_dangling(self._start + name, self.place(name), self.descriptor)
                 return None
             raise StoreError(f"cannot read: {error.strerror}", path=self.place(name)) from error
         status = os.fstat(descriptor)
@@ -109,6 +112,7 @@ class Directory:
             descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
         except OSError as error:
             if error.errno in _MISSING:
+                refuse_dangling(self._start + name, self.place(name), self.descriptor)
                 return -1
             raise
         try:
