@@ -30,10 +30,13 @@ _SWAP = 2
 
 _MARK = ".nczarr-"
 _END = ".tmp"
-_WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+"
+_WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-(?P<token>[0-9a-f]+)-[0-9a-f]+"
 _FORM = re.compile(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
 _numbers = itertools.count()
-_token = secrets.token_hex(4)  # of two processes with one number, one after the other
+#: Where the system does not say when a process began: of two with one number, one after the other.
+_token = secrets.token_hex(4)
+#: Digits of a token that says when the process began.
+_LONG_TOKEN = 12
 
 #: Outputs below these are written to, never replaced: ``/dev/stdout`` may be a file that a shell has opened.
 _DEVICES = ("/dev/", "/proc/")
@@ -55,7 +58,8 @@ def value_name() -> str:
 
 def new_writer() -> str:
     """Return a new name for one act of writing: it says the machine and the process."""
-    return f"{_machine()}-{os.getpid():x}-{_token}-{next(_numbers):x}"
+    process = os.getpid()
+    return f"{_machine()}-{process:x}-{_own_token(process)}-{next(_numbers):x}"
 
 
 def is_writing(writer: str) -> bool | None:
@@ -70,13 +74,19 @@ def is_writing(writer: str) -> bool | None:
     # On Windows there is no harmless way to ask for a process.
     if found is None or os.name == "nt" or found["machine"] != _machine():
         return None
+    process = int(found["process"], 16)
     try:
-        os.kill(int(found["process"], 16), 0)
+        os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass
-    return True
+    state = _state(process)
+    if state is None:
+        return True
+    # Nobody may have asked how it ended; or another process may have got its number since.
+    ended, token = state
+    return not ended and (len(found["token"]) != _LONG_TOKEN or found["token"] == token)
 
 
 def is_partial(name: str) -> bool:
@@ -109,6 +119,24 @@ def _machine() -> str:
     with suppress(OSError):
         text += f" {os.stat('/proc/self/ns/pid').st_ino}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _own_token(process: int) -> str:
+    found = _state(process)
+    return found[1] if found else _token
+
+
+def _state(process: int) -> tuple[bool, str] | None:
+    """Whether a process has ended, and when it began, as a token; None if that cannot be found out."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            # The name of the program, in parentheses, may hold anything.
+            words = file.read().rpartition(b")")[2].split()
+        ended = words[0] in (b"Z", b"X", b"x")
+        return ended, f"{int(words[19]):0{_LONG_TOKEN}x}"  # in ticks since the system began
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 # --- what dead processes left

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import nczarr
-from nczarr.atomic import is_partial, partial_path, remove_partial_values, restore
+from nczarr.atomic import is_partial, is_writing, new_writer, partial_path, remove_partial_values, restore
 from nczarr.cli import main
 from nczarr.mapping.dataset.cleaning import clean
 
@@ -135,3 +135,37 @@ os.rename(target, str(partial_path(target)).removesuffix(".tmp") + ".old.tmp")
     assert main(["clean", str(target)]) == 0
     assert list(nczarr.convert.diff(EXAMPLE, target)) == []
     assert not restore(target)
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="the system does not say when a process began"
+)
+def test_another_process_with_the_same_number_is_not_the_writer() -> None:
+    writer = new_writer()
+    machine, process, token, number = writer.split("-")
+    assert is_writing(writer) is True
+    assert is_writing(f"{machine}-{process}-{int(token, 16) - 1:012x}-{number}") is False
+    # Before, a token said nothing.
+    assert is_writing(f"{machine}-{process}-0123abcd-{number}") is True
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if is_writing(new_writer()) and new_writer() != writer else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="the system does not say what a process does"
+)
+def test_a_process_that_has_ended_does_not_write_though_nobody_asked_how_it_ended() -> None:
+    script = "from nczarr.atomic import new_writer; print(new_writer(), flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    writer = child.stdout.readline().strip()
+    assert is_writing(writer) is True
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert is_writing(writer) is False
+    child.wait()
+    assert is_writing(writer) is False
