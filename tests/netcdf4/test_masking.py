@@ -11,10 +11,12 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
+from nczarr.netcdf4.values import fusing
+from nczarr.netcdf4.values.masking import Missing, Packing, as_unsigned, mask_missing
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -255,3 +257,87 @@ def test_round_trip_through_packing(
             v.set_auto_maskandscale(False)
             results.append((seen.dtype, np.ma.getmaskarray(seen).tolist(), seen.tolist(), v[:].tolist()))
     assert results[1] == results[0]
+
+
+_SCALES = st.sampled_from(
+    [None, np.float64(0.5), np.float32(0.1), np.float64(1.0), np.int16(3), np.array([2.5])]
+)
+_OFFSETS = st.sampled_from(
+    [None, np.float64(20.0), np.float32(0.0), np.float64(0.0), np.int32(7), np.array([0.25])]
+)
+_DTYPES = ["i1", "u1", "i2", "<i2", ">i2", "u2", "i4", "i8", "u8", "f4", ">f4", "f8"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
+    """Large arrays are masked and unpacked block by block; small ones step by step: both agree to the bit."""
+    dtype = np.dtype(data.draw(st.sampled_from(_DTYPES)))
+    element = st.sampled_from([0, 1, 2, 3, 99, 100] + ([-1, -5] if dtype.kind != "u" else []))
+    if dtype.kind == "f":
+        element = st.one_of(element, st.sampled_from([float("nan"), float("inf"), 1e20]))
+    unsigned = dtype.kind == "i" and data.draw(st.booleans())
+    one = st.one_of(st.none(), element.map(lambda v: np.array(v, dtype)[()]))
+    attributes = {
+        "_FillValue": data.draw(one),
+        "valid_min": data.draw(one),
+        "valid_max": data.draw(one),
+        "missing_value": data.draw(
+            st.one_of(one, st.lists(element, min_size=1, max_size=3).map(lambda v: np.array(v, dtype)))
+        ),
+        "_Unsigned": "true" if unsigned else None,
+    }
+    packing = Packing(data.draw(_SCALES), data.draw(_OFFSETS))
+    stored = np.array(data.draw(st.lists(element, min_size=24, max_size=24)), dtype).reshape(4, 6)
+    always = data.draw(st.booleans())
+    seen = as_unsigned(stored, attributes.get)
+    missing = None
+    if data.draw(st.booleans()):
+        missing = Missing.of(dtype, attributes.get, unsigned=unsigned, no_fill=False)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(fusing, "LEAST", 1)
+        patch.setattr(fusing, "BLOCK", 5)
+        patch.setattr(fusing, "_PER_TASK", 2)
+        patch.setattr(fusing, "_WORKERS", data.draw(st.sampled_from([1, 3])))
+        assume(fusing.can_fuse(seen, missing, packing))
+        found = fusing.mask_and_unpack(seen, missing, packing, always_mask=always)
+        masked = seen if missing is None else mask_missing(seen, missing, always_mask=always)
+        expected = packing.unpack(masked)
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    assert np.ma.getmaskarray(found).tolist() == np.ma.getmaskarray(expected).tolist()
+    assert np.ma.getdata(found).tobytes() == np.ma.getdata(expected).tobytes()
+    if isinstance(expected, np.ma.MaskedArray):
+        assert (found.mask is np.ma.nomask) == (expected.mask is np.ma.nomask)
+        assert repr(found.fill_value) == repr(expected.fill_value)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_a_large_variable_is_read_as_netcdf4_reads_it(tmp_path: Path, missing: bool, unsigned: bool) -> None:
+    values = (np.arange(300 * 400) % 1000).astype("i2").reshape(300, 400)
+    values[::7, ::5] = -999 if missing else 5
+    read = []
+    for module, name in ((netCDF4, "a.nc"), (ours, "a.zarr")):
+        with module.Dataset(tmp_path / name, "w") as dataset:
+            dataset.createDimension("y", 300)
+            dataset.createDimension("x", 400)
+            variable = dataset.createVariable("v", "i2", ("y", "x"), fill_value=-999)
+            variable.set_auto_maskandscale(False)
+            variable[...] = values
+            variable.scale_factor, variable.add_offset = np.float32(0.01), np.float64(20.0)
+            variable.valid_max = np.int16(900)
+            if unsigned:
+                variable._Unsigned = "true"
+        with module.Dataset(tmp_path / name) as dataset:
+            for always in (True, False):
+                dataset["v"].set_always_mask(always)
+                read.append(dataset["v"][:])
+    for theirs, own in zip(read[:2], read[2:], strict=True):
+        assert type(theirs) is type(own)
+        assert theirs.dtype == own.dtype
+        assert np.array_equal(np.ma.getmaskarray(theirs), np.ma.getmaskarray(own))
+        assert np.ma.getdata(theirs).tobytes() == np.ma.getdata(own).tobytes()
+        if isinstance(theirs, np.ma.MaskedArray):
+            assert repr(theirs.fill_value) == repr(own.fill_value)

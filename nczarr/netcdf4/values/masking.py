@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,23 +138,14 @@ class _Limits:
         return np.array(default_fillvals[self.dtype.str[1:]], self.dtype)
 
 
-def mask_values(
-    data: Any, dtype: np.dtype, lookup: Lookup, *, scale: bool, no_fill: bool, always_mask: bool
-) -> Any:
+def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
     """Mask what is missing.
 
     Parameters
     ----------
     data : ndarray or numpy scalar
-        Stored values.
-    dtype : numpy.dtype
-        The variable's dtype.
-    lookup : callable
-        Attribute values by name.
-    scale : bool
-        Obey ``_Unsigned``, too.
-    no_fill : bool
-        The variable is not filled: bytes have no default fill value then.
+        Stored values; unsigned if `missing` is.
+    missing : Missing
     always_mask : bool
         Return a masked array even if nothing is missing.
 
@@ -162,54 +154,109 @@ def mask_values(
     MaskedArray, ndarray, or ``numpy.ma.masked``
         The constant for a single value that is missing.
     """
-    unsigned = scale and data.dtype.kind == "i" and is_unsigned(lookup)
-    if unsigned:
-        data = data.view(_unsigned(data.dtype))
-    limits = _Limits(dtype, lookup, unsigned)
     masks: list[Any] = []
-    shown: Any = None
-    missing = limits("missing_value")
-    if missing is not None:
-        found = _any_of(data, np.atleast_1d(missing))
-        if found is not None:
-            masks.append(found)
-            shown = np.atleast_1d(missing)[0]
-    fill = limits("_FillValue")
-    marker = fill
-    if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
-        marker = limits.default()
-    if marker is not None:
-        found = _any_of(data, [marker])
-        if found is not None:
-            masks.append(found)
-            shown = marker if shown is None else shown
-    low, high = _valid_range(limits)
-    if dtype.kind != "S":
-        if low is not None:
-            masks.append(data < low)
-        if high is not None:
-            masks.append(data > high)
+    found: set[str] = set()
+    for what, values in (("missing_value", missing.values), ("_FillValue", missing.markers)):
+        hit = _any_of(data, values)
+        if hit is not None:
+            masks.append(hit)
+            found.add(what)
+    if missing.low is not None:
+        masks.append(data < missing.low)
+    if missing.high is not None:
+        masks.append(data > missing.high)
     total = _union(masks)
     if total is None or not bool(np.any(total)):
         plain = ma.masked_array(data)
         if always_mask:
             return plain
         return data if isinstance(data, np.ndarray) else np.asarray(data)
-    if shown is None:
-        shown = fill if fill is not None else limits.default()
-    masked = ma.masked_array(data, mask=total, fill_value=shown)
+    masked = ma.masked_array(data, mask=total, fill_value=missing.shown(found))
     return masked[()] if masked.shape == () else masked
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What is missing in a variable: its attributes, cast to its dtype where that is safe."""
+
+    #: The values of ``missing_value``.
+    values: tuple[Any, ...]
+    #: ``_FillValue``, or the default fill value.
+    markers: tuple[Any, ...]
+    low: Any
+    high: Any
+    #: What a masked array shows in place of missing elements, if no element has one of the values.
+    otherwise: Any
+
+    @classmethod
+    def of(cls, dtype: np.dtype, lookup: Lookup, *, unsigned: bool, no_fill: bool) -> Missing:
+        """What the attributes say.
+
+        Parameters
+        ----------
+        dtype : numpy.dtype
+            The variable's dtype.
+        lookup : callable
+            Attribute values by name.
+        unsigned : bool
+            The values are looked at as unsigned numbers.
+        no_fill : bool
+            The variable is not filled: bytes have no default fill value then.
+        """
+        limits = _Limits(dtype, lookup, unsigned)
+        missing = limits("missing_value")
+        fill = limits("_FillValue")
+        marker = fill
+        if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
+            marker = limits.default()
+        low, high = _valid_range(limits)
+        if dtype.kind == "S":
+            low = high = None
+        return cls(
+            () if missing is None else tuple(np.atleast_1d(missing)),
+            () if marker is None else (marker,),
+            low,
+            high,
+            fill if fill is not None else marker if marker is not None else limits.default(),
+        )
+
+    def shown(self, found: set[str]) -> Any:
+        """The fill value of the masked array, by the attributes of which a value was found."""
+        if "missing_value" in found:
+            return self.values[0]
+        return self.markers[0] if "_FillValue" in found else self.otherwise
+
+    @property
+    def simple(self) -> bool:
+        """True if every attribute is one value for all elements."""
+        return all(v is None or np.size(v) == 1 for v in (*self.markers, self.low, self.high))
+
+    @property
+    def tests(self) -> list[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
+        """What to ask of elements, by the attribute that asks."""
+        asked: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = []
+        for what, values in (("missing_value", self.values), ("_FillValue", self.markers)):
+            for value in values:
+                asked.append((what, np.isnan if _is_nan(value) else partial(np.equal, value)))
+        if self.low is not None:
+            asked.append(("valid", partial(np.greater, self.low)))
+        if self.high is not None:
+            asked.append(("valid", partial(np.less, self.high)))
+        return asked
 
 
 def _any_of(data: Any, values: Iterable[Any]) -> Any:
     """Where the data equal one of some values (NaN equals NaN); None if nowhere."""
     masks = []
     for value in values:
-        is_nan = value.dtype.kind == "f" and bool(np.isnan(value))
-        found = np.isnan(data) if is_nan else data == value
+        found = np.isnan(data) if _is_nan(value) else data == value
         if np.any(found):
             masks.append(found)
     return _union(masks)
+
+
+def _is_nan(value: Any) -> bool:
+    return value.dtype.kind == "f" and bool(np.isnan(value))
 
 
 def _union(masks: list[Any]) -> Any:

@@ -13,8 +13,9 @@ from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
 from nczarr.netcdf4.values.complexes import shown_complex
+from nczarr.netcdf4.values.fusing import can_fuse, mask_and_unpack
 from nczarr.netcdf4.values.indexing import Index, parse_selection
-from nczarr.netcdf4.values.masking import as_unsigned, mask_values, packing_of
+from nczarr.netcdf4.values.masking import Missing, as_unsigned, mask_missing, packing_of
 from nczarr.netcdf4.values.records import shown_records
 from nczarr.netcdf4.values.settings import Settings
 
@@ -88,17 +89,16 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     packing = packing_of(lookup)
     if scale and not packing.valid:
         warnings.warn("invalid scale_factor or add_offset attribute, no unpacking done...", stacklevel=4)
-    if settings.mask and (primitive or isinstance(type_, model.EnumType)):
-        data = mask_values(
-            data,
-            settings.dtype,
-            lookup,
-            scale=scale,
-            no_fill=node.storage.no_fill,
-            always_mask=settings.always_mask,
-        )
-    elif scale:
+    if scale:
         data = as_unsigned(data, lookup)
+    missing = None
+    if settings.mask and (primitive or isinstance(type_, model.EnumType)):
+        unsigned = scale and data.dtype.kind == "u" and settings.dtype.kind == "i"
+        missing = Missing.of(settings.dtype, lookup, unsigned=unsigned, no_fill=node.storage.no_fill)
+    if scale and packing.valid and primitive and can_fuse(data, missing, packing):
+        return mask_and_unpack(data, missing, packing, always_mask=settings.always_mask)
+    if missing is not None:
+        data = mask_missing(data, missing, always_mask=settings.always_mask)
     numeric_vlen = isinstance(type_, model.VlenType) and type_.base.dtype.kind in "iuf"
     if scale and packing.valid and (primitive or numeric_vlen):
         data = packing.unpack(data)
