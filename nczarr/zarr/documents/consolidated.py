@@ -7,6 +7,7 @@ Version 3 keeps them inline in the root group's ``zarr.json`` (flat keys, full d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from nczarr.errors import MetadataError
@@ -80,9 +81,15 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
     >>> join_inline(b'{"node_type":"group"}', [("v", b'{"node_type":"array"}')]).decode()[22:]
     '"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"v":{"node_type":"array"}}}}'
     """
-    inside = b",".join([dump_json(path) + b":" + text for path, text in texts])
+    inside = b",".join([_name(path) + text for path, text in texts])
     head = b'"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{'
     return b"".join((root[:-1], b"," if len(root) > 2 else b"", head, inside, b"}}}"))
+
+
+@lru_cache(maxsize=1 << 14)
+def _name(path: str) -> bytes:
+    """A path as the name of a JSON object's member: the same for each sync."""
+    return dump_json(path) + b":"
 
 
 def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]]:
