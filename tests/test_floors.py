@@ -17,7 +17,7 @@ import pytest
 FLOORS = [
     {"display", "grammar"},
     {"errors"},
-    {"atomic", "collector", "limits", "locks", "targets"},
+    {"atomic", "collector", "limits", "locks", "reasons", "targets"},
     {"model", "formats"},
     {"stores"},
     {"zarr"},

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
 from nczarr.cli.terminal import can_draw, say
 from nczarr.convert import open_source
-from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+
+if TYPE_CHECKING:
+    from nczarr.zarr.hierarchy import Hierarchy
 
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -71,10 +76,24 @@ def run_completion(options: argparse.Namespace) -> None:
 
 def run_consolidate(options: argparse.Namespace) -> None:
     """``nczarr consolidate``."""
+    for source in options.source:
+        with open_documents(source, "r+", storage_options(options)) as hierarchy:
+            hierarchy.consolidate()
+
+
+@contextmanager
+def open_documents(
+    source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
+) -> Iterator[Hierarchy]:
+    """Open a Zarr hierarchy by its stored documents, not by what was consolidated of them, where they can be listed."""
+    from nczarr.mapping.dataset.destination import refuse_unfinished
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy import open_hierarchy
 
-    for source in options.source:
-        with open_store(source, "r+", storage_options(options)) as store:
-            # Of the stored documents themselves, not of what was consolidated of them before.
-            open_hierarchy(store, consolidated=False, mode="r+").consolidate()
+    with open_store(source, mode, options) as store:
+        try:
+            hierarchy = open_hierarchy(store, consolidated=False if store.listable else None, mode=mode)
+        except DatasetNotFoundError:
+            refuse_unfinished(store)
+            raise
+        yield hierarchy

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cli.commands import storage_options
+from nczarr.cli.commands import open_documents, storage_options
 from nczarr.cli.terminal import say
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
 
 if TYPE_CHECKING:
-    from nczarr.zarr.hierarchy import Hierarchy
     from nczarr.zarr.zom import ZomNode
 
 _SOURCE = "a Zarr hierarchy (path or URL), or a model as a file NAME.json"
@@ -114,7 +112,7 @@ def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> Zo
 
     path = path.strip("/")
     if not _is_file(source):
-        with _hierarchy(source, options) as hierarchy:
+        with open_documents(source, "r", dict(options) if options else None) as hierarchy:
             return from_hierarchy(hierarchy, path)
     with placed(source):
         model = parse_zom(_read_json(source))
@@ -155,13 +153,3 @@ def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> N
         if any(store.list_dir()):
             raise DatasetExistsError("something is there already", path=target, hint="choose another target")
         to_hierarchy(store, model)
-
-
-@contextmanager
-def _hierarchy(source: str, options: Mapping[str, Any] | None) -> Iterator[Hierarchy]:
-    from nczarr.stores import open_store
-    from nczarr.zarr.hierarchy import open_hierarchy
-
-    with open_store(source, "r", dict(options) if options else None) as store:
-        # The stored documents themselves are wanted, not what was consolidated of them.
-        yield open_hierarchy(store, consolidated=False if store.listable else None, mode="r")

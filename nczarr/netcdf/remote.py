@@ -25,6 +25,7 @@ from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.ranges import Ranges
 from nczarr.netcdf.sink import FileSink
+from nczarr.reasons import lacks_bucket, reason_of
 
 _BLOCK = 4 << 20
 
@@ -56,36 +57,36 @@ class _RemoteClassicFile(ClassicFile):
 def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Ranges | None = None) -> OpenFile:
     """Open a netCDF file behind a URL; blocks of it are fetched when they are needed.
 
-    Parameters
-    ----------
-    ranges : Ranges, optional
-        The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
+        Parameters
+        ----------
+        ranges : Ranges, optional
+            The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
 
-    Raises
-    ------
-    DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
-        As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
+        Raises
+        ------
+        DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
+            As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
 
-    Examples
-    --------
-    >>> from nczarr.model import Dataset
-    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
-    >>> sink.commit()
-    >>> with open_remote("memory://a.nc") as file:
-    ...     file.dataset.name
-    'a'
+        Examples
+        --------
+        >>> from nczarr.reasons import lacks_bucket, reason_of
+    from nczarr.model import Dataset
+        >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+        >>> sink.commit()
+        >>> with open_remote("memory://a.nc") as file:
+        ...     file.dataset.name
+        'a'
     """
     fs, path = _file_system(url, options)
     name = Path(path).stem
     try:
         file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
         size = file.seek(0, 2)
-    except FileNotFoundError:
-        raise DatasetNotFoundError("there is no such file", path=url) from None
-    except (OSError, ValueError, NotImplementedError) as error:
-        raise NetCDFFileError(
-            f"the file cannot be read: {error or type(error).__name__}", path=url
-        ) from error
+    except Exception as error:
+        if isinstance(error, FileNotFoundError) and not lacks_bucket(error):
+            raise DatasetNotFoundError("there is no such file", path=url) from None
+        reason, hint = reason_of(error)
+        raise NetCDFFileError(f"the file cannot be read: {reason}", path=url, hint=hint) from error
     try:
         if ranges is not None and not _is_same(file, ranges, size):
             ranges = None
@@ -117,14 +118,15 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
 class RemoteSink:
     """A netCDF file that is written here and put behind a URL when it is complete.
 
-    Examples
-    --------
-    >>> from nczarr.model import Dataset
-    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
-    >>> sink.commit()
-    >>> with open_remote("memory://a.nc") as file:
-    ...     file.dataset.name
-    'a'
+        Examples
+        --------
+        >>> from nczarr.reasons import lacks_bucket, reason_of
+    from nczarr.model import Dataset
+        >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+        >>> sink.commit()
+        >>> with open_remote("memory://a.nc") as file:
+        ...     file.dataset.name
+        'a'
     """
 
     def __init__(
@@ -189,4 +191,4 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
         hint = "pip install s3fs" if url.startswith("s3") else "pip install aiohttp"
         raise UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error
     except Exception as error:
-        raise StoreError(f"cannot open: {type(error).__name__}: {error}", path=url) from error
+        raise StoreError(f"cannot open: {reason_of(error)[0]}", path=url) from error

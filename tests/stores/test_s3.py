@@ -74,11 +74,17 @@ def test_large_values(store: Store) -> None:
 
 
 @pytest.mark.s3
-def test_a_missing_bucket_is_missing_but_a_wrong_key_is_an_error(backend: str) -> None:
-    assert (
-        open_store("s3://no-such-bucket-here/x", storage_options={"backend": backend}).get("zarr.json")
-        is None
-    )
+def test_a_missing_bucket_and_a_wrong_key_are_errors(backend: str) -> None:
+    gone = open_store("s3://no-such-bucket-here/x", "w", {"backend": backend})
+    for act in (
+        lambda: gone.get("zarr.json"),
+        lambda: gone.get_many(["zarr.json", "b"]),
+        lambda: gone.list_dir(),
+        lambda: list(gone.list()),
+        lambda: gone.set("zarr.json", b"x"),
+    ):
+        with pytest.raises(StoreError, match=r"s3://no-such-bucket-here/x: .*: there is no such bucket$"):
+            act()
     wrong = open_store("s3://test/x", "w", {"backend": backend, "key": "wrong", "secret": "wrong"})
     for act in (
         lambda: wrong.get("zarr.json"),
@@ -90,6 +96,34 @@ def test_a_missing_bucket_is_missing_but_a_wrong_key_is_an_error(backend: str) -
     ):
         with pytest.raises(StoreError, match="s3://test/x"):
             act()
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    "command", ["dump", "info", "tree", "ls", "check", "copy", "zom", "clean", "digest", "into"]
+)
+def test_commands_say_what_is_wrong_in_one_sentence(
+    command: str, backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from nczarr.cli import main
+
+    def run(url: str, *options: str) -> str:
+        words = {"copy": ["copy", url, str(tmp_path / "o.zarr")], "into": ["copy", str(EXAMPLE), url]}
+        chosen = [
+            item for option in (f"backend={backend}", *options) for item in ("--storage-option", option)
+        ]
+        assert main([*words.get(command, [command, url]), *chosen]) == 1
+        shown = capsys.readouterr()
+        said = shown.out + shown.err
+        assert said.count("\n") == 1
+        assert "Debug source" not in said
+        assert "<Error>" not in said
+        assert "Error performing" not in said
+        return said
+
+    assert "there is no such bucket" in run("s3://no-such-bucket-here/x.zarr")
+    assert "refuses access" in run("s3://test/x.zarr", "key=wrong", "secret=wrong")
+    assert not (tmp_path / "o.zarr").exists()
 
 
 @pytest.mark.s3

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, StoreError
+from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
 
 # Values that `set_many` holds at once.
@@ -72,7 +73,8 @@ class ConcurrentStore(Store):
 
     def _is_missing(self, error: BaseException) -> bool:
         """Whether an error of the client says that the key has no value."""
-        return isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+        missing = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
+        return missing and not lacks_bucket(error)
 
     def _is_range_error(self, error: BaseException) -> bool:
         """Whether an error of the client looks like a complaint about the range."""
@@ -88,11 +90,9 @@ class ConcurrentStore(Store):
         return run(function, *arguments, loop=self._loop())
 
     def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
-        reason = " ".join(str(error).split())[:500]
-        hint = "obtain access, or give credentials" if _is_forbidden(error, reason) else None
-        raise StoreError(
-            f"cannot {what}: {type(error).__name__}: {reason}", path=self.place(key), hint=hint
-        ) from error
+        reason, hint = reason_of(error)
+        place = self.url if lacks_bucket(error) else self.place(key)
+        raise StoreError(f"cannot {what}: {reason}", path=place, hint=hint) from error
 
     # --- one request, with its errors explained
 
@@ -243,9 +243,3 @@ class ConcurrentStore(Store):
         self.check_writable()
         for batch in batched(keys, _BATCH_ITEMS):
             self._batch(self._safe_remove, [(check_key(key),) for key in batch])
-
-
-def _is_forbidden(error: BaseException, reason: str) -> bool:
-    return (
-        isinstance(error, PermissionError) or "403" in reason or "Forbidden" in reason or "Denied" in reason
-    )

@@ -1,0 +1,93 @@
+"""Say in one sentence why a client of an object store or a web server failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
+_STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
+_PLACE = re.compile(r"https?://([^/\s\"'?]+)")
+_HOST = re.compile(r"connect to host (\S+)")
+_REFUSED = (
+    "AccessDenied",
+    "Access Denied",
+    "Forbidden",
+    "InvalidAccessKeyId",
+    "PermissionDenied",
+    "SignatureDoesNotMatch",
+    "Unauthenticated",
+    "Unauthorized",
+)
+_UNREACHED = (
+    "error sending request",
+    "Could not connect",
+    "Cannot connect",
+    "Connect call failed",
+    "Connection refused",
+    "Name or service not known",
+    "dns error",
+)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+
+def whole_text(error: BaseException) -> str:
+    """Return what an error and its causes say, for looking into it."""
+    return " ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(error))
+
+
+def lacks_bucket(error: BaseException) -> bool:
+    """True if an error says that the bucket itself is not there.
+
+    Examples
+    --------
+    >>> lacks_bucket(OSError("<Code>NoSuchBucket</Code>")), lacks_bucket(OSError("<Code>NoSuchKey</Code>"))
+    (True, False)
+    """
+    text = whole_text(error)
+    return "NoSuchBucket" in text or "bucket does not exist" in text
+
+
+def reason_of(error: BaseException) -> tuple[str, str | None]:
+    """Return why a request failed, without the client's own words for its insides, and what may help.
+
+    Examples
+    --------
+    >>> reason_of(OSError("GET http://127.0.0.1:9/b in 5 s - 404: <Code>NoSuchBucket</Code> Debug source: Generic {"))
+    ('there is no such bucket', None)
+    >>> reason_of(OSError("An error occurred (SignatureDoesNotMatch) when calling the GetObject operation"))
+    ('the server refuses access (SignatureDoesNotMatch)', 'obtain access, or give credentials')
+    >>> reason_of(OSError("GET http://127.0.0.1:9/b - HTTP error: error sending request"))[0]
+    'the server 127.0.0.1:9 cannot be reached'
+    >>> reason_of(ValueError("too large"))
+    ('ValueError: too large', None)
+    """
+    text = whole_text(error)
+    code = next((a or b for a, b in _CODE.findall(text)), "")
+    status = _STATUS.search(text)
+    number = status[1] if status else ""
+    if lacks_bucket(error):
+        return "there is no such bucket", None
+    if (
+        isinstance(error, PermissionError)
+        or number in ("401", "403")
+        or any(word in text for word in _REFUSED)
+    ):
+        detail = code or next((word for word in _REFUSED if word in text), "")
+        return (
+            f"the server refuses access{f' ({detail})' if detail else ''}",
+            "obtain access, or give credentials",
+        )
+    if any(word in text for word in _UNREACHED):
+        place = _PLACE.search(text) or _HOST.search(text)
+        return f"the server{f' {place[1]}' if place else ''} cannot be reached", None
+    if code or number:
+        return f"the server answers {' '.join(filter(None, (number, code)))}", None
+    plain = " ".join(str(error).partition("Debug source")[0].split())[:300].rstrip(" :,-")
+    return f"{type(error).__name__}: {plain}" if plain else type(error).__name__, None
