@@ -17,6 +17,7 @@ from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, WriterLock
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError
 
+_HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
 #: Formats of files that are not HDF5.
 _CLASSIC_FILES = ("classic", "64-bit offset", "cdf5")
 
@@ -25,13 +26,13 @@ def create_netcdf(path: Path, name: str, data_model: str, *, clobber: bool) -> S
     """Make a netCDF file and open it for writing."""
     empty = model.Dataset(path.stem or "dataset", format=FORMAT_OF_MODEL[data_model])
     there = path.exists()
-    locks = [WriterLock(str(path))] if there else []
+    locks = [WriterLock(str(path), hint=_HINT)] if there else []
     try:
         edited = create_file(path, empty, overwrite=clobber)
         session = Session(edited, name=name, writable=True)
         session.locks = locks
         if not there or edited.place != edited.path:
-            locks.append(WriterLock(edited.place))
+            locks.append(WriterLock(edited.place, hint=_HINT))
     except BaseException:
         for lock in locks:
             lock.release()
@@ -46,7 +47,7 @@ def open_netcdf(path: Path, name: str, *, writable: bool) -> Session:
         return _reading(opened.dataset, opened, name)
     if not os.access(path, os.W_OK):
         raise NetCDFOSError("the file cannot be written: Permission denied", path=name)
-    lock = WriterLock(str(path))
+    lock = WriterLock(str(path), hint=_HINT)
     try:
         session = Session(open_file(path), name=name, writable=True)
     except BaseException:

@@ -1,7 +1,8 @@
 """W8: loops that write and read in parts, against netCDF4-python in one run.
 
 ``python tests/benchmarks/partial.py [--scale 1.0] [--only WORD] [--cpu]`` prints one row for each loop: the best time
-of both libraries, taken in turn, and their ratio (above 1: nczarr is slower).
+of both libraries, taken in turn, and their ratio (above 1: nczarr is slower). ``--file a.nc [--format
+NETCDF3_CLASSIC]`` lets nczarr write a netCDF file, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 import nczarr.netcdf4
 
 Loop = Callable[[Any, str, int], None]
+#: The format of the files, and of the label on Zarr.
+FORMAT = "NETCDF4"
 LOOPS: dict[str, tuple[Loop, int]] = {}
 
 
@@ -32,7 +35,7 @@ def loop(name: str, count: int) -> Callable[[Loop], Loop]:
 
 
 def make(nc: Any, path: str, shape: tuple[int, ...], dtype: Any = "f4", **options: Any) -> tuple[Any, Any]:
-    ds = nc.Dataset(path, "w")
+    ds = nc.Dataset(path, "w", format=FORMAT)
     names = []
     for i, size in enumerate(shape):
         ds.createDimension(f"d{i}", size or None)
@@ -143,7 +146,7 @@ def sync(nc: Any, path: str, n: int) -> None:
 
 @loop("variables made and written", 1000)
 def variables(nc: Any, path: str, n: int) -> None:
-    ds = nc.Dataset(path, "w")
+    ds = nc.Dataset(path, "w", format=FORMAT)
     ds.createDimension("x", 100)
     values = np.arange(100, dtype="f4")
     for i in range(n):
@@ -153,19 +156,19 @@ def variables(nc: Any, path: str, n: int) -> None:
 
 @loop("attributes set", 2000)
 def attributes(nc: Any, path: str, n: int) -> None:
-    ds = nc.Dataset(path, "w")
+    ds = nc.Dataset(path, "w", format=FORMAT)
     for i in range(n):
         ds.setncattr(f"a{i}", f"value {i}")
     ds.close()
 
 
 def best(
-    function: Loop, count: int, folder: Path, repeats: int, clock: Callable[[], float]
+    function: Loop, count: int, folder: Path, repeats: int, clock: Callable[[], float], file: str
 ) -> tuple[float, float]:
     times = [float("inf"), float("inf")]
     for _ in range(repeats):
         for which, nc in enumerate((netCDF4, nczarr.netcdf4)):
-            path = folder / ("a.nc" if which == 0 else "a.zarr")
+            path = folder / ("a.nc" if which == 0 else file)
             start = clock()
             function(nc, str(path), count)
             times[which] = min(times[which], clock() - start)
@@ -182,14 +185,20 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="a part of the name of a loop")
     parser.add_argument("--folder", default=None, help="where the data go")
+    parser.add_argument(
+        "--file", default="a.zarr", help="the name of nczarr's dataset: a.nc for a netCDF file"
+    )
+    parser.add_argument("--format", default="NETCDF4")
     arguments = parser.parse_args()
+    global FORMAT
+    FORMAT = arguments.format
     print(f"{'loop':32}{'steps':>7}{'netCDF4 s':>12}{'nczarr s':>12}{'ratio':>8}")
     for name, (function, count) in LOOPS.items():
-        if arguments.only in name:
+        if arguments.only in name and (FORMAT == "NETCDF4" or "string" not in name):
             count = max(1, int(count * arguments.scale))
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
                 clock = time.process_time if arguments.cpu else time.perf_counter
-                theirs, ours = best(function, count, Path(folder), arguments.repeats, clock)
+                theirs, ours = best(function, count, Path(folder), arguments.repeats, clock, arguments.file)
             print(f"{name:32}{count:7}{theirs:12.4f}{ours:12.4f}{ours / theirs:8.2f}", flush=True)
 
 

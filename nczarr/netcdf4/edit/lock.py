@@ -5,6 +5,8 @@ from __future__ import annotations
 from nczarr.locks import Lock
 from nczarr.netcdf4.errors import NetCDFLockedError
 
+_HINT = "close it there; or open it with shared=True, here and there, to write different chunks"
+
 
 class WriterLock(Lock):
     """The right to write to one dataset, alone or (`shared`) together with others who asked for the same.
@@ -22,12 +24,12 @@ class WriterLock(Lock):
     ...     lock.release()
     """
 
-    def __init__(self, path: str, *, shared: bool = False) -> None:
+    def __init__(self, path: str, *, shared: bool = False, hint: str = _HINT) -> None:
         try:
             super().__init__(path, shared=shared)
         except BlockingIOError as error:
             raise NetCDFLockedError(
                 "the dataset is open for writing, here or in another process",
                 path=path,
-                hint="close it there; or open it with shared=True, here and there, to write different chunks",
+                hint=hint,
             ) from error
