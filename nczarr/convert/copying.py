@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace as replace_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values import Recording, copy_stored, fingerprint, rechunk, state, transfer
 from nczarr.convert.verify import ATTRIBUTE, diff, digest_of
-from nczarr.errors import LossError, NCZarrError, UnsupportedError, placed
+from nczarr.errors import LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
@@ -463,12 +463,12 @@ class _Job:
                     there = DetachedDataset.of(sink, target, self.target_options)
                     note = record.note if record is not None else None
                     spread.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
-            if record is not None:
-                record.manifest.remove()
-            sink.commit()
+            (sink if record is None else record).commit()
         except BaseException as error:
-            if self.resume and record is not None and not isinstance(error, NCZarrError):
-                record.manifest.keep()
+            # What the store refused today it may take tomorrow; other errors would come again.
+            if self.resume and record is not None and not _is_final(error):
+                with suppress(NCZarrError):
+                    record.manifest.keep()
                 record.stored.suspend()
                 error.add_note("what is finished is kept; the same command with --resume goes on")
             else:
@@ -478,6 +478,11 @@ class _Job:
             raise
         finally:
             self.progress.finish()
+
+
+def _is_final(error: BaseException) -> bool:
+    """True if going on with the copy would end in the same error."""
+    return isinstance(error, NCZarrError) and not isinstance(error, StoreError)
 
 
 def _refuse_same(source: Any, target: Any) -> None:

@@ -22,6 +22,8 @@ ROUNDS = {
     "cdl_texts": 60,
     "documents": 300,
     "chunk_bytes": 1000,
+    "resumes": 5,
+    "appends": 6,
 }
 
 
@@ -49,15 +51,21 @@ def test_trial(name: str) -> None:
 
 @pytest.mark.s3
 @pytest.mark.filterwarnings("ignore")
-def test_s3_faults(s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "rounds"), [("s3_faults", 2), ("s3_resumes", 3)])
+def test_s3_faults(
+    name: str, rounds: int, s3_server: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable, value in os.environ.items():
         if variable.startswith("AWS_"):
             monkeypatch.setenv(variable, value)  # the trial has a server of its own, and sets others
-    budget = Budget(rounds=2, seed=1)
+    budget = Budget(rounds=rounds, seed=1)
     try:
-        importlib.import_module("s3_faults").trial(budget)
+        importlib.import_module(name).trial(budget)
     except Exception as error:
         if type(error).__name__ == "Unavailable":
             pytest.skip(f"no proxy: {error}")
         raise
-    assert budget.counts["refusals"] == 4
+    if name == "s3_faults":
+        assert budget.counts["refusals"] == 4
+    else:
+        assert budget.counts["kills"]

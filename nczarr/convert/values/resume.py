@@ -25,12 +25,11 @@ from nczarr.convert.verify import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import StoredDataset
+from nczarr.mapping.dataset import RECORD as MANIFEST
 from nczarr.mapping.dataset import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
 
-#: The key of the record in an unfinished dataset.
-MANIFEST = ".nczarr-blocks"
 #: Blocks by FQN and start: the region, and the checksum of its values.
 Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]
 #: How often the record of a store that cannot append is written.
@@ -198,7 +197,11 @@ class Recording:
         self.manifest.add(fqn, region, crc)
 
     def commit(self) -> None:
-        """Make the dataset complete."""
+        """Make the dataset complete.
+
+        The record goes last: whoever is killed before that goes on, and has nothing to do again.
+        """
+        self.stored.publish()
         self.manifest.remove()
         self.stored.commit()
 

@@ -6,7 +6,7 @@ in an order in which a reader never sees a size that the arrays do not have. Wha
 removed (``cleaning``), what other programs changed is written down as it is understood (:func:`repair`).
 """
 
-from nczarr.mapping.dataset.destination import UNFINISHED
+from nczarr.mapping.dataset.destination import RECORD, UNFINISHED
 from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
 from nczarr.mapping.dataset.manifest import missing_chunks
 from nczarr.mapping.dataset.open import create_dataset, open_dataset
@@ -16,6 +16,7 @@ from nczarr.mapping.dataset.twins import documents_v2
 from nczarr.mapping.dataset.values import VariableData
 
 __all__ = [
+    "RECORD",
     "UNFINISHED",
     "DetachedDataset",
     "DetachedValues",

@@ -14,7 +14,14 @@ from nczarr.atomic import (
     remove_partial_values,
     restore,
 )
-from nczarr.mapping.dataset.destination import UNFINISHED, Mark, is_zarr, put_in_place, remove_unfinished
+from nczarr.mapping.dataset.destination import (
+    RECORD,
+    UNFINISHED,
+    Mark,
+    is_zarr,
+    put_in_place,
+    remove_unfinished,
+)
 from nczarr.mapping.dataset.fresh import WRITING, end_changes
 from nczarr.mapping.dataset.moving import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
@@ -87,6 +94,9 @@ def _clean_store(store: Store, force: bool) -> list[str]:
     elif mark:
         remove_unfinished(store)
         said.append(f"{store.url}: an unfinished dataset is removed")
+    if mark is None and store.takes_any_key and store.exists(RECORD) and is_zarr(store):
+        store.delete(RECORD)
+        said.append(f"{store.url}: the record of a copy that is complete is removed")
     if finish_moves(store, force=force):
         said.append(
             f"{store.url}: variables have their new names now; the process that was renaming was stopped"

@@ -27,6 +27,8 @@ from nczarr.stores.zip import ZipStore
 
 #: The key that is there while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
+#: The key of the record of finished blocks, by which a copy goes on.
+RECORD = ".nczarr-blocks"
 _NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
 
 #: Documents that make something a Zarr dataset, and what has to be in them; the first is written last.
