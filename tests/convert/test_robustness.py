@@ -16,7 +16,7 @@ import pytest
 
 import nczarr
 from nczarr.atomic import exchange, partial_path
-from nczarr.errors import NCZarrError
+from nczarr.errors import DatasetExistsError, NCZarrError
 from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable, compare
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
@@ -152,3 +152,21 @@ def test_full_disk(tmp_path: Path, name: str, room: int) -> None:
     assert "out." in done.stdout
     assert "cannot" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "nczarr-v2", "zarr-v2", "draft-2019"])
+@pytest.mark.parametrize("place", ["notes.txt", "mine/notes.txt", "lat/notes.txt", "ocean/temp/notes.txt"])
+def test_what_is_no_part_of_the_dataset_is_never_overwritten(layout: str, place: str, tmp_path: Path) -> None:
+    out = tmp_path / "a.zarr"
+    options: dict[str, Any] = {"layout": layout, "lossy": layout != "nczarr-v3"}
+    nczarr.copy(EXAMPLE, out, **options)
+    nczarr.copy(EXAMPLE, out, overwrite=True, **options)
+    if layout == "draft-2019":
+        return  # documents and chunks are in two trees there, which is not looked into
+    (out / place).parent.mkdir(exist_ok=True)
+    (out / place).write_text("precious")
+    with pytest.raises(DatasetExistsError, match="no part of the dataset"):
+        nczarr.copy(EXAMPLE, out, overwrite=True, **options)
+    assert (out / place).read_text() == "precious"
+    (out / place).unlink()
+    nczarr.copy(EXAMPLE, out, overwrite=True, **options)

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from nczarr.atomic import holds_nothing, is_writing, new_writer, partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.locks import is_locked_elsewhere
+from nczarr.mapping.dataset.foreign import foreign_entry
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore
@@ -239,6 +240,14 @@ class Destination:
             return store
         self._refuse(store, overwrite)
         self._refuse_locked(root)
+        # Documents of an unfinished dataset are not there yet.
+        other = foreign_entry(root) if Mark.read(store) is None else None
+        if other is not None:
+            raise DatasetExistsError(
+                f"it holds {other.relative_to(root)}, which is no part of the dataset, so it is not overwritten",
+                path=store.url,
+                hint="move that away, or choose another name",
+            )
         self._final = root
         self._temporary = partial_path(root)
         beside = LocalStore(self._temporary, "w")
