@@ -78,7 +78,7 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
 
     Examples
     --------
-    >>> join_inline(b'{"node_type":"group"}', [("v", b'{"node_type":"array"}')]).decode()[22:]
+    >>> join_inline(b'{"node_type":"group"}', [("v", b'{"node_type":"array"}')]).decode()[21:]
     '"consolidated_metadata":{"kind":"inline","must_understand":false,"metadata":{"v":{"node_type":"array"}}}}'
     """
     inside = b",".join([_name(path) + text for path, text in texts])
