@@ -1,6 +1,6 @@
 """Measure nczarr's engine against its peers, and print the ratios as a Markdown table.
 
-    python tests/benchmarks/run.py [W1 … W6 MEMORY] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH]
+    python tests/benchmarks/run.py [W1 … W9 MEMORY] [--quick] [--rounds 5] [--cpu] [--shrink 2] [--dir PATH]
                                    [--peers A,B] [--codecs none,zstd]
 
 All libraries are measured in one run, one after another within each round, in another order each time, and the
@@ -15,7 +15,11 @@ W3  parts, in chunks of 4 MiB and of 64 KiB: one point of every chunk (near its 
     across chunks, every seventh element
 W4  shards of 16 MiB with inner chunks of 64 KiB: the whole, 1,000 inner chunks at random, and write
 W5  1,000 arrays of 10 attributes: create; open and look at all of them
-W6  100,000 chunks in one array: open and read one, count what is stored
+W6  100,000 chunks in one array: open and read one, count what is stored; a million inner chunks in a thousand shards:
+    open and read one, read a band of a tenth
+W7  conversion of a deflated netCDF file of 256 MiB: nczarr, nccopy and xarray as processes (see convert.py)
+W8  loops that write and read in parts, against netCDF4 (see partial.py)
+W9  reads as netCDF programs make them, opening included, against netCDF4 (see reads.py)
 MEMORY  what reading and writing W1 needs beyond the array itself (Linux only): MiB, each in its own process
 """
 
@@ -38,12 +42,21 @@ from typing import Any
 
 import numpy as np
 
-_spec = importlib.util.spec_from_file_location("nczarr_benchmark_peers", Path(__file__).with_name("peers.py"))
-assert _spec is not None
-assert _spec.loader is not None
-peers = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = peers
-_spec.loader.exec_module(peers)
+
+def beside(name: str) -> Any:
+    """Import a script that is beside this one."""
+    spec = importlib.util.spec_from_file_location(
+        f"nczarr_benchmark_{name}", Path(__file__).with_name(f"{name}.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+peers = beside("peers")
 
 Work = Callable[[], Any]
 Row = dict[str, tuple[Work, Work | None]]
@@ -105,6 +118,7 @@ class Bench:
         self.clock = clock
         self.codecs = codecs
         self.peers = peers.available(names)
+        self.names: list[str] = []
         self.random = random.Random(1)
 
     def measure(self, title: str, row: Row, result: int = 0, rounds: int | None = None) -> None:
@@ -133,15 +147,16 @@ class Bench:
         print(self.line(title, medians, best), flush=True)
 
     def header(self) -> str:
-        names = [peer.name for peer in self.peers]
-        return f"| workload | ratio | best | {' | '.join(names)} |\n|---|---|---|{'---|' * len(names)}"
+        return (
+            f"| workload | ratio | best | {' | '.join(self.names)} |\n|---|---|---|{'---|' * len(self.names)}"
+        )
 
     def line(self, title: str, medians: dict[str, float], best: dict[str, float]) -> str:
         ratios = []
         for figures in (medians, best):
             others = [value for name, value in figures.items() if name != "nczarr"]
             ratios.append(f"{figures['nczarr'] / min(others):.2f}" if others else "–")
-        cells = [f"{medians[p.name] * 1000:.1f} ms" if p.name in medians else "–" for p in self.peers]
+        cells = [f"{medians[n] * 1000:.1f} ms" if n in medians else "–" for n in self.names]
         return f"| {title} | {ratios[0]} | {ratios[1]} | {' | '.join(cells)} |"
 
     # --- workloads
@@ -295,6 +310,82 @@ class Bench:
         self.measure(f"W6 count {count} chunks", counting, rounds=1)
         peers.clear(path)
 
+        self._million()
+
+    def _million(self) -> None:
+        """As many chunks as an archive has, in few files: inner chunks of 100 elements, a thousand in a shard."""
+        shards = 10 if self.quick else 1000
+        shape, shard, inner = (shards * 100_000,), (100_000,), (100,)
+        path = self.folder / "million"
+        writer = self.peers[0]
+        array = writer.create(path, shape, shard, "none", inner)
+        writer.write(array, np.arange(shape[0], dtype=np.float32))
+        # zarr-python needs minutes for the band.
+        paths = {p.name: path for p in self.peers if p.zarr and p.name != "zarr-python"}
+        middle, band = shape[0] // 2, shape[0] // 10
+        one = (slice(middle, middle + 100),)
+        row: Row = {
+            p.name: ((lambda p=p: p.close(_read(p, paths[p.name], one))), None)
+            for p in self.peers
+            if p.name in paths
+        }
+        self.measure(f"W6 open, read one of {shards * 1000} chunks in shards", row)
+        self._reading(f"W6 read {shards * 100} of them", paths, [(slice(middle, middle + band),)])
+        peers.clear(path)
+
+    # --- workloads of whole programs and of netCDF's interface
+
+    def begin(self, names: list[str]) -> None:
+        """Begin a table with other columns, if they are others."""
+        if names == self.names:
+            return
+        self.names = names
+        print(f"\n{self.header()}", flush=True)
+
+    def w7(self) -> None:
+        convert = beside("convert")
+        self.begin(["nczarr", "nccopy", "xarray"])
+        source, out = self.folder / "source.nc", self.folder / "converted"
+        convert.deflated(source, 8 if self.quick else 256 // self.shrink**2)
+        commands = {n: c for n, c in convert.programs(source, out).items() if n in self.names}
+        column = 1 if self.clock is time.process_time else 0
+        times: dict[str, list[float]] = {}
+        for _ in range(min(self.rounds, 3)):
+            for name, command in commands.items():
+                found = convert.measure(command, out)
+                if found is not None:
+                    times.setdefault(name, []).append(found[column])
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        best = {name: min(values) for name, values in times.items()}
+        print(self.line("W7 deflated netCDF file to Zarr", medians, best), flush=True)
+        source.unlink()
+        peers.clear(out)
+
+    def w8(self) -> None:
+        partial = beside("partial")
+        self.begin(["nczarr", "netCDF4"])
+        for name, (loop, count) in partial.LOOPS.items():
+            steps = max(100, count // (20 if self.quick else self.shrink))
+            row: Row = {}
+            for who, library in (("nczarr", partial.nczarr.netcdf4), ("netCDF4", partial.netCDF4)):
+                places = Places(self.folder / f"loop-{who}")
+                row[who] = (
+                    (lambda f=loop, lib=library, p=places, n=steps: f(lib, str(p.new()), n)),
+                    places.clear,
+                )
+            self.measure(f"W8 {name}, {steps}", row, rounds=min(self.rounds, 3))
+
+    def w9(self) -> None:
+        reads = beside("reads")
+        self.begin(["nczarr", "netCDF4"])
+        for name, (read, source) in reads.READS.items():
+            found = reads.prepared(self.folder, source, 0.05 if self.quick else 1 / self.shrink)
+            row: Row = {
+                who: ((lambda r=read, lib=library, p=path: reads.work(r, lib, p)), None)
+                for who, (library, path) in found.items()
+            }
+            self.measure(f"W9 {name}", row)
+
     def memory(self) -> None:
         for codec in self.codecs or ("none", "zstd"):
             _, _, values, paths = self._large(codec)
@@ -310,6 +401,12 @@ class Bench:
                 print(f"| memory, W1 {what} {codec} | {ratio} | {' | '.join(cells)} |", flush=True)
             for path in paths.values():
                 peers.clear(path)
+
+
+def _read(peer: Any, path: Path, selection: Any) -> Any:
+    array = peer.open(path)
+    peer.read(array, selection)
+    return array
 
 
 def resident(name: str) -> float:
@@ -343,7 +440,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*", help="W1 … W6; all if none is named")
+    parser.add_argument("workloads", nargs="*", help="W1 … W9, MEMORY; W1 to W9 if none is named")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cpu", action="store_true", help="processor time instead of time on the clock")
@@ -360,8 +457,9 @@ def main() -> None:
         bench = Bench(Path(folder), rounds, options.quick, shrink, clock, names, codecs)
         what = "processor time" if options.cpu else "time"
         print(f"{os.cpu_count()} processors, medians of {bench.rounds}, {what}, in {Path(folder).parent}\n")
-        print(bench.header(), flush=True)
-        for name in options.workloads or ["W2", "W5", "W6", "W1", "W3", "W4"]:
+        for name in options.workloads or ["W2", "W5", "W6", "W1", "W3", "W4", "W7", "W8", "W9"]:
+            if name not in ("W7", "W8", "W9"):
+                bench.begin([peer.name for peer in bench.peers])
             getattr(bench, name.lower())()
 
 

@@ -99,6 +99,8 @@ def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
     (array(5, dtype=int8), None)
     """
     given = np.array(value)
+    if given.dtype == dtype:
+        return given
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             cast = np.array(given, dtype)
