@@ -80,17 +80,22 @@ def kind_of_target(target: Any) -> Kind:
     return "cdl" if path is not None and suffix in CDL_SUFFIXES else "zarr"
 
 
-def storage_of(target: Any, storage: str | None = None) -> str:
+def storage_of(target: Any, storage: str | None = None, *, in_memory: bool = False) -> str:
     """Tell what a new dataset of the netCDF4-compatible interface is kept in: a netCDF file, or Zarr.
 
     This is the rule: what is asked for; otherwise a netCDF file for names with one of :data:`NETCDF_SUFFIXES`, and
-    Zarr for all others. What is there already is opened as what it is.
+    Zarr for all others. What is there already is opened as what it is. In memory (``memory=``), where a name says
+    little, it is a netCDF file unless the name ends in ``.zarr`` or ``.zip``.
 
     Examples
     --------
     >>> storage_of("a.nc"), storage_of("a.zarr"), storage_of("a.nc", "zarr")
     ('netcdf', 'zarr', 'zarr')
+    >>> storage_of("a", in_memory=True), storage_of("a.zip", in_memory=True)
+    ('netcdf', 'zarr')
     """
+    if storage is None and in_memory:
+        return "zarr" if str(target).lower().endswith((".zarr", ".zip")) else "netcdf"
     return storage or ("netcdf" if kind_of_target(target) == "netcdf" else "zarr")
 
 

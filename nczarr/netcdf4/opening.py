@@ -65,7 +65,7 @@ def open_session(
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)
-    as_file = storage_of(target, storage) == "netcdf"
+    as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
     if memory is not None:
         if wanted == "w" and as_file:
             return netcdf_in_memory(name, DATA_MODELS[format])

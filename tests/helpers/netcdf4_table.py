@@ -123,10 +123,10 @@ SECTIONS: dict[str, list[Row]] = {
             "`diskless`, `persist`",
             "d = nc.Dataset(path + 'd', 'w', diskless=True); d.close(); import os; log(os.path.exists(path + 'd'))",
         ),
-        different(
+        same(
             "`memory=`",
-            "m = nc.Dataset('m', 'w', memory=100); b = m.close(); log(bytes(b[:2]))",
-            "what `close()` returns is a zip archive of the Zarr hierarchy; netCDF files in memory are read, too",
+            "m = nc.Dataset('m', 'w', memory=100); b = m.close(); log(bytes(b[:4]))",
+            'for a name in `.zarr` or `.zip`, or with `storage="zarr"`, a zip archive of the Zarr hierarchy',
         ),
         same(
             "`keepweakref`",
@@ -325,8 +325,8 @@ TAIL = """## Several threads, processes and crashes
 * Attributes keep their places when they get longer values; netCDF-C puts them at the end.
 * HDF5 keeps variables, groups, types and dimensions of a group under one set of names: what would need one twice is
   refused when it is made.
-* `diskless=True` and `memory=` hold a netCDF file in memory if the name is one of a netCDF file; `close()` returns its
-  bytes, or writes them with `persist=True`. `options=` and `shared=` are for Zarr.
+* `diskless=True` holds a netCDF file in memory if the name is one of a netCDF file, `memory=` for all names but `.zarr`
+  and `.zip`; `close()` returns its bytes, or writes them with `persist=True`. `options=` and `shared=` are for Zarr.
 """
 
 

@@ -457,11 +457,11 @@ def test_diskless_and_memory(tmp_path: Path, format: str) -> None:
     with ours.Dataset(path, "a", diskless=True, persist=True) as ds:
         ds.b = 2
     assert list(content(path)["/"]) == ["a", "b"]
-    ds = ours.Dataset("in.nc", "w", memory=1000, format=format)
+    ds = ours.Dataset("in", "w", memory=1000, format=format)
     ds.createDimension("x", 2)
     ds.createVariable("v", "i4", ("x",))[:] = 4
     made = ds.close()
-    assert not Path("in.nc").exists()
+    assert not Path("in").exists()
     (tmp_path / "made.nc").write_bytes(made)
     with netCDF4.Dataset(tmp_path / "made.nc") as read:
         assert (read.data_model, read["v"][:].tolist()) == (format, [4, 4])
