@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
@@ -86,11 +86,15 @@ def open_documents(
     source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy by its stored documents, not by what was consolidated of them, where they can be listed."""
+    from nczarr.mapping.dataset import writing_alone
     from nczarr.mapping.dataset.destination import refuse_unfinished
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy import open_hierarchy
 
-    with open_store(source, mode, options) as store:
+    with (
+        open_store(source, mode, options) as store,
+        writing_alone(store) if mode == "r+" else nullcontext(),
+    ):
         try:
             hierarchy = open_hierarchy(store, consolidated=False if store.listable else None, mode=mode)
         except DatasetNotFoundError:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.cli import main
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
 from nczarr.mapping import open_dataset
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
@@ -89,6 +90,7 @@ def test_a_writer_does_not_write_into_the_new_one(path: Path) -> None:
 WRITER = """
 import sys
 import nczarr
+from nczarr.cli import main
 with nczarr.Dataset(sys.argv[1], "a") as dataset:
     print("open", flush=True)
     sys.stdin.readline()
@@ -152,3 +154,28 @@ def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.Monke
         arrays[1].read()
     second.close()
     assert held._count == held.MAX_HELD - 1
+
+
+@pytest.mark.parametrize("command", ["repair", "consolidate", "copy"])
+def test_what_another_process_is_writing_is_not_changed_as_a_whole(
+    path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """What the writer has written since would be undone."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "open\n"
+    (path / "v" / "c" / "3").unlink()
+    before = sorted(path.rglob("*"))
+    source = path.with_name("b.zarr")
+    nczarr.copy(dataset(2), source)
+    words = ["copy", "--append", str(source), str(path)] if command == "copy" else [command, str(path)]
+    assert main(words) == 1
+    assert "open for writing" in capsys.readouterr().err
+    assert sorted(path.rglob("*")) == before
+    writer.communicate("\n")
+    assert main(words) == 0
+    with nczarr.Dataset(path) as reader:
+        assert reader["v"][:6].tolist() == [7, 1, 1, 1, 1, 1]
+        assert reader["v"].shape == ((16,) if command == "copy" else (8,))

@@ -17,6 +17,7 @@ from nczarr.convert.progress import Progress
 from nczarr.convert.values import transfer
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import StoredDataset, open_dataset
+from nczarr.mapping.dataset import writing_alone
 from nczarr.model import ArraySource, Dataset, Region, Variable
 from nczarr.stores import open_store
 
@@ -58,6 +59,7 @@ def append(
     options = dict(target_options) if target_options else None
     store = open_store(target, "r+", options)
     with (
+        writing_alone(store),
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
         open_source(source, storage_options=source_options, fresh=True) as opened,
     ):

@@ -6,6 +6,7 @@ in an order in which a reader never sees a size that the arrays do not have. Wha
 removed (``cleaning``), what other programs changed is written down as it is understood (:func:`repair`).
 """
 
+from nczarr.mapping.dataset.alone import writing_alone
 from nczarr.mapping.dataset.destination import RECORD, UNFINISHED
 from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
 from nczarr.mapping.dataset.manifest import missing_chunks
@@ -28,4 +29,5 @@ __all__ = [
     "missing_chunks",
     "open_dataset",
     "repair",
+    "writing_alone",
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError
+from nczarr.mapping.dataset.alone import writing_alone
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.findings import Finding, RecoveryWarning
 from nczarr.mapping.nczarr3 import validate
+from nczarr.stores import Store, open_store
 
 #: After the first one; each has less to do than the one before.
 _MORE_PASSES = 3
@@ -85,6 +88,8 @@ def repair(
     ------
     UnsupportedError
         If the dataset is not NCZarr on Zarr v3.
+    StoreError
+        If it is in a directory, and open for writing, here or in another process.
 
     Examples
     --------
@@ -109,7 +114,18 @@ def repair(
 
 
 def _mend(target: Any, dry_run: bool, storage_options: Mapping[str, Any] | None) -> tuple[Finding, ...]:
-    with _open(target, "r" if dry_run else "r+", storage_options) as stored:
+    options = dict(storage_options) if storage_options else None
+    with ExitStack() as held:
+        store = open_store(target, "r" if dry_run else "r+", options)
+        if store is not target:
+            held.callback(store.close)
+        if not dry_run:
+            held.enter_context(writing_alone(store))
+        return _mend_store(store, dry_run)
+
+
+def _mend_store(store: Store, dry_run: bool) -> tuple[Finding, ...]:
+    with _open(store, "r" if dry_run else "r+", None) as stored:
         if stored.layout != "nczarr-v3":
             raise UnsupportedError(
                 f"only NCZarr on Zarr v3 can be repaired, and this is {stored.layout}",
