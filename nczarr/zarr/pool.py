@@ -82,8 +82,30 @@ def _get_pool() -> ThreadPoolExecutor:
     if _pool is None:
         with _lock:
             if _pool is None:
-                _pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="nczarr")
+                _pool = _begin_pool(_WORKERS)
     return _pool
+
+
+def _begin_pool(count: int) -> ThreadPoolExecutor:
+    """Make a pool with all its threads.
+
+    They are begun by another thread: a signal, which comes to the main one, in the middle of a beginning would leave
+    a thread of which the pool does not know, and for which the program would wait at its end.
+    """
+    pool = ThreadPoolExecutor(count, thread_name_prefix="nczarr")
+    together = threading.Barrier(count)
+
+    def begin() -> None:
+        try:
+            for _ in range(count):
+                pool.submit(together.wait)
+        except RuntimeError:  # the system has no more threads
+            together.abort()
+
+    starter = threading.Thread(target=begin, name="nczarr-begin", daemon=True)
+    starter.start()
+    starter.join()
+    return pool
 
 
 def _forget_pool() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -43,3 +44,34 @@ def test_the_first_error_stops_all_and_is_raised(workers: int) -> None:
     with pytest.raises(ValueError, match="3"):
         threads.run(work, range(10_000), workers)
     assert len(done) < 10_000
+
+
+def test_an_interrupt_while_threads_begin_leaves_none_that_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program would never end: it waits for a thread that the pool does not know, and nobody wakes."""
+    monkeypatch.setattr(threads, "_pool", None)
+    before = set(threading.enumerate())
+    real, interrupted = threading.Event.wait, []
+
+    def wait(self: threading.Event, timeout: float | None = None) -> bool:
+        found = real(self, timeout)
+        if threading.current_thread() is threading.main_thread() and not interrupted:
+            interrupted.append(self)
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(lambda n: n, range(50), 3)
+    monkeypatch.setattr(threading.Event, "wait", real)
+    done: list[int] = []
+    threads.run(done.append, range(50), 3)
+    assert sorted(done) == list(range(50))
+    pool = threads._pool
+    assert pool is not None
+    pool.shutdown()
+    left = [t for t in set(threading.enumerate()) - before if t not in pool._threads and not t.daemon]
+    for thread in left:
+        thread.join(10)
+    assert not [t for t in left if t.is_alive()]
