@@ -276,6 +276,13 @@ class _Job:
         """Copy an open dataset."""
         for source in sources:
             _refuse_same(source, target)
+        states = [None if isinstance(source, Dataset) else many.state_of_file(source) for source in sources]
+
+        def unchanged() -> None:
+            for source, before in zip(sources, states, strict=True):
+                if before is not None and before != many.state_of_file(source):
+                    raise NCZarrError("the file has changed while it was copied", path=str(source))
+
         kinds: set[Kind] = {kind_of_source(s) for s in sources if not isinstance(s, Dataset)}
         kind = kinds.pop() if len(kinds) == 1 else None
         where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
@@ -300,7 +307,7 @@ class _Job:
 
         with self.cluster(sources, target, kind) as spread:
             sink = self.create(dataset, target, options, mark)
-            self.fill(dataset, sink, target, mark, reading, spread)
+            self.fill(dataset, sink, target, mark, reading, spread, unchanged)
         dropped = tuple(getattr(sink, "losses", ()))
         if self.verify and not dropped:
             _verify(dataset, target, self.target_options, self.progress)
@@ -426,6 +433,7 @@ class _Job:
         mark: Callable[[], str] | None = None,
         reading: Mapping[str, Any] | None = None,
         spread: Cluster | None = None,
+        unchanged: Callable[[], None] = lambda: None,
     ) -> None:
         """Move the values, and make the output visible.
 
@@ -463,6 +471,7 @@ class _Job:
                     there = DetachedDataset.of(sink, target, self.target_options)
                     note = record.note if record is not None else None
                     spread.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
+            unchanged()
             (sink if record is None else record).commit()
         except BaseException as error:
             # What the store refused today it may take tomorrow; other errors would come again.

@@ -170,3 +170,23 @@ def test_what_is_no_part_of_the_dataset_is_never_overwritten(layout: str, place:
     assert (out / place).read_text() == "precious"
     (out / place).unlink()
     nczarr.copy(EXAMPLE, out, overwrite=True, **options)
+
+
+def test_a_source_that_changes_meanwhile_is_not_believed(tmp_path: Path) -> None:
+    source = tmp_path / "a.nc"
+    source.write_bytes(EXAMPLE.read_bytes())
+
+    class Touches:
+        def start(self, total: int) -> None:
+            os.utime(source, ns=(1, source.stat().st_mtime_ns + 1_000_000_000))
+
+        def advance(self, count: int, fqn: str) -> None:
+            pass
+
+        def finish(self) -> None:
+            pass
+
+    for target in ("a.zarr", "b.nc", "a.cdl"):
+        with pytest.raises(NCZarrError, match=r"a\.nc: the file has changed while it was copied"):
+            nczarr.copy(source, tmp_path / target, progress=Touches())
+    assert list(tmp_path.iterdir()) == [source]
