@@ -694,6 +694,10 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     record_of(case("type_of_itself", "type-damaged"))["types"].append(
         {"name": "loop", "class": "vlen", "base": "/loop"}
     )
+    store = case("type_forward", "type-forward")
+    record_of(store)["types"].append({"name": "later", "class": "vlen", "base": "/g/flag"})
+    record_of(store)["groups"] = ["g"]
+    store["g/zarr.json"] = group(types={"flag": {"class": "enum", "base": "int8", "members": [["one", 1]]}})
     record_of(case("node_missing", "node-missing"))["arrays"] = ["v", "e", "gone"]
     record_of(case("node_unlisted", "node-unlisted"))["arrays"] = ["v"]
     record_of(case("record_damaged", "record-damaged"))["dimensions"].append({"size": 3})

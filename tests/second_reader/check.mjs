@@ -8,6 +8,7 @@ import { pack } from "./pack.mjs";
 const STORAGE = new Set(["contiguous", "chunked", "compact"]);
 
 export function check(dataset) {
+  if (usesLaterTypes(dataset)) dataset.report("type-forward");
   const names = new Set(dataset.groups.flatMap((g) => g.dimensions.map((d) => d.name)));
   for (const group of dataset.groups) {
     for (const array of group.arrays) {
@@ -17,6 +18,19 @@ export function check(dataset) {
       if (!array.labelled && !hasLabels(dataset, array, names)) dataset.report("labels");
     }
   }
+}
+
+/** Whether something uses a type of a group that stands behind its own. */
+function usesLaterTypes(dataset) {
+  const declared = new Set();
+  const late = (type) => type.fqn !== undefined && !declared.has(type.fqn);
+  return dataset.groups.some((group) => {
+    group.types.forEach((t) => declared.add(t.fqn));
+    const inside = group.types.flatMap((t) => (t.class === "vlen" ? [t.base] : (t.fields ?? []).map((f) => f.type)));
+    const nodes = [group, ...group.arrays];
+    const used = [...inside, ...group.arrays.map((a) => a.type), ...nodes.flatMap((n) => n.attributes.map((a) => a.type))];
+    return used.some(late);
+  });
 }
 
 /** Whether the Zarr fill value is what the attribute, or the default, says. */

@@ -104,6 +104,8 @@ export class Dataset {
       if (group.lost) this.report("record-lost");
       this.record(group);
     }
+    const walk = (group) => [group, ...group.groups.flatMap(walk)];
+    this.groups = walk(this.root); // from now on in the order of the records
     this.version();
   }
 

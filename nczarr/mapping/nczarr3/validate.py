@@ -17,7 +17,7 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.plain import Labels
 from nczarr.mapping.values import ATTR_KEY
-from nczarr.model import EnumType, Variable, fill_value_of, same_values, split_fqn
+from nczarr.model import EnumType, Variable, fill_value_of, forward_references, same_values, split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
@@ -31,6 +31,9 @@ def validate(hierarchy: Hierarchy, reading: Reading) -> Iterator[Finding]:
     for fqn, type_ in reading.dataset.all_types.items():
         if isinstance(type_, EnumType):
             yield from _enum(fqn, type_)
+    for fqn, type_ in forward_references(reading.dataset):
+        what = f"it uses the type {type_.fqn} before the group that declares it: CDL and netCDF-4 files cannot say so"
+        yield Finding("type-forward", fqn, what, "note")
     labels = Labels(reading.dataset)
     faulty = {finding.where for finding in reading.findings if finding.severity == "error"}
     for fqn, variable in reading.dataset.all_variables.items():
