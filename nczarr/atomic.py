@@ -250,8 +250,11 @@ def replace_directory(partial: Path, target: Path) -> None:
         os.rename(target, old)
         try:
             os.rename(partial, target)
-        except OSError:
-            os.rename(old, target)
+        except OSError as error:
+            try:
+                os.rename(old, target)
+            except OSError:
+                error.add_note(f"what was there is {old} now; rename it, or let nczarr clean do it")
             raise
     shutil.rmtree(old, ignore_errors=True)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +18,7 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
-from nczarr.mapping import open_dataset
+from nczarr.mapping import create_dataset, open_dataset
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import LocalStore, held
 from nczarr.zarr import open_hierarchy
@@ -179,3 +183,47 @@ def test_what_another_process_is_writing_is_not_changed_as_a_whole(
     with nczarr.Dataset(path) as reader:
         assert reader["v"][:6].tolist() == [7, 1, 1, 1, 1, 1]
         assert reader["v"].shape == ((16,) if command == "copy" else (8,))
+
+
+@pytest.mark.parametrize("failing", [(1,), (2,), (2, 3)])
+def test_a_file_system_that_cannot_rename_just_then(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: tuple[int, ...]
+) -> None:
+    """The old dataset stays, or the message says where it is."""
+    nczarr.copy(dataset(2), path.with_name("b.zarr"))
+    real, count = os.rename, itertools.count(1)
+
+    def rename(first: Any, second: Any, **more: Any) -> None:
+        if os.path.isdir(first) and next(count) in failing:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        real(first, second, **more)
+
+    monkeypatch.setattr("nczarr.atomic.exchange", lambda first, second: False)
+    monkeypatch.setattr(os, "rename", rename)
+    assert main(["copy", "-q", "--overwrite", str(path.with_name("b.zarr")), str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "cannot put the new dataset in place: Stale file handle" in said
+    left = sorted(p for p in path.parent.iterdir() if p.name.startswith("."))
+    if len(failing) == 2:
+        [old] = [p for p in left if p.name.endswith(".old.tmp")]
+        assert f"what was there is {old} now" in said
+        old.rename(path)
+    else:
+        assert left == []
+    with nczarr.Dataset(path) as reader:
+        assert (reader["v"][:] == 1).all()
+
+
+def test_a_writer_that_comes_while_it_is_replaced_is_not_overtaken(path: Path) -> None:
+    with create_dataset(path, dataset(2), overwrite=True) as sink:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        with pytest.raises(DatasetExistsError, match="open for writing"):
+            sink.publish()
+        writer.communicate("\n")
+    with nczarr.Dataset(path) as reader:
+        assert reader["v"][:].tolist() == [7] + [1] * 7
+    assert [p.name for p in path.parent.iterdir()] == ["a.zarr"]

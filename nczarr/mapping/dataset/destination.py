@@ -386,10 +386,15 @@ class Destination:
                 self.store.delete(UNFINISHED)
             return None
         self.store.close()
-        self._refuse_locked(self._final)
         try:
+            self._refuse_locked(self._final)
             replace_directory(self._temporary, self._final)
-        except OSError as error:
+        except BaseException as error:
+            # What has its name is the old one or the new one; the other one is not wanted any more.
+            if os.path.lexists(self._final):
+                shutil.rmtree(self._temporary, ignore_errors=True)
+            if not isinstance(error, OSError) or isinstance(error, NCZarrError):
+                raise
             raise StoreError(
                 f"cannot put the new dataset in place: {error.strerror}", path=self._url
             ) from error
