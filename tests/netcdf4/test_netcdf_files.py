@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -507,6 +508,40 @@ def test_readers_in_the_same_process_see_what_was_synced(tmp_path: Path, format:
         assert reader["v"][:].tolist() == [1, 2, 3], "the reader goes on when the writer is gone"
     with ours.Dataset(path) as reader:
         assert reader["v"][:].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("format", ["NETCDF4", "NETCDF3_64BIT_DATA"])
+def test_many_threads_make_write_and_annotate(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "a.nc"
+    errors: list[BaseException] = []
+    with ours.Dataset(path, "w", format=format) as ds:
+        ds.createDimension("t", None)
+        ds.createDimension("x", 50)
+
+        def work(k: int) -> None:
+            try:
+                v = ds.createVariable(f"v{k}", "i4", ("t", "x"))
+                for i in range(20):
+                    v[i] = np.arange(50) + i * k
+                    v.step = np.int32(i)
+                    ds.setncattr(f"a{k}", "x" * (i + 1))
+                    if i % 7 == k % 7:
+                        ds.sync()
+                        assert (v[i] == np.arange(50) + i * k).all()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    with netCDF4.Dataset(path) as ds:
+        for k in range(6):
+            v = ds[f"v{k}"]
+            assert (v[:] == np.arange(50) + np.arange(20)[:, None] * k).all()
+            assert (v.step, ds.getncattr(f"a{k}")) == (19, "x" * 20)
 
 
 FORK = """
