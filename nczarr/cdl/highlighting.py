@@ -39,8 +39,9 @@ class CDLLexer(RegexLexer):
             (r'"(?:[^"\\]|\\.)*"', String),
             (r"'(?:[^'\\\n]|\\.)*'", String.Char),
             (
-                r"((?i:netcdf)|group:)(\s+)((?:[^{\n\\]|\\.)*?)(\s*)(\{)",
-                bygroups(Keyword, Whitespace, Name.Namespace, Whitespace, Punctuation),
+                # Bounded, so that a text of nothing but this word is no slower than others.
+                r"((?i:netcdf)|group:)([ \t]+)((?:[^{\n\\]|\\.){1,1000}+)(\{)",
+                bygroups(Keyword, Whitespace, Name.Namespace, Punctuation),
             ),
             (r"(?:types|dimensions|variables|data):(?=\s|$)", Keyword),
             (rf"({_PATH})(?=\(\*\))", Keyword.Type),

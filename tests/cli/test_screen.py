@@ -163,6 +163,16 @@ def test_any_text_is_kept(text: str, kind: str) -> None:
     assert "".join(pieces) == text
 
 
+@pytest.mark.parametrize(
+    "piece", ["1", "1e", '"', "\\", "a/", "a ", "x:", "netcdf ", "group: ", "1, ", "| ", "a: b | "]
+)
+def test_long_lines_take_no_longer_than_they_are(piece: str) -> None:
+    """Patterns that look far ahead from every character would take minutes here."""
+    text = piece * 20_000 + "\n"
+    for lexer in LEXERS.values():
+        assert "".join(p for _, _, p in lexer().get_tokens_unprocessed(text)) == text
+
+
 def test_pygments_finds_the_language() -> None:
     project = tomllib.loads((DATA.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     entry = EntryPoint("cdl", project["entry-points"]["pygments.lexers"]["cdl"], "pygments.lexers")
