@@ -23,7 +23,7 @@ from nczarr.atomic import remove_partial_values
 from nczarr.convert.blocks import Block, value_bytes
 from nczarr.convert.progress import Progress
 from nczarr.convert.recipe import Recipe
-from nczarr.convert.values import Twin, checksum, twin_of
+from nczarr.convert.values import Twin, checksum, put_stored, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
@@ -71,9 +71,7 @@ class _Opened:
             twin = self._twins[fqn]
             if twin is not None:
                 for key, read in twin(region):
-                    data = read()
-                    if data is not None:
-                        self.target.store.set(key, data)
+                    put_stored(self.target.store, key, read)
                 return None
         values = variable.data.read(region)
         crc = checksum(values, variable.type) if self.job.recorded else None

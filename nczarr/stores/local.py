@@ -32,6 +32,8 @@ _HINTS = {
 
 # A pipe is opened without waiting for its other end, and refused then.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: Bytes that are copied at once where the system does not copy.
+_PIECE = 4 << 20
 #: Directories that are known to be no links.
 _REMEMBERED = 4096
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -188,7 +190,26 @@ class LocalStore(Store):
     # --- writing
 
     def set(self, key: str, data: Buffer) -> None:
-        self._put(key, data, os.replace)
+        self._put(key, _writer(data), os.replace)
+
+    def set_from_file(self, key: str, descriptor: int, offset: int, size: int) -> None:
+        """Set a value to bytes of an open file, which the system copies where it can.
+
+        Raises
+        ------
+        StoreError
+            If the file ends before, or as from :meth:`set`.
+        """
+
+        def write(target: int) -> None:
+            done = _copy_bytes(descriptor, offset, size, target)
+            if done != size:
+                raise StoreError(
+                    f"the file that is copied from is truncated: it ends at byte {offset + done}",
+                    path=self.place(key),
+                )
+
+        self._put(key, write, os.replace)
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         def link(temporary: str, path: str) -> None:
@@ -196,7 +217,7 @@ class LocalStore(Store):
             os.unlink(temporary)
 
         try:
-            self._put(key, data, link)
+            self._put(key, _writer(data), link)
         except StoreError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
@@ -215,9 +236,9 @@ class LocalStore(Store):
             os.utime(temporary, ns=(time, time))
             os.replace(temporary, path)
 
-        self._put(key, data, place)
+        self._put(key, _writer(data), place)
 
-    def _put(self, key: str, data: Buffer, place: Callable[[str, str], None]) -> None:
+    def _put(self, key: str, write: Callable[[int], None], place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
@@ -230,7 +251,7 @@ class LocalStore(Store):
             descriptor = self._create(folder, temporary)
             try:
                 try:
-                    _write(descriptor, as_view(data))
+                    write(descriptor)
                 finally:
                     os.close(descriptor)
                 if self._case_sensitive is None:
@@ -430,6 +451,24 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
         parts.append(data)
         done += len(data)
     return b"".join(parts)
+
+
+def _writer(data: Buffer) -> Callable[[int], None]:
+    return lambda descriptor: _write(descriptor, as_view(data))
+
+
+def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:
+    """Copy bytes to the end of a file; return how many there were."""
+    done = 0
+    if hasattr(os, "copy_file_range"):
+        # Some file systems refuse, and those of different kinds.
+        with contextlib.suppress(OSError):
+            while done < size and (count := os.copy_file_range(source, target, size - done, offset + done)):
+                done += count
+    while done < size and (data := os.pread(source, min(size - done, _PIECE), offset + done)):
+        _write(target, memoryview(data))
+        done += len(data)
+    return done
 
 
 def _write(descriptor: int, view: memoryview) -> None:

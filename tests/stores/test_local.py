@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import socket
@@ -295,3 +296,25 @@ def test_what_is_behind_a_link_that_leads_nowhere_is_not_taken_for_missing(
             with pytest.raises(NCZarrError, match="leads nowhere"):
                 stored.data("/v").read((slice(0, size),))
     assert store.get("w/c/0") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="files are read by place only on POSIX")
+@pytest.mark.parametrize("by_system", [True, False])
+def test_a_value_from_a_file(tmp_path: Path, by_system: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(range(256)) * 40_000
+    (tmp_path / "source").write_bytes(data)
+    store = LocalStore(tmp_path / "store", "w")
+
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.EXDEV, "not on one file system")
+
+    if not by_system:
+        monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
+    with open(tmp_path / "source", "rb") as file:
+        for offset, size in ((0, len(data)), (300, 9_000_001), (len(data), 0)):
+            store.set_from_file("v/c/0", file.fileno(), offset, size)
+            assert store.get("v/c/0") == data[offset : offset + size]
+        with pytest.raises(StoreError, match=f"truncated: it ends at byte {len(data)}"):
+            store.set_from_file("v/c/0", file.fileno(), 10, len(data))
+    assert store.get("v/c/0") == b""
+    assert [p.name for p in (tmp_path / "store" / "v" / "c").iterdir()] == ["0"]

@@ -5,7 +5,7 @@ chunks whose bytes may stay as they are, and :func:`rechunk` those that one pass
 finished is recorded on request (:class:`Recording`), so that a copy that was killed can go on.
 """
 
-from nczarr.convert.values.raw import Twin, copy_stored, twin_of
+from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
 from nczarr.convert.values.rechunk import rechunk
 from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
 from nczarr.convert.values.transfer import transfer
@@ -16,6 +16,7 @@ __all__ = [
     "checksum",
     "copy_stored",
     "fingerprint",
+    "put_stored",
     "rechunk",
     "state",
     "transfer",

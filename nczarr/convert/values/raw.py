@@ -14,7 +14,7 @@ from nczarr.convert.progress import Progress
 from nczarr.mapping import VariableData
 from nczarr.mapping.values import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
-from nczarr.stores import Store
+from nczarr.stores import LocalStore, Store
 from nczarr.zarr import ArrayMetadata, NamedConfig
 
 #: Chunks that are under way at once.
@@ -57,15 +57,23 @@ def twin_of(fqn: str, variable: Variable, data: ArraySource, sink: Target) -> Tw
     return _zarr_chunks(fqn, data, sink) or _file_chunks(fqn, variable, data, sink)
 
 
+def put_stored(store: Store, key: str, read: Callable[[], Any]) -> None:
+    """Put a stored chunk under a key; from a file on disk to another the system copies it."""
+    place = getattr(read, "on_disk", None)
+    if place is not None and isinstance(store, LocalStore):
+        store.set_from_file(key, *place)
+        return
+    data = read()
+    if data is not None:
+        store.set(key, data)
+
+
 def _copied(chunks: Iterator[tuple[str, Callable[[], Any]]], sink: Target, workers: int) -> Iterator[int]:
     """Write chunks in batches; yield how many are written."""
     number = 0
 
     def put(item: tuple[str, Callable[[], Any]]) -> None:
-        key, read = item
-        data = read()
-        if data is not None:
-            sink.store.set(key, data)
+        put_stored(sink.store, *item)
 
     with ThreadPoolExecutor(workers, thread_name_prefix="nczarr-copy") as pool:
         while batch := list(islice(chunks, _BATCH)):

@@ -138,6 +138,25 @@ def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredC
 
 
 @dataclass(frozen=True)
+class StoredBytes:
+    """The bytes of a chunk as they are in the file; calling it reads them."""
+
+    file: Ranges
+    path: str
+    offset: int
+    size: int
+
+    def __call__(self) -> Any:
+        with placed(self.path):
+            return self.file.read(self.offset, self.size)
+
+    @property
+    def on_disk(self) -> tuple[int, int, int] | None:
+        """Descriptor, offset and size; None if the file is behind a URL."""
+        return (self.file.fileno(), self.offset, self.size) if isinstance(self.file, DiskRanges) else None
+
+
+@dataclass(frozen=True)
 class StoredChunks:
     """All chunks of a dataset as they are in the file.
 
@@ -159,15 +178,8 @@ class StoredChunks:
     def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], Any]]]:
         """Yield each chunk's origin, and what reads its bytes; those of a region of whole chunks, or all."""
 
-        def reader(offset: int, size: int) -> Callable[[], Any]:
-            def read() -> Any:
-                with placed(self.path):
-                    return self.file.read(offset, size)
-
-            return read
-
         origins: Iterable[tuple[int, ...]] = self.places
         if region is not None:
             origins = product(*(range(s.start, s.stop, c) for s, c in zip(region, self.shape, strict=True)))
         for origin in origins:
-            yield origin, reader(*self.places[origin])
+            yield origin, StoredBytes(self.file, self.path, *self.places[origin])
