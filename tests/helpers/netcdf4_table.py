@@ -7,6 +7,7 @@ Each row is a script that runs with both libraries; ``tests/netcdf4/test_compati
 # ruff: noqa: E501
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -330,6 +331,28 @@ TAIL = """## Several threads, processes and crashes
 """
 
 
+CLIENTS = Path(__file__).parents[1] / "clients" / "clients.toml"
+
+CLIENTS_HEAD = """## Programs
+
+`tests/clients/run.py` runs the tests of packages that use netCDF4-python with it and with nczarr in its place. What passes
+with the one is to pass with the other, but for the exceptions:
+
+| package | tests | passed with netCDF4, with nczarr | exceptions |
+|---|---|---|---|
+"""
+
+
+def clients() -> str:
+    """The packages whose tests are run, and what may fail there."""
+    lines = []
+    for name, client in tomllib.loads(CLIENTS.read_text(encoding="utf-8"))["client"].items():
+        found = [f"`{e['test'].strip('*:')}`: {e['reason']}" for e in client.get("exception", [])]
+        cells = (f"{name} {client['version']}", client["what"], client.get("seen", "not counted yet"))
+        lines.append(f"| {' | '.join(cells)} | {'; '.join(found) or 'none'} |")
+    return CLIENTS_HEAD + "\n".join(lines) + "\n\n"
+
+
 def page() -> str:
     """The text of the page."""
     lines = [HEAD.rstrip(), ""]
@@ -337,7 +360,7 @@ def page() -> str:
         lines += [f"## {title}", "", "| name | | |", "|---|---|---|"]
         lines += [f"| {row.names} | {row.verdict} | {row.note} |" for row in rows]
         lines.append("")
-    return "\n".join(lines) + "\n" + TAIL
+    return "\n".join(lines) + "\n" + clients() + TAIL
 
 
 if __name__ == "__main__":
