@@ -100,14 +100,20 @@ def memory(folder: Path, small: bool) -> Lines:
         "window": "import sys, nczarr; d = nczarr.Dataset(sys.argv[1]); d['v'][:2, :100]",
     }
     lines: Lines = {}
-    for steps in (3, 8, 25, 75, 125)[: 3 if small else 5]:
+    for steps in (3, 8, 25, 75, 125, 250)[: 3 if small else 6]:
         path = folder / f"m{steps}.zarr"
         series(path, steps, MIB, MIB, steps)
         for name, text in code.items():
-            child = subprocess.Popen([sys.executable, "-c", text, str(path)], stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            add(lines, name, steps * 4, usage.ru_maxrss / 1024)
+            if name == "whole" and steps > 125:
+                continue
+            # The system's own figure of a child counts what its parent had when it was made.
+            own = (
+                "; print(next(int(l.split()[1]) for l in open('/proc/self/status') if l.startswith('VmHWM')))"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", text + own, str(path)], check=True, capture_output=True, text=True
+            )
+            add(lines, name, steps * 4, int(done.stdout) / 1024)
     return lines
 
 
