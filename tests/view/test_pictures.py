@@ -135,11 +135,14 @@ def test_values_are_unpacked_and_missing_ones_are_missing() -> None:
 def test_what_is_no_number_is_a_table() -> None:
     with OpenedDataset(cdl.load(DATA / "user_types.cdl")) as opened:
         drawer = Drawer(opened)
+        inner_axes = ("/grid.", "/cell.corners", "/cell.vertices.")
         for fqn in opened.model.all_variables:
             drawing = drawer.draw(select(opened, drawer.coordinates, fqn, {}))
             to_csv(drawing)
             if fqn in ("/cloud", "/big"):
                 assert isinstance(drawing, Line)
+            elif "." in fqn:  # a number inside a compound
+                assert isinstance(drawing, Picture if fqn.startswith(inner_axes) else Line)
             else:
                 assert isinstance(drawing, Table)
                 assert drawing.rows

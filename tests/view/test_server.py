@@ -95,6 +95,8 @@ def test_the_command_ends_when_it_is_told(signal: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Who starts the tests in the background may ignore SIGINT, and children inherit that.
+        preexec_fn=lambda: signals.signal(signals.SIGINT, signals.default_int_handler),
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -47,7 +47,7 @@ def check(
     >>> from nczarr import copy
     >>> from nczarr.model import Dataset
     >>> store = {}
-    >>> copy(Dataset("d"), store)
+    >>> losses = copy(Dataset("d"), store)
     >>> list(check(store, data=True))
     []
     """
