@@ -18,8 +18,8 @@ import strategies
 from document_changes import changes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nczarr.convert.canonical import canonical
 
+from nczarr.convert.verify.canonical import canonical
 from nczarr.errors import NCZarrError
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Variable
