@@ -117,6 +117,8 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
+        #: Write in this thread only: it may hold what others would wait for.
+        self.alone = False
         #: The changed ones: a sync does not look at the others.
         self._dirty: dict[Block, None] = {}
 
@@ -410,7 +412,7 @@ class ChunkCache:
         if len(runs) == 1:
             store(runs[0])
         elif runs:
-            run(store, runs)
+            run(store, runs, 1 if self.alone else None)
 
     def clear(self) -> None:
         """Forget everything, written or not."""

@@ -254,6 +254,8 @@ class Session(State):
             return None
         with self._gate.closed():
             self.check_open()
+            # The collector may drop a dataset anywhere, while this thread holds the lock of HDF5.
+            self.cache.alone = dropped
             try:
                 if self.writable:
                     self._flush_all()
