@@ -57,25 +57,24 @@ class _RemoteClassicFile(ClassicFile):
 def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Ranges | None = None) -> OpenFile:
     """Open a netCDF file behind a URL; blocks of it are fetched when they are needed.
 
-        Parameters
-        ----------
-        ranges : Ranges, optional
-            The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
+    Parameters
+    ----------
+    ranges : Ranges, optional
+        The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
 
-        Raises
-        ------
-        DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
-            As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
+    Raises
+    ------
+    DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
+        As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
 
-        Examples
-        --------
-        >>> from nczarr.reasons import lacks_bucket, reason_of
-    from nczarr.model import Dataset
-        >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
-        >>> sink.commit()
-        >>> with open_remote("memory://a.nc") as file:
-        ...     file.dataset.name
-        'a'
+    Examples
+    --------
+    >>> from nczarr.model import Dataset
+    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+    >>> sink.commit()
+    >>> with open_remote("memory://a.nc") as file:
+    ...     file.dataset.name
+    'a'
     """
     fs, path = _file_system(url, options)
     name = Path(path).stem
@@ -118,15 +117,14 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
 class RemoteSink:
     """A netCDF file that is written here and put behind a URL when it is complete.
 
-        Examples
-        --------
-        >>> from nczarr.reasons import lacks_bucket, reason_of
-    from nczarr.model import Dataset
-        >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
-        >>> sink.commit()
-        >>> with open_remote("memory://a.nc") as file:
-        ...     file.dataset.name
-        'a'
+    Examples
+    --------
+    >>> from nczarr.model import Dataset
+    >>> sink = RemoteSink("memory://a.nc", Dataset("a", format="classic"), overwrite=True)
+    >>> sink.commit()
+    >>> with open_remote("memory://a.nc") as file:
+    ...     file.dataset.name
+    'a'
     """
 
     def __init__(
