@@ -21,6 +21,15 @@ def _quantize(data: Any, least_significant_digit: int) -> np.ndarray:
     return round_to_digit(np.asanyarray(data), least_significant_digit)
 
 
+def _safecast(a: Any, b: Any) -> bool:
+    """True if all elements of two arrays are equal, NaN to NaN: the one is the other after a safe cast."""
+    one, other = np.asanyarray(a), np.asanyarray(b)
+    same = one == other
+    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+        same = same | (np.isnan(one) & np.isnan(other))
+    return bool(np.all(same))
+
+
 def _find_dim(grp: Any, dimname: str) -> Any:
     """The dimension of a name in a group or above it, or :class:`ValueError`."""
     group = grp

@@ -153,3 +153,22 @@ def test_a_thread_for_each_variable(path: str) -> None:
         sums = list(pool.map(lambda i: total(ds["ocean/deep/salt"], 0, i % 5), range(200)))
     assert sums == [35 * (i % 5) for i in range(200)]
     assert np.isscalar(sums[0])
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (np.array([1, 2], "i4"), np.array([1.0, 2.0])),
+        (np.array([1, 2], "i4"), np.array([1.0, 2.5])),
+        (np.array([np.nan, 2.0]), np.array([np.nan, 2.0], "f4")),
+        (np.array([np.nan, 2.0]), np.array([1.0, 2.0])),
+        (np.array(300), np.array(300, "i2")),
+        (np.array("a"), np.array("b")),
+    ],
+)
+def test_safe_casts_are_told_as_netcdf4_tells_them(a: np.ndarray, b: np.ndarray) -> None:
+    from netCDF4.utils import _safecast as theirs
+
+    from nczarr.netcdf4.utils import _safecast
+
+    assert _safecast(a, b) == bool(theirs(a, b))
