@@ -719,3 +719,31 @@ def test_many_records_move_when_a_variable_comes(tmp_path: Path) -> None:
         assert (ds["fixed"][:] == 2).all()
         assert ds["b"][:].count() == 1
         assert ds["b"][-1] == 5
+
+
+def test_a_dataset_that_the_collector_drops_under_the_lock_of_hdf5_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    script = f"""if True:
+        import gc
+        import numpy as np
+        from h5py._objects import phil
+        import nczarr
+        ds = nczarr.Dataset({str(path)!r}, "w")
+        ds.createDimension("x", 200_000)
+        values = np.random.default_rng(1).normal(size=200_000)
+        for i in range(16):
+            v = ds.createVariable(f"v{{i}}", "f8", ("x",), chunksizes=(100_000,), zlib=True)
+            v[10:] = values[10:]  # the first chunk waits for its rest
+        cycle = [ds]
+        cycle.append(cycle)
+        with phil:
+            del ds, v, cycle
+            gc.collect()
+        """
+    # What waits for ever would hang the tests: the limit only ends that.
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+    with netCDF4.Dataset(path) as ds:
+        expected = np.random.default_rng(1).normal(size=200_000)
+        for variable in ds.variables.values():
+            assert variable[:10].mask.all()
+            assert np.array_equal(variable[10:], expected[10:])
