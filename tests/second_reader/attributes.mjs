@@ -86,7 +86,9 @@ export function defaultType(name, json, variable) {
 }
 
 function other(json) {
-  if (json === true || json === false) return { type: atomic("int8"), values: [json ? 1n : 0n] };
+  const flags = Array.isArray(json) ? json : [json];
+  if (flags.length && flags.every((flag) => flag === true || flag === false))
+    return { type: atomic("int8"), values: flags.map((flag) => (flag ? 1n : 0n)) };
   if (Array.isArray(json) && json.length > 0 && json.every((v) => isNumber(v) || WORDS.has(v))) {
     return { type: atomic("float64"), values: json.map(Number) };
   }
@@ -105,7 +107,8 @@ function read(name, json, type, variable) {
   }
   const list = type.class === "vlen" || Array.isArray(json) ? json : [json];
   const given = isFloat(type) && !(name === "_FillValue" && variable) ? list.map((v) => (v === null ? "NaN" : v)) : list;
-  return given.map((v) => fromJson(v, type));
+  const flags = is(type, "int8") ? given.map((v) => (v === true ? 1n : v === false ? 0n : v)) : given;
+  return flags.map((v) => fromJson(v, type));
 }
 
 /** The values of an exact form, or null where they are none of the type. */

@@ -159,7 +159,7 @@ def good(name: str) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=10000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_readers_recover_the_same(reader: Reader, tmp_path: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(("groups", "copies", "labels", "fill_values", "attributes")))

@@ -86,7 +86,7 @@ def test_without_index_pages_there_is_no_listing(server: Any) -> None:
     store = open_store(f"{server.url}silent/http.zarr")
     assert store.get("zarr.json") == b"{}"
     assert not store.listable
-    with pytest.raises(StoreError, match="403"):
+    with pytest.raises(StoreError, match="refuses access"):
         store.list_dir()
 
 
@@ -99,7 +99,9 @@ def test_forbidden_broken_and_unreachable_are_not_missing(server: Any) -> None:
     with pytest.raises(StoreError, match="503"):
         open_store(f"{server.url}broken/x.zarr").get("k")
     assert len(server.requests()) - before > 1  # it was tried again
-    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1/x\.zarr/k: cannot read: ClientConnector"):
+    with pytest.raises(
+        StoreError, match=r"127\.0\.0\.1:1/x\.zarr/k: cannot read: the server .* cannot be reached"
+    ):
         open_store("http://127.0.0.1:1/x.zarr").get("k")
 
 
