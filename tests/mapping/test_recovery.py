@@ -448,6 +448,19 @@ def test_repair_ends_where_an_array_that_is_left_alone_has_the_copies() -> None:
     assert not any(f.remedy for f in repair(store))
 
 
+def test_a_damaged_type_that_only_an_array_declares_is_not_promised_a_mending() -> None:
+    store = stored()
+    changed = documents(store)
+    without_copies(changed)
+    del attrs(changed["zarr.json"])["_nczarr_group"]["types"]
+    del array_info(changed["pairs/zarr.json"])["types"][0]["class"]
+    put(store, changed)
+    repair(store)
+    left = repair(store)
+    assert {"type-damaged", "type-missing"} <= {f.code for f in left}
+    assert not any(f.remedy for f in left), [str(f) for f in left]
+
+
 def test_wrong_values_are_never_made_up() -> None:
     """A reader that would have to guess the values says that it cannot, or reads them as they are stored."""
     store = stored()

@@ -157,6 +157,7 @@ class _Reader:
 
     def declare_types(self, groups: list[GroupNode]) -> None:
         homes: dict[str, list[str]] = {}
+        unlisted: dict[str, str] = {}
         for node in groups:
             homes[node.fqn] = []
             for name, declaration in self.declared(node.info.get("types", []), node.fqn).items():
@@ -164,7 +165,7 @@ class _Reader:
         for node in groups:
             for array in node.arrays:
                 if "types" in array.info:
-                    self.declare_from_array(homes, node, array, {n.fqn: n for n in groups})
+                    self.declare_from_array(homes, unlisted, node, array, {n.fqn: n for n in groups})
         for group, fqns in homes.items():
             self.group_types[group] = []
             for fqn in fqns:
@@ -178,6 +179,11 @@ class _Reader:
         for fqn in {**self.binder.declared}:
             if fqn not in self.types:
                 del self.binder.declared[fqn]
+        for fqn, array_fqn in unlisted.items():
+            if fqn in self.types:  # what is damaged cannot be declared
+                home, name = split_fqn(fqn)
+                what = f"the type {name!r} is used by {array_fqn} and not declared"
+                self.findings.add("type-unlisted", home, what, "note", "declare it")
         for fqn, reference in self.binder.moved.items():
             self.moved(fqn, f"the type {reference}")
 
@@ -203,7 +209,12 @@ class _Reader:
             self.damaged_type(group, error)
 
     def declare_from_array(
-        self, homes: dict[str, list[str]], node: GroupNode, array: ArrayNode, groups: dict[str, GroupNode]
+        self,
+        homes: dict[str, list[str]],
+        unlisted: dict[str, str],
+        node: GroupNode,
+        array: ArrayNode,
+        groups: dict[str, GroupNode],
     ) -> None:
         """Take over types that no group declares any more from an array that needs them."""
         try:
@@ -222,8 +233,7 @@ class _Reader:
                 continue
             if home in groups:
                 if groups[home].source != "none":
-                    what = f"the type {name!r} is used by {array.fqn} and not declared"
-                    self.findings.add("type-unlisted", home, what, "note", "declare it")
+                    unlisted.setdefault(fqn, array.fqn)
                 self.declare(homes, home, name, declaration)
             elif join_fqn(node.fqn, name) not in self.binder.declared:
                 self.declare(homes, node.fqn, name, declaration)
