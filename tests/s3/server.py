@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -148,6 +149,7 @@ class S3Server:
         self.state = state.absolute()
         self.config = self.state / "ceph.conf"
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._stopping = threading.Event()
 
     @property
     def port(self) -> int:
@@ -232,6 +234,19 @@ class S3Server:
         self._run("radosgw-admin", *conf, "user", "create", *user)
         self._spawn("rgw", "radosgw", "-f", "-n", "client.rgw", *conf)
         self._wait()
+        threading.Thread(target=self._keep_gateway, name="S3 gateway", daemon=True).start()
+
+    def _keep_gateway(self) -> None:
+        """Start the gateway again whenever it ends by itself: it holds no data, and its clients try again."""
+        while not self._stopping.is_set():
+            status = self._started["rgw"].wait()
+            if self._stopping.wait(0.1):
+                return
+            said = f"the gateway ended with status {status} and is started again\n"
+            with open(self.state / "log" / "rgw.err", "a") as log:
+                log.write(said)
+            print(said, end="", file=sys.stderr)
+            self._spawn("rgw", *map(str, self._started["rgw"].args))
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -279,6 +294,7 @@ class S3Server:
 
     def stop(self, *, wipe: bool = True) -> None:
         """End the daemons by their recorded process numbers; remove the state."""
+        self._stopping.set()
         for name in DAEMONS:
             pid = self._pid(name)
             for number in (signal.SIGTERM, signal.SIGKILL):

@@ -55,7 +55,7 @@ def test_over_http_a_consolidated_hierarchy_costs_one_request(folder: Path, web_
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
 def test_on_s3(folder: Path, s3_server: dict[str, str], backend: str) -> None:
     for name in ("yes.zarr", "no.zarr"):
-        upload(folder, name, open_store(f"s3://test/requests/{backend}/{name}", "w", {"backend": backend}))
+        upload(folder, name, open_store(f"s3://test/requests/{backend}/{name}", "w"))
     store = CountingStore(
         open_store(f"s3://test/requests/{backend}/yes.zarr", storage_options={"backend": backend})
     )
