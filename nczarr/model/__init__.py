@@ -1,8 +1,10 @@
 """The abstract model of netCDF datasets: types, nodes, names, rules. Frozen data, no input or output."""
 
+from nczarr.model.binding import bind_data
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of
 from nczarr.model.forward import forward_references, ordered_types
+from nczarr.model.lengths import with_lengths
 from nczarr.model.names import (
     ROOT,
     check_name,
@@ -91,6 +93,7 @@ __all__ = [
     "UserType",
     "Variable",
     "VlenType",
+    "bind_data",
     "check_name",
     "compare",
     "default_fill",
@@ -110,4 +113,5 @@ __all__ = [
     "source_of",
     "split_fqn",
     "walk_types",
+    "with_lengths",
 ]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.nczarr3 import GROUP_KEY
-from nczarr.model import Dataset, Group, join_fqn, split_fqn
+from nczarr.model import split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
@@ -74,28 +73,3 @@ def _with_length(metadata: ArrayMetadata | GroupMetadata, name: str, size: int) 
         metadata,
         attributes={**metadata.attributes, GROUP_KEY: {**info, "dimensions": changed}},  # type: ignore[dict-item]
     )
-
-
-def with_lengths(dataset: Dataset, sizes: Mapping[str, int]) -> Dataset:
-    """The model with other lengths of dimensions, given by FQN.
-
-    Examples
-    --------
-    >>> from nczarr.model import Dimension
-    >>> d = Dataset("d", dimensions=(Dimension("t", 3, True),))
-    >>> with_lengths(d, {"/t": 4}).dimensions
-    (Dimension(name='t', size=4, unlimited=True),)
-    """
-
-    def changed(group: Any, fqn: str) -> Group:
-        dimensions = tuple(
-            replace(d, size=sizes.get(join_fqn(fqn, d.name), d.size)) if d.unlimited else d
-            for d in group.dimensions
-        )
-        groups = tuple(changed(child, join_fqn(fqn, child.name)) for child in group.groups)
-        result: Group = replace(group, dimensions=dimensions, groups=groups)
-        return result
-
-    result = changed(dataset, "/")
-    assert isinstance(result, Dataset)
-    return result

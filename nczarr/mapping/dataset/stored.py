@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import numpy as np
 from nczarr.errors import ModelError, ReadOnlyError
 from nczarr.mapping.dataset.destination import Destination
 from nczarr.mapping.dataset.fresh import begin_changes, end_changes
-from nczarr.mapping.dataset.lengths import with_lengths, write_lengths
+from nczarr.mapping.dataset.lengths import write_lengths
 from nczarr.mapping.dataset.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.dataset.rewrite import rewrite_documents
 from nczarr.mapping.dataset.update import Before, apply_update
@@ -22,7 +21,7 @@ from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.model import Dataset, Group, Region, join_fqn
+from nczarr.model import Dataset, Region, bind_data, with_lengths
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -107,21 +106,13 @@ class StoredDataset:
         """The model with its data bound; bindings that are still right are kept."""
         data: dict[str, VariableData] = {}
 
-        def bound(group: Group, fqn: str) -> Group:
-            variables = []
-            for variable in group.variables:
-                at = join_fqn(fqn, variable.name)
-                shape = dataset.shape(variable)
-                values = self._data.get(at)
-                if values is None or values.binding != bindings[at] or values.shape != shape:
-                    values = VariableData(self, at, bindings[at], shape)
-                data[at] = values
-                variables.append(variable if variable.data is values else variable.with_data(values))
-            groups = tuple(bound(child, join_fqn(fqn, child.name)) for child in group.groups)
-            return replace(group, variables=tuple(variables), groups=groups)
-
-        result = bound(dataset, "/")
-        assert isinstance(result, Dataset)
+        for at, variable in dataset.all_variables.items():
+            shape = dataset.shape(variable)
+            values = self._data.get(at)
+            if values is None or values.binding != bindings[at] or values.shape != shape:
+                values = VariableData(self, at, bindings[at], shape)
+            data[at] = values
+        result = bind_data(dataset, data)
         self._data = data
         self._along = None
         return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from nczarr.atomic import Output
-from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
-from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, join_fqn
+from nczarr.errors import ModelError, NetCDFFileError
+from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
 from nczarr.netcdf.byte_file import ByteFile, write_all
 from nczarr.netcdf.classic import (
     FORMATS,
@@ -27,14 +26,14 @@ from nczarr.netcdf.classic import (
 from nczarr.netcdf.edit.classic_bytes import ClassicBytes
 from nczarr.netcdf.edit.classic_layout import laid_out, move_data, moves
 from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
-from nczarr.netcdf.edit.lengths import with_lengths
+from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match
 
 #: What a file begins with while its data move: no program takes it for what it is not.
 _MOVING = b"CDF\0"
 
 
-class EditedClassic:
+class EditedClassic(FileEditor):
     """A classic file (CDF-1, CDF-2, CDF-5) that is open for reading and writing.
 
     A record is counted when all variables have it: a process that is killed leaves a file that says no more than it
@@ -57,14 +56,11 @@ class EditedClassic:
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
     ) -> None:
-        self.path = path
-        self.process = os.getpid()
-        self._output = output
+        super().__init__(path, output)
         self._open = True
         #: True while data move; it stays so if that fails.
         self._moving = False
         self._values: dict[str, ClassicValues] = {}
-        self._sizes: dict[str, int] = {}
         #: In the order of the file; the model's may be another.
         self._dimensions: list[str] = []
         self.file = ClassicBytes(path, content)
@@ -74,7 +70,7 @@ class EditedClassic:
                 found = read_classic(self.file, Path(path).stem)
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
-                self._dataset = self._bound(found)
+                self._dataset = bind_data(found, self._values)
                 self._dimensions = list(found.all_dimensions)
             else:
                 version = FORMATS[dataset.format or "classic"]
@@ -86,19 +82,6 @@ class EditedClassic:
             self.file.close()
             self._discard()
             raise
-
-    @property
-    def dataset(self) -> Dataset:
-        """The model, with the data of its variables."""
-        if self._sizes:
-            self._dataset = with_lengths(self._dataset, self._sizes)
-            self._sizes.clear()
-        return self._dataset
-
-    @property
-    def place(self) -> str:
-        """Where the bytes are now: under another name until a new file is published."""
-        return self.path if self._output is None else str(self._output.path)
 
     def _values_of(
         self, fqn: str, index: int, variable: Variable, dataset: Dataset, *, fresh: bool
@@ -115,24 +98,10 @@ class EditedClassic:
             made.marks = np.zeros(grid, bool)
         return made
 
-    def _bound(self, dataset: Dataset) -> Dataset:
-        variables = []
-        for variable in dataset.variables:
-            values = self._values[join_fqn("/", variable.name)]
-            variables.append(variable if variable.data is values else variable.with_data(values))
-        return replace(dataset, variables=tuple(variables))
-
     # -- values and changes
 
-    def data(self, fqn: str) -> ClassicValues:
-        """The values of a variable."""
-        try:
-            return self._values[fqn]
-        except KeyError:
-            raise ModelError(f"there is no variable {fqn!r}", path=self.path) from None
-
     def update(self, dataset: Dataset) -> None:
-        """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable.
+        """Make the file say what `dataset` says; see :class:`FileEditor`.
 
         Raises
         ------
@@ -154,7 +123,7 @@ class EditedClassic:
             for fqn, variable in dataset.all_variables.items():
                 self._values[fqn].shape = dataset.shape(variable)
             self._count(records)
-        self._dataset = self._bound(dataset)
+        self._dataset = bind_data(dataset, self._values)
         self._dimensions = list(ordered.all_dimensions)
         self._sizes.clear()
 
@@ -268,51 +237,28 @@ class EditedClassic:
 
     # -- the end
 
-    def publish(self) -> None:
-        """Give a new file its name."""
-        if self._output is not None:
-            self.sync()
-            output, self._output = self._output, None
-            try:
-                output.commit()
-            except OSError as error:
-                raise self._failed(error) from error
-
     def sync(self) -> None:
         """Fill what nobody wrote."""
         self._check_open()
         for values in self._values.values():
             values.fill_blocks()
 
-    def close(self) -> None:
-        """Sync, publish, and close; a new file that cannot be completed is removed."""
-        if not self._open:
-            return
-        try:
-            self.sync()
-            self.file.close()
-            if self._output is not None:
-                self._output.commit()
-                self._output = None
-        except OSError as error:
-            if isinstance(error, NCZarrError):
-                raise
-            raise self._failed(error) from error
-        finally:
-            self._open = False
-            self.file.close()
-            self._discard()
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def _data(self) -> Mapping[str, ClassicValues]:
+        return self._values
+
+    def _finish(self) -> None:
+        self.file.close()
+
+    def _let_go(self) -> None:
+        self._open = False
+        self.file.close()
 
     def _check_open(self) -> None:
-        if not self._open:
-            raise NetCDFFileError("the file is closed", path=self.path)
+        super()._check_open()
         if self._moving:
             raise NetCDFFileError("the file is damaged: it failed while its data moved", path=self.path)
-
-    def _failed(self, error: OSError) -> NetCDFFileError:
-        return NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=self.path)
-
-    def _discard(self) -> None:
-        output, self._output = self._output, None
-        if output is not None:
-            output.discard()

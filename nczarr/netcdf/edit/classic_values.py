@@ -13,7 +13,8 @@ from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.netcdf.byte_file import read_all, write_all
 from nczarr.netcdf.classic import ClassicSource, Header
 from nczarr.netcdf.edit.classic_bytes import ClassicBytes
-from nczarr.netcdf.edit.selecting import Axes, pieces, read_selected
+from nczarr.netcdf.edit.edited_values import EditedValues
+from nczarr.netcdf.edit.selecting import Axes, read_selected
 from nczarr.netcdf.sink import block_shape
 
 #: Bytes of the blocks in which values are best written.
@@ -33,7 +34,7 @@ class Owner(Protocol):
 
 
 @dataclass(eq=False)
-class ClassicValues:
+class ClassicValues(EditedValues):
     """The values of a variable; `shape` is that of its dimensions.
 
     Attributes
@@ -137,19 +138,6 @@ class ClassicValues:
         ]
 
     # -- writing
-
-    def write(self, selection: Any, values: np.ndarray) -> None:
-        """Write to slices or increasing positions, one for each axis."""
-        for axes, place in pieces(selection):
-            self._write(axes, values[place] if place else values)
-
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write a block, of which nothing is kept behind the shape."""
-        block = self.chunk_shape
-        axes = tuple(
-            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
-        )
-        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:

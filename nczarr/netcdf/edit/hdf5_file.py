@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -10,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import Output
-from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
-from nczarr.model import Dataset, Group, join_fqn
+from nczarr.errors import NCZarrError, NetCDFFileError
+from nczarr.model import Dataset, bind_data
 from nczarr.netcdf.byte_file import ByteFile, DiskFile
 from nczarr.netcdf.classic import refuse_losses
+from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
-from nczarr.netcdf.edit.lengths import with_lengths
 from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.edit.opened import forget, remember
 from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
@@ -29,7 +28,7 @@ _KEPT = 64
 _STRICT = "netCDF-4 classic model"
 
 
-class EditedHDF5:
+class EditedHDF5(FileEditor):
     """A netCDF-4 file that is open for reading and writing.
 
     What was written is in the file after :meth:`sync`. Between two calls HDF5 keeps part of its own books in memory:
@@ -59,12 +58,8 @@ class EditedHDF5:
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
     ) -> None:
-        self.path = path
-        self.process = os.getpid()
+        super().__init__(path, output)
         self._on_disk = isinstance(content, DiskFile)
-        self._output = output
-        #: Lengths that the model does not say yet.
-        self._sizes: dict[str, int] = {}
         self._disk = GuardedFile(content)
         self._make = ObjectMaker(path)
         name = str(output.path) if output is not None else path
@@ -88,7 +83,7 @@ class EditedHDF5:
                     _check_order(found.root.id, path)
                 self._objects = HDF5Objects(self, self._make)
                 self._objects.adopt(found)
-                self._dataset = self._bind(found.dataset)
+                self._dataset = bind_data(found.dataset, self._objects.values)
             if dataset is not None:
                 self.update(replace(dataset, name=self.dataset.name))
             self.check()
@@ -99,46 +94,11 @@ class EditedHDF5:
             self._discard()
             raise
 
-    def _bind(self, dataset: Dataset) -> Dataset:
-        """The model with its data bound."""
-
-        def bound(group: Group, fqn: str) -> Group:
-            variables = []
-            for variable in group.variables:
-                values = self._objects.values[join_fqn(fqn, variable.name)]
-                variables.append(variable if variable.data is values else variable.with_data(values))
-            groups = tuple(bound(child, join_fqn(fqn, child.name)) for child in group.groups)
-            return replace(group, variables=tuple(variables), groups=groups)
-
-        made = bound(dataset, "/")
-        assert isinstance(made, Dataset)
-        return made
-
-    @property
-    def dataset(self) -> Dataset:
-        """The model, with the data of its variables."""
-        if self._sizes:
-            self._dataset = with_lengths(self._dataset, self._sizes)
-            self._sizes.clear()
-        return self._dataset
-
-    @property
-    def place(self) -> str:
-        """Where the bytes are now: under another name until a new file is published."""
-        return self.path if self._output is None else str(self._output.path)
-
     def check(self) -> None:
         """Raise what went wrong while HDF5 was writing."""
         self._disk.check(self.path)
 
     # -- values and changes
-
-    def data(self, fqn: str) -> HDF5Values:
-        """The values of a variable."""
-        try:
-            return self._objects.values[fqn]
-        except KeyError:
-            raise ModelError(f"there is no variable {fqn!r}", path=self.path) from None
 
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
@@ -151,7 +111,7 @@ class EditedHDF5:
             if dataset.format == _STRICT:
                 refuse_losses(self.path, dataset, _STRICT)
             self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
-            self._dataset = self._bind(dataset)
+            self._dataset = bind_data(dataset, self._objects.values)
             self.check()
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
@@ -168,15 +128,9 @@ class EditedHDF5:
 
     def publish(self) -> None:
         """Give a new file its name."""
-        if self._output is not None:
-            self.sync()
-            output, self._output = self._output, None
-            try:
-                output.commit()
-            except OSError as error:
-                raise NetCDFFileError(
-                    f"the file cannot be written: {error.strerror}", path=self.path
-                ) from error
+        new = self._output is not None
+        super().publish()
+        if new:
             remember(self.path, self)
 
     def sync(self) -> None:
@@ -189,34 +143,23 @@ class EditedHDF5:
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
             self.check()
 
-    def close(self) -> None:
-        """Sync, publish, and close; a new file that cannot be completed is removed."""
-        if self.file.id is None:
-            return
-        try:
-            self.sync()
-            self._let_go()
-            self.check()
-            if self._output is not None:
-                self._output.commit()
-                self._output = None
-        except OSError as error:
-            if isinstance(error, NCZarrError):
-                raise
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
-        finally:
-            self._let_go()
-            self._discard()
+    @property
+    def is_open(self) -> bool:
+        return self.file.id is not None
+
+    @property
+    def _data(self) -> Mapping[str, HDF5Values]:
+        return self._objects.values
+
+    def _finish(self) -> None:
+        self._let_go()
+        self.check()
 
     def reopened(self) -> HDF5File:
         """The same file for a reader of this process, with what is not written yet."""
         with hdf5_errors(self.path, doing="the file cannot be opened"):
             self._check_open()
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
-
-    def _check_open(self) -> None:
-        if self.file.id is None:
-            raise NetCDFFileError("the file is closed", path=self.path)
 
     def _let_go(self) -> None:
         forget(self)
@@ -228,11 +171,6 @@ class EditedHDF5:
             self._make.types.committed.clear()
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self.file.close()
-
-    def _discard(self) -> None:
-        output, self._output = self._output, None
-        if output is not None:
-            output.discard()
 
 
 def _bytes(name: str) -> bytes:

@@ -9,7 +9,8 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Region, Type, regions
-from nczarr.netcdf.edit.selecting import Axes, pieces, read_selected
+from nczarr.netcdf.edit.edited_values import EditedValues
+from nczarr.netcdf.edit.selecting import Axes, read_selected
 from nczarr.netcdf.hdf5.filters import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
@@ -31,7 +32,7 @@ class Owner(Protocol):
 
 
 @dataclass(eq=False)
-class HDF5Values:
+class HDF5Values(EditedValues):
     """The values of a variable; `shape` is that of its dimensions, of which the file may have less.
 
     Attributes
@@ -103,19 +104,6 @@ class HDF5Values:
             return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
         return read_selected(part, selection, self.dtype)
-
-    def write(self, selection: Any, values: np.ndarray) -> None:
-        """Write to slices or increasing positions, one for each axis."""
-        for axes, place in pieces(selection):
-            self._write(axes, values[place] if place else values)
-
-    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write a block, of which nothing is kept behind the shape."""
-        block = self.chunk_shape
-        axes = tuple(
-            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
-        )
-        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from nczarr.model import Group, join_fqn
+from nczarr.model.names import join_fqn
+from nczarr.model.nodes import Group
 
 _G = TypeVar("_G", bound=Group)
 
