@@ -243,8 +243,7 @@ export class Dataset {
           const home = this.groups.find((g) => g.fqn === joinFqn(parts.slice(0, -1)));
           if (!home) homeless.push({ group, d, last: parts.at(-1) });
           else {
-            if (!home.lost) this.report("type-unlisted");
-            declared.set(d.get("name"), { group: home, d });
+            declared.set(d.get("name"), { group: home, d, unlisted: !home.lost });
           }
         }
       }
@@ -283,6 +282,8 @@ export class Dataset {
       }
       building.clear();
     }
+    // What cannot be read breaks no further constraint.
+    for (const [fqn, { unlisted }] of declared) if (unlisted && this.types.has(fqn)) this.report("type-unlisted");
   }
 
   /** The FQN of the type that a name means in a group: itself, or where its group is gone one of the same last name. */
