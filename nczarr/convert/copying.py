@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace as replace_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -214,14 +214,15 @@ def copy(
     if replace and not append:
         raise UnsupportedError("--replace: it goes with --append")
     if append:
-        for one in sources:
-            job.append(one, target, concat, replace, join == "exact")
+        # Those that write over each other's steps follow each other; of others none is appended if one cannot be.
+        for some in [[one] for one in sources] if replace else [sources]:
+            job.append(some, target, concat, replace, join == "exact")
         return ()
     if virtual:
         job.refer(sources, target)
         return ()
     if concat is not None:
-        with many.join(sources, concat, attributes=join, storage_options=source_options) as joined:
+        with job.joined(sources, concat) as joined:
             return job.copy(joined, sources, target)
     if len(sources) > 1 and not is_folder(target):
         raise UnsupportedError(
@@ -288,7 +289,7 @@ class _Job:
         where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
-            dataset = self.what.of(opened)
+            dataset = self.what.of(opened) if self.concat is None else self.what.cut(opened)
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         dataset, options = self.shaped(dataset, target, kind)
@@ -316,6 +317,16 @@ class _Job:
             self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
 
+    def joined(self, sources: Sequence[Any], along: str) -> AbstractContextManager[Dataset]:
+        """Open sources as one dataset."""
+        return many.join(
+            sources,
+            along,
+            attributes=self.join,
+            storage_options=self.source_options,
+            choose=self.what.nodes_of_all,
+        )
+
     def refer(self, sources: Sequence[Any], target: Any) -> None:
         """Write references to the values of netCDF files."""
         from nczarr.convert.virtual import write_virtual
@@ -331,41 +342,63 @@ class _Job:
         if self.concat is None:
             opening = open_source(sources[0], storage_options=self.source_options)
         else:
-            opening = many.join(
-                sources, self.concat, attributes=self.join, storage_options=self.source_options
-            )
+            opening = self.joined(sources, self.concat)
         with opening as opened:
-            write_virtual(self.what.of(opened), sources[0], target, overwrite=self.overwrite)
+            chosen = self.what.of(opened) if self.concat is None else self.what.cut(opened)
+            write_virtual(chosen, sources[0], target, overwrite=self.overwrite)
 
-    def append(self, source: Any, target: Any, along: str | None, replace: bool, exact: bool) -> None:
-        """Append a source to the dataset at the target."""
-        _refuse_same(source, target)
+    def append(
+        self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
+    ) -> None:
+        """Append sources to the dataset at the target."""
+        for source in sources:
+            _refuse_same(source, target)
         if self.dry_run or self.resume:
             raise UnsupportedError("--append: neither --dry-run nor --resume goes with it")
         if self.how != Shaping():
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; leave out options of them"
             )
+
+        def opening(fqn: str) -> AbstractContextManager[Dataset]:
+            if len(sources) == 1:
+                return self.chosen(sources[0])
+            return many.join(
+                sources,
+                fqn,
+                attributes=self.join,
+                storage_options=self.source_options,
+                choose=self.what.parts_of_all,
+            )
+
         if kind_of_source(target) == "zarr":
             many.append(
-                source,
+                opening,
+                sources,
                 target,
                 along=along,
                 replace_steps=replace,
                 exact=exact,
-                source_options=self.source_options,
                 target_options=self.target_options,
                 progress=self.progress,
                 workers=self.workers,
                 memory=self.memory,
-                change=self.what.of,
             )
             return
         # A netCDF file has one writer and no way back: it is written anew, and changes in one step.
-        with open_source(target) as old, open_source(source, storage_options=self.source_options) as opened:
-            joined = many.appended(old, self.what.of(opened), along, source, target, replace, exact)
-            sink = create_sink(target, joined, overwrite=True, **self.options)
-            self.fill(joined, sink, target)
+        with open_source(target) as old:
+            with opening(many.growing_dimension(old, along, str(target))) as added:
+                joined = many.appended(old, added, along, sources, target, replace, exact)
+                sink = create_sink(target, joined, overwrite=True, **self.options)
+                self.fill(joined, sink, target)
+
+    @contextmanager
+    def chosen(self, source: Any) -> Iterator[Dataset]:
+        """Open the chosen part of a source."""
+        with open_source(source, storage_options=self.source_options, fresh=True) as opened:
+            with placed(str(source)):
+                part = self.what.of(opened)
+            yield part
 
     def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, dict[str, Any]]:
         """Return the dataset as it is written, and the options of what writes it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nczarr.convert import change, many
@@ -29,12 +29,38 @@ class Choice:
 
     def of(self, dataset: Dataset) -> Dataset:
         """Return the part of a dataset."""
-        if self == Choice():
+        return self.cut(self.nodes(dataset))
+
+    def nodes(self, dataset: Dataset) -> Dataset:
+        """Return the chosen variables and groups."""
+        if not (self.variables or self.only or self.groups or self.exclude):
             return dataset
-        chosen = change.choose(
+        return change.choose(
             dataset, variables=self.variables, only=self.only, groups=self.groups, exclude=self.exclude
         )
-        return change.rename(change.select(chosen, self.selection), self.names)
+
+    def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Return the chosen variables and groups of datasets that will be one; what is left out need not be in all."""
+        found = []
+        for dataset in datasets:
+            here = [*dataset.all_variables, *dataset.all_groups]
+            there = tuple(p for p in self.exclude if any(change.matches(fqn, p) for fqn in here))
+            elsewhere = {p for p in self.exclude if p not in there}
+            for other in datasets if elsewhere else ():
+                names = [*other.all_variables, *other.all_groups]
+                elsewhere -= {p for p in elsewhere if any(change.matches(fqn, p) for fqn in names)}
+            found.append(replace(self, exclude=(*there, *sorted(elsewhere))).nodes(dataset))
+        return found
+
+    def parts_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Return the parts of datasets that will be one."""
+        return [self.cut(dataset) for dataset in self.nodes_of_all(datasets)]
+
+    def cut(self, dataset: Dataset) -> Dataset:
+        """Return the chosen part of each dimension, under the new names."""
+        if not (self.selection or self.names):
+            return dataset
+        return change.rename(change.select(dataset, self.selection), self.names)
 
 
 @dataclass(frozen=True)
@@ -91,7 +117,8 @@ class Recipe:
                         self.concat,
                         attributes=self.join,
                         storage_options=self.source_options,
+                        choose=self.choice.nodes_of_all,
                     )
                 )
-            chosen = self.choice.of(opened)
+            chosen = self.choice.of(opened) if self.concat is None else self.choice.cut(opened)
             yield change.shape(chosen, self.how, source=self.source, target=self.target).dataset

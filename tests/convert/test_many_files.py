@@ -38,6 +38,7 @@ def day(path: Path, number: int, *, steps: int = 4, since: str = "2020-01-01", *
         x[:] = change.get("x", np.arange(5))
         v = file.createVariable("v", change.get("type", "f4"), ("time", "x"), zlib=True)
         v.scale_factor = change.get("scale", 1.0)
+        v.setncatts(change.get("attributes", {}))
         v.set_auto_maskandscale(False)
         v[:] = rng.random((steps, 5)) * 100
         if "extra" in change:
@@ -85,6 +86,9 @@ def test_a_new_dimension(tmp_path: Path) -> None:
         ({"scale": 0.5}, "scale_factor"),
         ({"extra": "w"}, "/w: the first has no such variable"),
         ({"calendar": "noleap", "since": "2020-01-02"}, "calendar"),
+        ({"scale": np.float32(1)}, "scale_factor is [1.0] (float), not [1.0] (double)"),
+        ({"attributes": {"valid_max": 50.0}}, "valid_max is [50.0], not missing"),
+        ({"attributes": {"_Unsigned": "true"}}, "_Unsigned"),
     ],
 )
 def test_files_that_do_not_fit_are_listed(
@@ -137,6 +141,41 @@ def test_append(days: list[Path], tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedError, match="--replace"):
         nczarr.copy(days[3], out, append=True)
     assert list(nczarr.diff(whole, out, ignore_attributes=["_NCProperties"])) == before
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nc"])
+def test_all_are_appended_or_none(days: list[Path], tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    nczarr.copy(days[:5], out, concat="time")
+    before = nczarr.digest(out)
+    bad = day(tmp_path / "bad.nc", 7, scale=0.5)
+    for wrong in ([days[5], bad], [days[5], days[5]], [days[5], days[4]], [days[5], tmp_path / "none.nc"]):
+        with pytest.raises(NCZarrError):
+            nczarr.copy(wrong, out, append=True)
+        assert nczarr.digest(out) == before
+    nczarr.copy(str(tmp_path / "in" / "day[5-9].nc"), out, append=True)
+    nczarr.copy(days[:10], tmp_path / "whole.zarr", concat="time")
+    assert list(nczarr.diff(tmp_path / "whole.zarr", out, ignore_attributes=["_NCProperties"])) == []
+
+
+def test_what_is_left_out_need_not_fit(days: list[Path], tmp_path: Path) -> None:
+    with netCDF4.Dataset(days[1], "a") as file:
+        file.createVariable("extra", "i4", ())
+        file["v"].scale_factor = 0.5
+    nczarr.copy(days, tmp_path / "out.zarr", concat="time", exclude="v,extra", select={"time": slice(2, 6)})
+    with nczarr.Dataset(tmp_path / "out.zarr") as found:
+        assert list(found.variables) == ["time", "x"]
+        assert found["time"][:].tolist() == [12, 18, 24, 30]
+
+
+def test_a_variable_with_the_dimension_twice(tmp_path: Path) -> None:
+    for i in range(2):
+        with netCDF4.Dataset(tmp_path / f"{i}.nc", "w") as file:
+            file.createDimension("time", 3)
+            file.createVariable("covariance", "f4", ("time", "time"))[:] = i
+    with pytest.raises(UnsupportedError, match="/time twice"):
+        nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "out.zarr", concat="time")
+    assert not (tmp_path / "out.zarr").exists()
 
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.nc"])

@@ -4,7 +4,7 @@ Each function takes a dataset and gives another one, whose data are read through
 is refused here, before anything is written.
 """
 
-from nczarr.convert.change.choosing import choose
+from nczarr.convert.change.choosing import choose, find_variable, matches
 from nczarr.convert.change.renaming import rename
 from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
@@ -16,6 +16,8 @@ __all__ = [
     "Shaping",
     "choose",
     "find_dimension",
+    "find_variable",
+    "matches",
     "parse_bytes",
     "parse_kind",
     "rename",

@@ -147,12 +147,13 @@ def _named_in(dataset: Dataset, fqn: str, variable: Variable) -> Iterable[str]:
         for word in attribute.text.replace("\0", " ").split():
             if word.endswith(":"):
                 continue
-            found = _find(dataset, word, group)
+            found = find_variable(dataset, word, group)
             if found is not None:
                 yield found
 
 
-def _find(dataset: Dataset, name: str, group: str) -> str | None:
+def find_variable(dataset: Dataset, name: str, group: str) -> str | None:
+    """Return the variable that a word in an attribute names: a path, or a name looked up from a group upwards."""
     if name.startswith("/"):
         return name if name in dataset.all_variables else None
     while True:

@@ -3,8 +3,17 @@
 All files are looked at before anything is written; what does not fit is listed. Few of them are open at a time.
 """
 
-from nczarr.convert.many.appending import append, appended
+from nczarr.convert.many.appending import append, appended, growing_dimension
 from nczarr.convert.many.files import FilePart, state_of_file
 from nczarr.convert.many.joining import JoinedSource, StackedSource, join
 
-__all__ = ["FilePart", "JoinedSource", "StackedSource", "append", "appended", "join", "state_of_file"]
+__all__ = [
+    "FilePart",
+    "JoinedSource",
+    "StackedSource",
+    "append",
+    "appended",
+    "growing_dimension",
+    "join",
+    "state_of_file",
+]

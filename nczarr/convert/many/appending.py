@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from nczarr.convert.blocks import Work, blocks_of, data_bytes
 from nczarr.convert.change import SelectedSource, find_dimension, rewrite
-from nczarr.convert.edges import open_source
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.progress import Progress
@@ -23,33 +23,34 @@ from nczarr.stores import open_store
 
 
 def append(
-    source: Any,
+    opening: Callable[[str], AbstractContextManager[Dataset]],
+    sources: Sequence[Any],
     target: Any,
     *,
     along: str | None = None,
     replace_steps: bool = False,
     exact: bool = False,
-    source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
     progress: Progress,
     workers: int,
     memory: int,
-    change: Any = None,
 ) -> None:
-    """Append the steps of a source to a Zarr dataset; a reader sees the old length or the new one.
+    """Append the steps of sources to a Zarr dataset; a reader sees the old length or the new one.
 
     Values are written first, where no reader looks yet, then the lengths.
 
     Parameters
     ----------
+    opening : callable
+        Opens the sources as one dataset, joined along the dimension that it is given.
+    sources : sequence
+        Their names.
     along : str, optional
         The dimension; the only unlimited one of the target by default.
     replace_steps : bool
         Write over steps that the target has already, where they would be refused.
     exact : bool
         All attributes must be the same.
-    change : callable, optional
-        Changes the source's model first.
 
     Raises
     ------
@@ -61,15 +62,12 @@ def append(
     with (
         writing_alone(store),
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
-        open_source(source, storage_options=source_options, fresh=True) as opened,
     ):
-        with placed(str(source)):
-            added = change(opened) if change is not None else opened
-            fqn = growing_dimension(stored.dataset, along, str(target))
-            added, first, count = prepare(stored.dataset, added, fqn, source, replace_steps, exact)
-        if not count and first == stored.dataset.dimension_at(fqn).size:
-            return
-        _write(stored, added, fqn, first, progress, workers, memory)
+        fqn = growing_dimension(stored.dataset, along, str(target))
+        with opening(fqn) as opened:
+            added, first, count = prepare(stored.dataset, opened, fqn, sources, replace_steps, exact)
+            if count or first != stored.dataset.dimension_at(fqn).size:
+                _write(stored, added, fqn, first, progress, workers, memory)
 
 
 def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
@@ -95,26 +93,29 @@ def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
 
 
 def prepare(
-    old: Dataset, added: Dataset, along: str, source: Any, replace_steps: bool, exact: bool
+    old: Dataset, added: Dataset, along: str, sources: Sequence[Any], replace_steps: bool, exact: bool
 ) -> tuple[Dataset, int, int]:
-    """Check that a dataset fits behind another one.
+    """Check that the dataset of some sources fits behind another one.
 
     Returns
     -------
     (Dataset, int, int)
         What is added, in the units of the old; the index of its first step in the target; how many steps are new.
     """
+    source = str(sources[0]) if len(sources) == 1 else f"{sources[0]} … {sources[-1]}"
     growing = growing_variables(old, along, False)
-    found = [(str(source), t) for t in differences(old, added, along, exact=exact, growing=growing)]
+    found = [(source, t) for t in differences(old, added, along, exact=exact, growing=growing)]
     what = f"it does not fit behind the dataset along {along}"
     refuse(found, what)
-    added = in_units_of(old, added, growing)
+    with placed(source):
+        added = in_units_of(old, added, growing)
     for fqn, variable in old.all_variables.items():
         if fqn not in growing:
-            found += [(str(source), t) for t in same_data(fqn, variable.data, added.all_variables[fqn].data)]
+            found += [(source, t) for t in same_data(fqn, variable.data, added.all_variables[fqn].data)]
     refuse(found, what)
     size = old.dimension_at(along).size
-    first = _place(old, added, along, replace_steps)
+    with placed(source):
+        first = _place(old, added, along, replace_steps)
     return added, first, max(0, first + added.dimension_at(along).size - size)
 
 
@@ -238,14 +239,14 @@ def appended(
     old: Dataset,
     added: Dataset,
     along: str | None,
-    source: Any,
+    sources: Sequence[Any],
     target: Any,
     replace_steps: bool,
     exact: bool,
 ) -> Dataset:
     """Return a dataset with another one behind it; for formats that are written as a whole."""
     fqn = growing_dimension(old, along, str(target))
-    added, first, _ = prepare(old, added, fqn, source, replace_steps, exact)
+    added, first, _ = prepare(old, added, fqn, sources, replace_steps, exact)
     last = first + added.dimension_at(fqn).size
 
     def variable(at: str, v: Variable) -> Variable:

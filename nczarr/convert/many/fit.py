@@ -12,9 +12,12 @@ from nczarr.model import ArraySource, Dataset, Variable, describe_type, regions,
 
 #: Attributes without which values mean something else.
 MEANING = frozenset(
-    {"scale_factor", "add_offset", "_FillValue", "missing_value", "units", "calendar", "_Unsigned",
+    {"scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max", "valid_range",
+     "units", "calendar", "month_lengths", "leap_year", "leap_month", "_Unsigned", "_Encoding", "positive",
      "flag_values", "flag_masks", "flag_meanings"}
 )  # fmt: skip
+#: Two names that the conventions have for one calendar.
+_SAME_CALENDAR = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _LISTED = 20
 _BLOCK = 1 << 20
 
@@ -77,10 +80,15 @@ def _attributes(fqn: str, mine: Any, theirs: Any, exact: bool, growing: bool) ->
     for name in names:
         if not exact and not (isinstance(mine, Variable) and name in MEANING):
             continue
-        if name == "units" and growing and is_time(mine) and is_time(theirs):
-            continue
+        if growing and is_time(mine) and is_time(theirs):
+            same = not exact and name == "calendar" and calendar_of(mine) == calendar_of(theirs)
+            if name == "units" or same:
+                continue
         if mine.attribute.get(name) != theirs.attribute.get(name):
-            shown = [_show(node.attribute.get(name)) for node in (theirs, mine)]
+            pair = [node.attribute.get(name) for node in (theirs, mine)]
+            shown = [_show(a) for a in pair]
+            if shown[0] == shown[1]:
+                shown = [f"{text} ({describe_type(a.type)})" for text, a in zip(shown, pair, strict=True)]
             yield f"{fqn}: the attribute {name} is {shown[0]}, not {shown[1]}"
 
 
@@ -91,9 +99,19 @@ def _show(attribute: Any) -> str:
 
 
 def is_time(variable: Variable) -> bool:
-    """True if a variable has units such as ``days since 2000-01-01``."""
+    """True if a variable has numbers in units such as ``days since 2000-01-01``."""
     units = variable.attribute.get("units")
-    return units is not None and units.type.name in ("char", "string") and " since " in units.text
+    if units is None or variable.type.is_user_defined or variable.type.dtype.kind not in "iuf":
+        return False
+    return units.type.name in ("char", "string") and " since " in units.text
+
+
+def calendar_of(variable: Variable) -> str:
+    """Return the calendar of times under one of its names."""
+    attribute = variable.attribute.get("calendar")
+    is_text = attribute is not None and attribute.type.name in ("char", "string")
+    name = attribute.text.strip("\0 ").lower() if attribute is not None and is_text else "standard"
+    return _SAME_CALENDAR.get(name, name)
 
 
 def same_data(fqn: str, mine: ArraySource | None, theirs: ArraySource | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from nczarr.convert.change import find_dimension, rewrite
 from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import differences, refuse, same_data
-from nczarr.convert.many.times import shifted, shifts
+from nczarr.convert.many.times import moved, moves
 from nczarr.errors import UnsupportedError, placed
 from nczarr.model import (
     ArraySource,
@@ -98,6 +98,7 @@ def join(
     *,
     attributes: str = "outer",
     storage_options: Mapping[str, Any] | None = None,
+    choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
 ) -> Iterator[Dataset]:
     """Join sources into one dataset with lazy data.
 
@@ -110,6 +111,8 @@ def join(
         coordinate gets it in front.
     attributes : {'outer', 'exact'}
         All attributes of any source, the first source's where they differ; or refuse where they differ.
+    choose : callable
+        Returns the parts of the sources that are joined.
 
     Yields
     ------
@@ -126,7 +129,7 @@ def join(
     if attributes not in ("outer", "exact"):
         raise UnsupportedError(f"--join {attributes}: it is outer or exact")
     with Files(sources, storage_options) as files:
-        headers = [files.header(number) for number in range(len(sources))]
+        headers = choose([files.header(number) for number in range(len(sources))])
         with placed(str(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
         joined = _joined(headers, sources, fqn, is_new, attributes == "exact")
@@ -150,23 +153,31 @@ def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
 def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: bool, exact: bool) -> Dataset:
     first = headers[0]
     growing = growing_variables(first, along, is_new)
+    for fqn, variable in first.all_variables.items():
+        if list(variable.dimensions).count(along) > 1:
+            raise UnsupportedError(
+                f"the variable has the dimension {along} twice, and joined it would have holes",
+                path=str(sources[0]),
+                fqn=fqn,
+                hint="-x leaves a variable out",
+            )
     found = [
         (str(source), text)
         for source, other in zip(sources[1:], headers[1:], strict=True)
         for text in differences(first, other, along, exact=exact, growing=growing)
     ]
     refuse(found, f"the files cannot be joined along {along}")
-    moved = [headers[0]]
+    parts = [headers[0]]
     for source, other in zip(sources[1:], headers[1:], strict=True):
         with placed(str(source)):
-            moved.append(in_units_of(first, other, growing))
+            parts.append(in_units_of(first, other, growing))
         for fqn, variable in first.all_variables.items():
             if fqn not in growing:
                 found += [
                     (str(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
                 ]
     refuse(found, f"the files cannot be joined along {along}")
-    made = _assembled(moved, along, is_new, growing, exact)
+    made = _assembled(parts, along, is_new, growing, exact)
     refuse_disorder(made, along, sources)
     return made
 
@@ -199,10 +210,10 @@ def _is_bounds(dataset: Dataset, fqn: str) -> bool:
 
 def in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
     """Return a dataset with its times in the units of another."""
-    moving = shifts(first, other, growing)
+    moving = moves(first, other, growing)
     if not moving:
         return other
-    return rewrite(other, variable=lambda fqn, v: shifted(v, moving[fqn]) if fqn in moving else v)
+    return rewrite(other, variable=lambda fqn, v: moved(v, moving[fqn]) if fqn in moving else v)
 
 
 def _assembled(

@@ -1,0 +1,203 @@
+"""Times of joined files mean what they mean in the files, or are refused; netCDF4's num2date is the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+import nczarr
+from nczarr.convert.many import join
+from nczarr.errors import ModelError, NCZarrError, UnsupportedError
+from nczarr.model import (
+    DOUBLE,
+    FLOAT,
+    INT,
+    INT64,
+    SHORT,
+    UINT,
+    Attribute,
+    Dataset,
+    Dimension,
+    MemorySource,
+    Type,
+    Variable,
+)
+
+TYPES: dict[str, Type] = {"i2": SHORT, "i4": INT, "u4": UINT, "i8": INT64, "f4": FLOAT, "f8": DOUBLE}
+
+
+def times(values: Any, units: str, type_: str = "f8", **attributes: Any) -> Dataset:
+    """A dataset with times that are no coordinate, so that their order does not matter."""
+    own = tuple(
+        Attribute.of(name, value, TYPES[type_] if name == "_FillValue" else None)
+        for name, value in {"units": units, **attributes}.items()
+    )
+    data = np.array(values, type_)
+    return Dataset(
+        "d",
+        dimensions=(Dimension("n", len(data)),),
+        variables=(Variable("t", TYPES[type_], ("/n",), attributes=own, data=MemorySource(data)),),
+    )
+
+
+def joined(*parts: Dataset) -> tuple[np.ndarray, str, str]:
+    """The stored numbers of parts that are joined, with units and calendar."""
+    with join(parts, "n") as made:
+        variable = made.all_variables["/t"]
+        assert variable.data is not None
+        calendar = variable.attribute.get("calendar")
+        return (
+            variable.data.read((slice(0, variable.data.shape[0], 1),)),
+            variable.attribute["units"].text,
+            "standard" if calendar is None else calendar.text,
+        )
+
+
+def meant(values: np.ndarray, units: str, calendar: str, scale: float = 1, offset: float = 0) -> list[Any]:
+    """What numbers mean, after unpacking."""
+    unpacked = values.astype("f8") * scale + offset if (scale, offset) != (1, 0) else values
+    return list(netCDF4.num2date(unpacked, units, calendar))
+
+
+@given(
+    type_=st.sampled_from(list(TYPES)),
+    values=st.lists(st.integers(-30000, 30000), min_size=1, max_size=4),
+    units=st.tuples(*[st.sampled_from(["days", "hours", "minutes", "seconds", "d", "hr", "msec"])] * 2),
+    dates=st.tuples(*[st.sampled_from(["1850-01-01", "2000-02-29 12:00", "2000-03-01 06:00:00 +02:00"])] * 2),
+    calendar=st.sampled_from(["standard", "noleap", "proleptic_gregorian"]),
+    packing=st.sampled_from([(1, 0), (0.5, 0), (0.1, 3.0), (2, -7)]),
+)
+@example("i4", [0, 1], ("days", "days"), ("1850-01-01", "2000-02-29 12:00"), "standard", (0.5, 0))
+@example("i2", [0, 1], ("hours", "hours"), ("1850-01-01", "2000-02-29 12:00"), "standard", (1, 0))
+@example("f4", [1], ("seconds", "seconds"), ("1850-01-01", "2000-02-29 12:00"), "standard", (1, 0))
+def test_they_mean_the_same_or_are_refused(
+    type_: str,
+    values: list[int],
+    units: tuple[str, str],
+    dates: tuple[str, str],
+    calendar: str,
+    packing: tuple[float, float],
+) -> None:
+    assume(calendar != "noleap" or "02-29" not in "".join(dates))
+    if type_.startswith("u"):
+        values = [abs(v) for v in values]
+    more: dict[str, Any] = {"calendar": calendar}
+    if packing != (1, 0):
+        more |= {"scale_factor": float(packing[0]), "add_offset": float(packing[1])}
+    words = [f"{unit} since {date}" for unit, date in zip(units, dates, strict=True)]
+    first, second = (times(values, word, type_, **more) for word in words)
+    try:
+        made, unit, name = joined(first, second)
+    except UnsupportedError as error:
+        assert any(w in str(error) for w in ("too large", "rounded", "no whole numbers", "missing value"))
+        # Doubles, and whole numbers in like units with room, are no reason to refuse.
+        assert type_ != "f8"
+        return
+    wanted = [d for word in words for d in meant(np.array(values, type_), word, calendar, *packing)]
+    found = meant(made, unit, name, *packing)
+    assert all(abs((a - b).total_seconds()) < 3e-5 for a, b in zip(found, wanted, strict=True))
+
+
+def test_whole_numbers_are_exact() -> None:
+    since = np.array([0, 1, 2**60 + 1], "i8")
+    made, *_ = joined(
+        times(since, "microseconds since 2000-01-01", "i8"),
+        times(since, "microseconds since 2000-01-02", "i8"),
+    )
+    assert made.tolist() == [0, 1, 2**60 + 1, 86_400_000_000, 86_400_000_001, 2**60 + 1 + 86_400_000_000]
+
+
+@pytest.mark.parametrize(
+    ("type_", "attributes", "missing"),
+    [
+        ("i4", {}, netCDF4.default_fillvals["i4"]),
+        ("i4", {"_FillValue": -1}, -1),
+        ("i4", {"missing_value": -5}, -5),
+        ("f8", {}, netCDF4.default_fillvals["f8"]),
+        ("f8", {}, np.nan),
+    ],
+)
+def test_missing_times_stay_missing(type_: str, attributes: dict[str, Any], missing: Any) -> None:
+    made, *_ = joined(
+        times([0], "days since 2000-01-01", type_, **attributes),
+        times([1, missing], "days since 2000-02-01", type_, **attributes),
+    )
+    np.testing.assert_array_equal(made, np.array([0, 32, missing], type_))
+
+
+def test_a_time_never_becomes_missing() -> None:
+    one = times([0], "days since 2000-01-03", "i4", _FillValue=-1)
+    with pytest.raises(UnsupportedError, match="stands for a missing value"):
+        joined(one, times([1], "days since 2000-01-01", "i4", _FillValue=-1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("standard", "gregorian"), ("noleap", "365_day"), (None, "standard"), ("all_leap", "366_day")],
+)
+def test_names_of_one_calendar(first: str | None, second: str) -> None:
+    parts = [
+        times([1], f"days since {date}", **({"calendar": name} if name else {}))
+        for date, name in (("2001-01-01", first), ("2001-01-02", second))
+    ]
+    made, *_ = joined(*parts)
+    assert made.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wrong"),
+    [
+        ({"units": "days since 2000-01-01"}, {"units": "days since 2000-1-1 6:00 +6:00"}, "is not clear"),
+        ({"units": "days since 2000-01-01"}, {"units": "days since Christmas"}, "is not clear"),
+        ({"units": "days since 2000-01-01"}, {"units": "months since 2000-01-01"}, "cannot be brought"),
+        ({"units": "days since 2000-01-01", "calendar": "noleap"}, {"units": "days since 2000-01-02"}, "calendar"),
+        ({"units": "d since 2000-01-01", "_Unsigned": "true"}, {"units": "d since 2000-01-02", "_Unsigned": "true"},
+         "_Unsigned"),
+        ({"units": "d since 2000-01-01", "scale_factor": 0.0}, {"units": "d since 2000-01-02", "scale_factor": 0.0},
+         "scale_factor is 0"),
+    ],
+)  # fmt: skip
+def test_what_is_not_clear_is_refused(first: dict[str, Any], second: dict[str, Any], wrong: str) -> None:
+    with pytest.raises((UnsupportedError, ModelError), match=wrong):
+        joined(times([1], type_="i4", **first), times([1], type_="i4", **second))
+
+
+def test_months_of_equal_length() -> None:
+    made, *_ = joined(
+        times([1], "months since 2000-01-01", calendar="360_day"),
+        times([1], "months since 2000-04-01", calendar="360_day"),
+    )
+    assert made.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("dtype", [str, "S1"])
+def test_text_has_no_units_of_time(tmp_path: Path, dtype: Any) -> None:
+    for i in range(2):
+        with netCDF4.Dataset(tmp_path / f"{i}.nc", "w") as file:
+            file.createDimension("n", 1)
+            file.createVariable("t", dtype, ("n",)).units = f"days since 200{i}-01-01"
+    with pytest.raises(NCZarrError, match="the attribute units"):
+        nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "all.zarr", concat="n")
+
+
+@pytest.mark.parametrize("place", ["time_bnds", "/time_bnds", "outer"])
+def test_bounds_go_with_their_coordinate(tmp_path: Path, place: str) -> None:
+    """Bounds are found as CF says: beside the coordinate, by path, or further up."""
+    for i, since in enumerate(("2000-01-01", "2000-02-01")):
+        with netCDF4.Dataset(tmp_path / f"{i}.nc", "w") as file:
+            group = file.createGroup("g") if place == "outer" else file
+            file.createDimension("time", None)
+            file.createDimension("nv", 2)
+            t = group.createVariable("time" if place != "outer" else "when", "f8", ("time",))
+            t.units, t.bounds = f"days since {since}", "time_bnds" if place == "outer" else place
+            b = file.createVariable("time_bnds", "f8", ("time", "nv"))
+            t[:], b[:] = [0, 1], [[0, 1], [1, 2]]
+    nczarr.copy(str(tmp_path / "*.nc"), tmp_path / "all.zarr", concat="time")
+    with nczarr.Dataset(tmp_path / "all.zarr") as found:
+        assert found["time_bnds"][:, 0].tolist() == [0, 1, 31, 32]
