@@ -68,8 +68,8 @@ class Dataset(AttributeOwner):
     parallel, comm, info
         Parallel access is not available: `parallel` must be False.
     auto_complex : bool
-        Take and give complex numbers; they are stored as compounds of a real and an imaginary part, as netCDF4-python
-        does in the model NETCDF4.
+        Take and give complex numbers; they are stored as compounds of a real and an imaginary part, in netCDF-3
+        models as pairs along a dimension, as netCDF4-python does.
     storage_options : dict, optional
         For remote stores.
     options : nczarr.mapping.WriteOptions, optional

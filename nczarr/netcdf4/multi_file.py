@@ -288,7 +288,8 @@ class _Variable:
 
     def __getitem__(self, elem: Any) -> Any:
         axes = parse_selection(elem, self.shape).axes
-        if any(isinstance(axis, range) and axis.step < 0 < len(axis) - 1 for axis in axes):
+        items = elem if isinstance(elem, tuple) else (elem,)
+        if any(isinstance(i, slice) and (i.step or 1) < 0 for i in items) and any(map(_is_backward, axes)):
             raise NetCDFIndexError("negative strides not allowed when slicing MFVariable Variable instance")
         records = np.atleast_1d(np.asarray(axes[0], dtype=np.intp))
         rest = tuple(_index(axis) for axis in axes[1:])
@@ -323,7 +324,13 @@ class _Variable:
         return "\n".join(lines)
 
 
+def _is_backward(axis: Any) -> bool:
+    return isinstance(axis, range) and axis.step < 0 < len(axis) - 1
+
+
 def _index(axis: Any) -> Any:
+    if _is_backward(axis):
+        return np.array(axis)
     if isinstance(axis, range):
         return slice(axis.start, axis.stop, axis.step) if len(axis) else slice(0, 0)
     return axis

@@ -32,7 +32,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.user_types import UserDefinedType, shown_type, text_type
-from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, complex_type
+from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, complex_type, part_type
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
@@ -280,7 +280,7 @@ def resolve_datatype(
     shown : UserDefinedType or None
         The object that shows it, if it is not a plain numpy type.
     dtype : numpy.dtype or None
-        For a plain numpy type, as it was given.
+        For a plain numpy type, as it was given; complex for pairs of a real and an imaginary part.
 
     Raises
     ------
@@ -306,10 +306,12 @@ def resolve_datatype(
             )
         return STRING, text_type(), None
     if datatype.kind == "c" and session_of(group).auto_complex:
+        if data_model.startswith("NETCDF3"):
+            return part_type(datatype), None, datatype  # pairs
         if classic:
             raise NetCDFRuntimeError(
                 f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
-                hint='they are compounds, which format="NETCDF4" has',
+                hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
             )
         node = complex_type(node_of(group), datatype)
         return node, shown_type(node), None

@@ -16,7 +16,7 @@ from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, re
 from nczarr.netcdf4.compatibility import default_fillvals, get_chunk_cache
 from nczarr.netcdf4.describe import variable_html
 from nczarr.netcdf4.dimension import Dimension, shown_dimension
-from nczarr.netcdf4.edit import Session, TypeNode, VariableNode
+from nczarr.netcdf4.edit import DimensionNode, Session, TypeNode, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFIndexError,
@@ -26,11 +26,14 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.values import (
+    PAIR,
     Settings,
     cast_safely,
     complex_dtype,
     lookup_in,
     make_attribute,
+    pair_dimension,
+    pair_dtype,
     quantization_in,
     read,
     write,
@@ -116,7 +119,8 @@ class Variable(AttributeOwner):
         if classic and any(node_of(d).unlimited for d in dimensions[1:]):
             raise NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
         storage.check_endian(endian, where)
-        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING:
+        paired = dtype is not None and dtype.kind == "c"
+        if isinstance(type_, model.PrimitiveType) and type_ != model.STRING and not paired:
             storage.check_byte_order(dtype, endian)
         compression = "zlib" if zlib and not compression else compression
         filters = storage.make_filters(
@@ -129,6 +133,10 @@ class Variable(AttributeOwner):
             szip_pixels_per_block,
         )
         dims = tuple(node_of(d) for d in dimensions)
+        if paired and fill_value is not None and fill_value is not False:
+            raise NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
+        if paired:
+            dims = (*dims, pair_dimension(node_of(grp)) or node_of(grp.createDimension(PAIR, 2)))
         hints = storage.make_storage(
             type_,
             dims,
@@ -182,8 +190,11 @@ class Variable(AttributeOwner):
         self._nc_endian = None
         self._nc_ncstring = group._ncstring_attrs__
         self._nc_chunk_cache = get_chunk_cache()
+        pairs = pair_dtype(node) if session.auto_complex else None
         numbers = complex_dtype(node.type) if session.auto_complex else None
-        if shown is not None:
+        if pairs is not None:
+            dtype = pairs
+        elif shown is not None:
             dtype = shown.dtype if numbers is None else numbers
         elif dtype is None:
             dtype = storage.interface_dtype(node.type, node.storage)
@@ -193,7 +204,8 @@ class Variable(AttributeOwner):
             getattr(shown, "dtype_view", None),
             digit=int(digit) if isinstance(digit, np.number) else None,
             quantization=quantization_in(self._nc_lookup, node.type.dtype),
-            complex=numbers,
+            complex=numbers if pairs is None else pairs,
+            paired=pairs is not None,
         )
 
     # -- what it is --------------------------------------------------------------------------------------
@@ -210,18 +222,18 @@ class Variable(AttributeOwner):
     def dimensions(self) -> tuple[str, ...]:
         """Names of the dimensions."""
         self._nc_session.check_open()
-        return tuple([d.name for d in self._nc_node.dimensions])
+        return tuple([d.name for d in self._nc_shown])
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Current sizes of the dimensions."""
         self._nc_session.check_open()
-        return self._nc_node.shape
+        return tuple([d.size for d in self._nc_shown])
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self._nc_node.dimensions)
+        return len(self._nc_shown)
 
     @property
     def size(self) -> int:
@@ -268,7 +280,13 @@ class Variable(AttributeOwner):
 
     def get_dims(self) -> tuple[Dimension, ...]:
         """The dimensions as objects."""
-        return tuple([shown_dimension(self._nc_group, d) for d in self._nc_node.dimensions])
+        return tuple([shown_dimension(self._nc_group, d) for d in self._nc_shown])
+
+    @property
+    def _nc_shown(self) -> tuple[DimensionNode, ...]:
+        """The dimensions as a program sees them: without that of the parts of complex numbers."""
+        dimensions = self._nc_node.dimensions
+        return dimensions[:-1] if self._nc_settings.paired else dimensions
 
     def _nc_lookup(self, name: str) -> Any:
         return lookup_in(self._nc_node)(name)
@@ -338,7 +356,7 @@ class Variable(AttributeOwner):
 
     def assignValue(self, val: Any) -> None:
         """Set the value of a scalar variable; otherwise :class:`IndexError`."""
-        if self._nc_node.dimensions:
+        if self._nc_shown:
             raise NetCDFIndexError(
                 "to assign values to a non-scalar variable, use a slice", fqn=self._nc_node.fqn
             )
@@ -346,7 +364,7 @@ class Variable(AttributeOwner):
 
     def getValue(self) -> Any:
         """The value of a scalar variable; otherwise :class:`IndexError`."""
-        if self._nc_node.dimensions:
+        if self._nc_shown:
             raise NetCDFIndexError(
                 "to retrieve values from a non-scalar variable, use slicing", fqn=self._nc_node.fqn
             )

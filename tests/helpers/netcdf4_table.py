@@ -102,7 +102,7 @@ SECTIONS: dict[str, list[Row]] = {
             "`auto_complex=True`",
             "c = nc.Dataset(path + 'c', 'w', auto_complex=True); c.createDimension('x', 2)\n"
             "z = c.createVariable('z', 'c16', ('x',)); z[:] = [1j, 2]; log(c.auto_complex, z.dtype, z[:])",
-            "compounds of `r` and `i`; in the classic models, where netCDF4-python adds a dimension, it is refused",
+            "compounds of `r` and `i`, in netCDF-3 models pairs along a dimension; read, too, from dimensions of two called `ri` or `complex`",
         ),
         same("modes `r`, `w`, `x`, `a`, `r+`", "ds.close(); log(nc.Dataset(path, 'a').variables['v'].shape)"),
         same("unknown mode or format: `ValueError`", "attempt(lambda: nc.Dataset(path, 'q'))"),

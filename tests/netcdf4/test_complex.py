@@ -17,7 +17,8 @@ import nczarr.netcdf4 as ours
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
 
-def describe(v: Any) -> tuple[Any, ...]:
+def described(v: Any) -> tuple[Any, ...]:
+    """A variable, but its fill value."""
     return (
         v.dtype,
         type(v.datatype).__name__,
@@ -27,9 +28,12 @@ def describe(v: Any) -> tuple[Any, ...]:
         v.size,
         v.chunking(),
         v.endian(),
-        v.get_fill_value(),
         v.ncattrs(),
     )
+
+
+def describe(v: Any) -> tuple[Any, ...]:
+    return (*described(v), v.get_fill_value())
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16", "complex"])
@@ -67,6 +71,81 @@ def test_writing_and_reading(same: Same, dtype: str) -> None:
                         log(v[:]["r"], v[:]["i"])
 
     same(script)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("data_model", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])
+def test_pairs_in_the_classic_models(same: Same, dtype: str, data_model: str) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w", format=data_model, auto_complex=True) as ds:
+            ds.createDimension("t", None)
+            ds.createDimension("x", 3)
+            v = ds.createVariable("v", dtype, ("x",))
+            exact = v.dtype
+            # The imaginary part of the fill value is whatever netCDF4-python finds in memory.
+            log(described(v), v.get_fill_value().real, [len(d) for d in v.get_dims()], list(ds.dimensions))
+            v[:] = np.array([1 + 2j, 3, 4j], exact)
+            log(v[:], v[1], v[0:2], v[[0, 2]], v[...], v[::-1], v[2:2])
+            v[1] = exact.type(5 - 1j)
+            v[2:] = [7j]
+            log(v[:], str(v).splitlines()[1:])
+            w = ds.createVariable("w", exact, ("t", "x"))
+            log(w.shape, w[:])
+            w[2] = np.array([1, 2, 3j], exact)
+            w[[0, 1], ::2] = np.array([[1, 2], [3, 4j]], exact)
+            log(w[:], w[0, 0], w[-1, 2], w.shape, len(w), str(w).splitlines()[1:])
+            s = ds.createVariable("s", exact, ())
+            s[...] = exact.type(3j)
+            log(s[...], s[:], s.getValue(), described(s))
+            log.attempt(lambda: ds.createVariable("f", exact, ("x",), fill_value=0))
+        for auto_complex in (True, False):
+            with nc.Dataset(path, auto_complex=auto_complex) as ds:
+                log({n: (len(d), d.isunlimited()) for n, d in ds.dimensions.items()})
+                for v in (ds["v"], ds["w"], ds["s"]):
+                    log(described(v), v[:])
+        with nc.Dataset(path, "a", auto_complex=True) as ds:
+            ds["w"][3:5] = np.full((2, 3), 6 - 6j, dtype)
+            log(ds["w"][:])
+
+    same(script)
+
+
+@pytest.mark.parametrize("name", ["ri", "complex", "_pfnc_complex", "other"])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_dimensions_of_pairs(same: Same, name: str, size: int, dtype: str) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 2)
+            ds.createDimension("t", None)
+            ds.createDimension(name, size)
+            ds.createVariable("v", dtype, ("x", name))[:] = np.arange(2 * size).reshape(2, size)
+            ds.createGroup("g").createVariable("w", dtype, ("t", name))[:2] = np.arange(2 * size).reshape(2, size)
+        with nc.Dataset(path, "a", auto_complex=True) as ds:
+            for v in (ds["v"], ds["g/w"]):
+                log(v.dtype, v.dimensions, v.shape, v.ndim, v.size, v[:], v[1])
+                v[0] = v[1]
+                log(v[:], v[...])
+            ds["g/w"][2] = ds["v"][0]
+            log(ds["g/w"][:])
+        with nc.Dataset(path) as ds:
+            log(ds["v"].shape, ds["v"][:], ds["g/w"].shape, ds["g/w"][:])
+
+    same(script)
+
+
+def test_the_dimension_of_pairs_has_another_size() -> None:
+    with ours.Dataset({}, "w", format="NETCDF3_CLASSIC", auto_complex=True) as ds:
+        ds.createDimension("_pfnc_complex", 3)
+        with pytest.raises(RuntimeError, match="is not one of pairs"):
+            ds.createVariable("v", "c16", ())
+        assert list(ds.variables) == []
+    # Not the last dimension, or no floats: nothing but numbers. (netCDF4-python overruns its memory.)
+    with ours.Dataset({}, "w", auto_complex=True) as ds:
+        ds.createDimension("ri", 2)
+        ds.createDimension("x", 3)
+        assert ds.createVariable("v", "f8", ("ri", "x")).shape == (2, 3)
+        assert ds.createVariable("w", "i4", ("x", "ri")).shape == (3, 2)
 
 
 def test_what_is_refused(same: Same) -> None:

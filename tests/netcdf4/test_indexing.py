@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
 from nczarr.netcdf4.values.indexing import parse_selection
+
+Same = Callable[[Callable[[Any, str, Any], None]], None]
 
 SHAPE = (4, 5, 6)
 
@@ -258,3 +260,44 @@ def test_writing_is_orthogonal_assignment(selection: Any, seed: int) -> None:
         v[selection] = values
         v.set_auto_mask(False)
         assert v[...].tolist() == expected.tolist()
+
+
+_WHOLE = (slice(None), Ellipsis, (slice(None), Ellipsis))
+
+
+@pytest.mark.parametrize("data_shape", [(4, 3), (12,), (3, 4, 1), (1, 3, 4), (3, 4), (4,), (1, 12), (2,), (3, 1)])
+def test_data_of_another_shape_do_not_replace_all_values(same: Same, data_shape: tuple[int, ...]) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            for name, size in (("x", 3), ("y", 4), ("z", 1)):
+                ds.createDimension(name, size)
+            for dims in ("x", "xy", "yx", "xyz", "zy"):
+                v = ds.createVariable(dims, "i4", tuple(dims))
+                for elem in _WHOLE:
+                    v[:] = 0
+                    log.assign(v, elem, np.arange(np.prod(data_shape)).reshape(data_shape) + 1)
+                    log(v[:])
+
+    same(script)
+
+
+def test_nothing_can_be_written_to_what_is_only_read(same: Same) -> None:
+    nothing = [np.array([], int), slice(0), slice(2, 2), np.zeros(3, bool)]
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            ds.createDimension("y", 2)
+            ds.createVariable("v", "f8", ("x", "y"))[:] = 1
+            ds.createVariable("s", "S1", ("x",))
+        with nc.Dataset(path) as ds:
+            for empty in nothing:
+                log.assign(ds["v"], empty, 5)
+                log.assign(ds["v"], (empty, 1), 5)
+                log.assign(ds["v"], empty, np.zeros((0, 2)))
+                log.assign(ds["v"], (empty, 2), 5)
+                log.assign(ds["s"], empty, b"a")
+            for elem in (0, slice(0, 1), Ellipsis):
+                log.assign(ds["v"], elem, 5)
+
+    same(script)

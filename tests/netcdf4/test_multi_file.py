@@ -66,6 +66,26 @@ def test_reading(same: Same) -> None:
     same(script)
 
 
+def test_lists_of_positions(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        paths = [path.replace("data", f"part{i}") for i in range(2)]
+        for i, name in enumerate(paths):
+            with nc.Dataset(name, "w", format="NETCDF4_CLASSIC") as ds:
+                for dim, size in (("t", None), ("y", 5), ("z", 7)):
+                    ds.createDimension(dim, size)
+                v = ds.createVariable("v", "i4", ("t", "y", "z"))
+                v[:] = np.arange(105 * i, 105 * (i + 1)).reshape(3, 5, 7)
+        with nc.MFDataset(paths) as ds:
+            v = ds.variables["v"]
+            # Equal distances downwards are no slice with a negative step.
+            for elem in (([5, 1, 5], slice(None), [6, 2]), ([5, 3, 1], [4, 0]), ([4, 2],), (2, [3, 2], 0)):
+                log(v[elem])
+            log.attempt(lambda: v[:, ::-1])
+            log.attempt(lambda: v[::-1])
+
+    same(script)
+
+
 def test_masks(same: Same) -> None:
     def script(nc: Any, path: str, log: Any) -> None:
         names = make(nc, path)

@@ -6,7 +6,7 @@ Nothing here knows the classes of the interface: functions take a session's node
 
 from nczarr.netcdf4.values.attributes import attribute_value, lookup_in, make_attribute
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.values.complexes import complex_dtype, complex_type
+from nczarr.netcdf4.values.complexes import PAIR, complex_dtype, complex_type, pair_dimension, pair_dtype, part_type
 from nczarr.netcdf4.values.indexing import parse_selection
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE, quantization_in, round_to_digit
@@ -17,6 +17,7 @@ from nczarr.netcdf4.values.writing import write
 
 __all__ = [
     "ATTRIBUTE_OF_MODE",
+    "PAIR",
     "Settings",
     "aligned_dtype",
     "attribute_value",
@@ -27,7 +28,10 @@ __all__ = [
     "find_compound",
     "lookup_in",
     "make_attribute",
+    "pair_dimension",
+    "pair_dtype",
     "parse_selection",
+    "part_type",
     "quantization_in",
     "read",
     "round_to_digit",

@@ -30,6 +30,8 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: Any) ->
     """
     session.check_open()
     shape = node.shape
+    if settings.paired:
+        return _pairs(session, node, settings, elem, shape)
     index = parse_selection(elem, shape)
     data = _stored(session, node, index, shape)
     if settings.complex is not None:
@@ -58,6 +60,17 @@ def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int
         elif order is not None:
             block = np.flip(block, axis)
     return block[tuple([0 if isinstance(axis, int) else slice(None) for axis in index.axes])]
+
+
+def _pairs(session: Session, node: VariableNode, settings: Settings, elem: Any, shape: tuple[int, ...]) -> Any:
+    """Pairs along the last dimension as complex numbers."""
+    assert settings.complex is not None
+    index = parse_selection(elem, shape[:-1])
+    pairs = _stored(session, node, Index((*index.axes, range(2)) if shape[1:] else (range(2),)), shape)
+    numbers = shown_complex(pairs, settings.complex)[..., 0]
+    if not shape[1:] and not isinstance(index.axes[0], int):
+        numbers = np.asarray(numbers)
+    return _decoded(node, settings, numbers, index, shape[:-1])
 
 
 def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:

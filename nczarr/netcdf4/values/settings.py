@@ -25,7 +25,9 @@ class Settings:
     quantization : (int, str), optional
         Number of digits or bits, and the mode.
     complex : numpy.dtype, optional
-        For compounds that are shown as complex numbers.
+        For compounds, and pairs of numbers, that are shown as complex numbers.
+    paired : bool
+        The complex numbers are pairs of numbers: the last dimension is not shown.
     """
 
     dtype: Any
@@ -37,3 +39,4 @@ class Settings:
     digit: int | None = None
     quantization: tuple[int, str] | None = None
     complex: np.dtype | None = None
+    paired: bool = False

@@ -14,7 +14,7 @@ from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import stringtochar
-from nczarr.netcdf4.values.complexes import complex_records
+from nczarr.netcdf4.values.complexes import complex_values
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
@@ -33,14 +33,26 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     NetCDFIndexError, NetCDFValueError, NetCDFTypeError, NetCDFRuntimeError
         If the indices, the shape or the values do not fit; nothing is written then.
     """
-    session.check_writable()
+    session.check_open()
     elem, values = _as_array(node, settings, elem, data)
-    shape = node.shape
-    growable = [d.unlimited for d in node.dimensions]
+    dimensions = node.dimensions[:-1] if settings.paired else node.dimensions
+    shape = tuple([d.size for d in dimensions])
+    growable = [d.unlimited for d in dimensions]
     index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
+    if shape and values.ndim and values.shape != shape and _is_whole(elem) and not any(growable):
+        _check_fits(node, values, shape)
     values = _conform(values, index.counts)
     if not values.size:
-        return
+        return  # a program may write nothing to what it only reads
+    session.check_writable()
+    if settings.paired:
+        if settings.scale:
+            values = packing_of(lookup_in(node)).pack(values, node.type.dtype)
+            values = fill_masked(values, settings.dtype, lookup_in(node))
+        values = np.asarray(ma.getdata(values), settings.dtype)
+        values = np.ascontiguousarray(values).reshape(*values.shape, 1).view(node.type.dtype)
+        index = Index((*index.axes, range(2)) if shape else (range(2),))
+        values, shape = values.reshape(index.counts), node.shape
     stored = _stored_form(node, settings, values)
     _grow(node, index)
     if not shape:
@@ -74,7 +86,8 @@ def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> t
     if type_ == model.CHAR and settings.chartostring:
         data = _split_text(node, settings, data)
     elif settings.complex is not None:
-        return elem, complex_records(data, settings.complex, type_)
+        values = complex_values(data, settings.complex)
+        return elem, values if settings.paired else np.asarray(values).view(type_.dtype)
     elif isinstance(type_, model.CompoundType):
         data = _records(node, settings, data)
     if not isinstance(data, np.ndarray | np.generic):
@@ -181,6 +194,22 @@ def _is_integer(index: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _is_whole(elem: Any) -> bool:
+    """True if nothing but full slices and an ellipsis stand in the brackets."""
+    items = elem if isinstance(elem, tuple) else (elem,)
+    return all(item is Ellipsis or (isinstance(item, slice) and item == slice(None)) for item in items)
+
+
+def _check_fits(node: VariableNode, values: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Make sure that what replaces all values of a variable is no array of another shape with the same size."""
+    try:
+        np.broadcast_shapes(values.shape, shape)
+    except ValueError as error:
+        raise NetCDFValueError(
+            f"data of the shape {values.shape} do not fit the shape {shape}", fqn=node.fqn
+        ) from error
 
 
 def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
