@@ -120,7 +120,9 @@ def test_dimensions_of_pairs(same: Same, name: str, size: int, dtype: str) -> No
             ds.createDimension("t", None)
             ds.createDimension(name, size)
             ds.createVariable("v", dtype, ("x", name))[:] = np.arange(2 * size).reshape(2, size)
-            ds.createGroup("g").createVariable("w", dtype, ("t", name))[:2] = np.arange(2 * size).reshape(2, size)
+            ds.createGroup("g").createVariable("w", dtype, ("t", name))[:2] = np.arange(2 * size).reshape(
+                2, size
+            )
         with nc.Dataset(path, "a", auto_complex=True) as ds:
             for v in (ds["v"], ds["g/w"]):
                 log(v.dtype, v.dimensions, v.shape, v.ndim, v.size, v[:], v[1])

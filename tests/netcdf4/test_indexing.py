@@ -265,7 +265,9 @@ def test_writing_is_orthogonal_assignment(selection: Any, seed: int) -> None:
 _WHOLE = (slice(None), Ellipsis, (slice(None), Ellipsis))
 
 
-@pytest.mark.parametrize("data_shape", [(4, 3), (12,), (3, 4, 1), (1, 3, 4), (3, 4), (4,), (1, 12), (2,), (3, 1)])
+@pytest.mark.parametrize(
+    "data_shape", [(4, 3), (12,), (3, 4, 1), (1, 3, 4), (3, 4), (4,), (1, 12), (2,), (3, 1)]
+)
 def test_data_of_another_shape_do_not_replace_all_values(same: Same, data_shape: tuple[int, ...]) -> None:
     def script(nc: Any, path: str, log: Any) -> None:
         with nc.Dataset(path, "w") as ds:

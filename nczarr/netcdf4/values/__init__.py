@@ -6,7 +6,14 @@ Nothing here knows the classes of the interface: functions take a session's node
 
 from nczarr.netcdf4.values.attributes import attribute_value, lookup_in, make_attribute
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.values.complexes import PAIR, complex_dtype, complex_type, pair_dimension, pair_dtype, part_type
+from nczarr.netcdf4.values.complexes import (
+    PAIR,
+    complex_dtype,
+    complex_type,
+    pair_dimension,
+    pair_dtype,
+    part_type,
+)
 from nczarr.netcdf4.values.indexing import parse_selection
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE, quantization_in, round_to_digit

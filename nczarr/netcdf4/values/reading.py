@@ -62,7 +62,9 @@ def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int
     return block[tuple([0 if isinstance(axis, int) else slice(None) for axis in index.axes])]
 
 
-def _pairs(session: Session, node: VariableNode, settings: Settings, elem: Any, shape: tuple[int, ...]) -> Any:
+def _pairs(
+    session: Session, node: VariableNode, settings: Settings, elem: Any, shape: tuple[int, ...]
+) -> Any:
     """Pairs along the last dimension as complex numbers."""
     assert settings.complex is not None
     index = parse_selection(elem, shape[:-1])
