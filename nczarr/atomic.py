@@ -38,8 +38,9 @@ _token = secrets.token_hex(4)
 #: Digits of a token that says when the process began.
 _LONG_TOKEN = 12
 
-#: Outputs below these are written to, never replaced: ``/dev/stdout`` may be a file that a shell has opened.
-_DEVICES = ("/dev/", "/proc/")
+#: Outputs under these names are written to, never replaced: behind ``/dev/stdout`` may be a file that a shell has opened.
+#: Not all of ``/dev``: ``/dev/shm`` is a file system in memory, with files as any other's.
+_OPENED = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 # --- names
@@ -334,7 +335,7 @@ def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
 
 
 def _is_stream(target: str | os.PathLike[str]) -> bool:
-    if os.path.abspath(target).startswith(_DEVICES):
+    if os.path.abspath(target).startswith(_OPENED):
         return True
     try:
         mode = os.stat(target).st_mode

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -69,6 +70,20 @@ def test_devices_stay_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         command = [sys.executable, "-m", "nczarr", "dump", "-h", str(EXAMPLE), "-o", "/dev/stdout"]
         subprocess.run(command, stdout=log, check=True)
     assert (tmp_path / "log").read_text().startswith("before\nnetcdf example {")
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no file system in memory")
+@pytest.mark.parametrize("name", ["a.nc", "a.cdl"])
+def test_files_below_dev_are_files(name: str) -> None:
+    """What takes the place of a file in memory is it alone, and is not written behind what was there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        target = Path(folder, name)
+        for _ in range(2):
+            assert main([*COMMANDS["copy"], str(target)]) == 0
+            assert list(nczarr.diff(EXAMPLE, target, ignore_attributes=["_NCProperties"])) == []
+        nczarr.copy(EXAMPLE.with_name("classic.nc"), target, overwrite=True)
+        assert list(nczarr.diff(EXAMPLE.with_name("classic.nc"), target)) == []
+        assert os.listdir(folder) == [name]
 
 
 def test_standard_output_that_is_closed(tmp_path: Path) -> None:
