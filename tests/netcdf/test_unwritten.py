@@ -59,3 +59,22 @@ def test_unwritten_values_are_those_of_netcdf(
             assert found.shape == expected.shape == (SIZE,)
             for a, b in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(b, a, err_msg=name)
+
+
+@pytest.mark.parametrize("storage", [{"contiguous": True}, {"chunksizes": (2,)}, {"chunksizes": (2,), "zlib": True}])
+@pytest.mark.parametrize("kind", ["i1", "u2", "f8"])
+def test_what_is_not_filled_is_the_same_at_every_reading(
+    tmp_path: Path, kind: str, storage: dict[str, Any]
+) -> None:
+    """netCDF-C gives what was in the memory before; a copy of that would not verify, and would tell it to others."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", SIZE)
+        file.createVariable("v", kind, ("x",), fill_value=False, **storage)
+    with open_dataset(path) as ours:
+        data = ours.dataset.variable_at("/v").data
+        assert data is not None
+        for byte in (1, 77):
+            before = np.full(SIZE * np.dtype(kind).itemsize, byte, "u1")
+            del before
+            assert data.read((slice(0, SIZE),)).tolist() == [0] * SIZE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -215,7 +215,7 @@ class HDF5Source:
             if is_ours(filters_of(plist)):
                 raw = self._decoded_here(dataset, axes, shape)
             elif not has_pointers(self.layout):
-                raw = np.empty(shape, self.layout.dtype)
+                raw = _buffer(plist, shape, self.layout.dtype)
                 # Nothing may be freed inside the call: an interrupt that came meanwhile would be raised in the
                 # callback that h5py has for freed objects, and be lost there.
                 memory, chosen = hyperslab(dataset, axes)
@@ -256,7 +256,7 @@ class HDF5Source:
                 stored.append(StoredChunk(*found, place, inner))
             out = np.empty(shape, self.layout.dtype)
             for place, inside in missing:  # HDF5 knows the fill value
-                part = np.empty([len(axis) for axis in inside], out.dtype)
+                part = _buffer(plist, [len(axis) for axis in inside], out.dtype)
                 memory, chosen = hyperslab(dataset, inside)
                 type_id = dataset.get_type()
                 dataset.read(memory, chosen, part, type_id)
@@ -358,6 +358,12 @@ class HDF5Source:
         return out
 
 
+def _buffer(plist: Any, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """Memory to read into: zeros where HDF5 leaves it as it was, which is so for what was never written nor filled."""
+    filled = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
+    return np.empty(shape, dtype) if filled else np.zeros(shape, dtype)
+
+
 def _refuse_external(plist: Any) -> None:
     """Refuse values that are in other files: as external storage, or as a virtual dataset."""
     h5d = hdf5().h5d
@@ -383,7 +389,7 @@ def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.
     if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
         inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
         found = unwritten_chunk(dataset, dtype)
-        part = np.empty([len(axis) for axis in inside], dtype)
+        part = _buffer(plist, [len(axis) for axis in inside], dtype)
         dataset.read(*hyperslab(dataset, inside), part, dataset.get_type())  # no chunk, so no filter either
         found[tuple(slice(n) for n in part.shape)] = part
         return found
