@@ -161,15 +161,26 @@ def test_what_is_no_part_of_the_dataset_is_never_overwritten(layout: str, place:
     options: dict[str, Any] = {"layout": layout, "lossy": layout != "nczarr-v3"}
     nczarr.copy(EXAMPLE, out, **options)
     nczarr.copy(EXAMPLE, out, overwrite=True, **options)
-    if layout == "draft-2019":
-        return  # documents and chunks are in two trees there, which is not looked into
-    (out / place).parent.mkdir(exist_ok=True)
+    (out / place).parent.mkdir(exist_ok=True, parents=True)
     (out / place).write_text("precious")
     with pytest.raises(DatasetExistsError, match="no part of the dataset"):
         nczarr.copy(EXAMPLE, out, overwrite=True, **options)
     assert (out / place).read_text() == "precious"
     (out / place).unlink()
     nczarr.copy(EXAMPLE, out, overwrite=True, **options)
+
+
+def test_what_looks_like_a_draft_by_its_names(tmp_path: Path) -> None:
+    """A draft without chunks is known by its root document, and two groups do not make a draft."""
+    draft, groups = tmp_path / "draft.zarr", tmp_path / "groups.zarr"
+    for _ in range(2):
+        nczarr.copy(EXAMPLE.with_name("empty.nc"), draft, layout="draft-2019", overwrite=True)
+    with nczarr.Dataset(groups, "w") as ds:
+        ds.createGroup("meta")
+        ds.createGroup("data")
+    (groups / "notes.txt").write_text("precious")
+    with pytest.raises(DatasetExistsError, match=r"notes\.txt, which is no part of the dataset"):
+        nczarr.copy(EXAMPLE, groups, overwrite=True)
 
 
 def test_a_source_that_changes_meanwhile_is_not_believed(tmp_path: Path) -> None:

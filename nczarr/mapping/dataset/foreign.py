@@ -18,11 +18,9 @@ _STANDARD_KEYS = ("default", "v2")
 def foreign_entry(root: Path) -> Path | None:
     """Return a file or directory that belongs to no node of a dataset; None if there is none.
 
-    Directories of chunks are not looked into. A dataset of the drafts, whose documents and chunks are in two trees, is
-    not looked at.
+    Directories of chunks are not looked into, nor the two trees of a dataset of the drafts, documents and chunks.
     """
-    if (root / "meta").is_dir() and (root / "data").is_dir():
-        return None
+    trees = {root / "meta", root / "data"} if _is_draft(root) else set()
     waiting = [root]
     while waiting:
         folder = waiting.pop()
@@ -32,12 +30,21 @@ def foreign_entry(root: Path) -> Path | None:
                 name = entry.name
                 if name in _DOCUMENTS or name.startswith((".nczarr", ".ncz")) or is_partial(name):
                     continue
-                if is_array and (pattern is None or pattern.fullmatch(name)):
+                if folder / name in trees or (is_array and (pattern is None or pattern.fullmatch(name))):
                     continue
                 if is_array or not entry.is_dir():
                     return folder / name
                 waiting.append(folder / name)
     return None
+
+
+def _is_draft(root: Path) -> bool:
+    """Whether the document of the root is the bootstrap document of a draft, which says no kind of node."""
+    try:
+        document = json.loads((root / "zarr.json").read_bytes())
+        return "node_type" not in document and isinstance(document["zarr_format"], str)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _kind(folder: Path) -> tuple[bool, re.Pattern[str] | None]:
