@@ -38,7 +38,7 @@ _token = secrets.token_hex(4)
 #: Digits of a token that says when the process began.
 _LONG_TOKEN = 12
 
-#: Outputs under these names are written to, never replaced: behind ``/dev/stdout`` may be a file that a shell has opened.
+#: Outputs under these names are written to, never replaced: ``/dev/stdout`` may be a file that a shell has opened.
 #: Not all of ``/dev``: ``/dev/shm`` is a file system in memory, with files as any other's.
 _OPENED = ("/dev/std", "/dev/fd/", "/proc/")
 
