@@ -61,7 +61,9 @@ def test_unwritten_values_are_those_of_netcdf(
                 np.testing.assert_array_equal(b, a, err_msg=name)
 
 
-@pytest.mark.parametrize("storage", [{"contiguous": True}, {"chunksizes": (2,)}, {"chunksizes": (2,), "zlib": True}])
+@pytest.mark.parametrize(
+    "storage", [{"contiguous": True}, {"chunksizes": (2,)}, {"chunksizes": (2,), "zlib": True}]
+)
 @pytest.mark.parametrize("kind", ["i1", "u2", "f8"])
 def test_what_is_not_filled_is_the_same_at_every_reading(
     tmp_path: Path, kind: str, storage: dict[str, Any]
