@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -324,6 +325,7 @@ def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> 
         dataset.write_direct_chunk(origin, encode_chunk(chunk, filters, values.dtype.itemsize), 0)
 
 
+@lru_cache(1)
 def _provenance() -> str:
     try:
         own = version("nczarr")

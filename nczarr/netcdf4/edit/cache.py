@@ -90,6 +90,16 @@ class _Part(NamedTuple):
     covers: bool
 
 
+class _Item(NamedTuple):
+    """What a selection takes from one chunk: the chunk, the place in it and in the values (None: all), if all of it."""
+
+    index: tuple[int, ...]
+    inner: Any
+    outer: Any
+    covers: bool
+    parts: tuple[_Part, ...]
+
+
 class ChunkCache:
     """The chunks of one dataset that are in memory.
 
@@ -136,22 +146,24 @@ class ChunkCache:
             shape = source.chunk_shape
             node.layout = source, shape, weight_of(source.dtype, prod(shape))
         _, chunk, weight = node.layout
-        if not chunk or weight > self._limit(node) * _OVERSIZE:
+        limit = self._limit(node)
+        if not chunk or weight > limit * _OVERSIZE:
             self._past(node, selection, values)
             return
         # A chunk at the end of a dimension that grows is not whole: more of it will come.
         sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
-        parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
-        count = prod(map(len, parts))
+        first = _parts(selection[0], chunk[0], sizes[0])
+        rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
+        parts = [first, *rest]
+        count = len(first) * len(pieces)
         if count == 1:
-            part = [axis[0] for axis in parts]
-            whole_chunk = weight >= _SMALL and all(p.covers for p in part)
-            if whole_chunk or not self._change(node, source, part, values, weight):
+            item = _item((first[0], *pieces[0]), alone=True)
+            if (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
                 self._past(node, selection, values, parts)
             return
-        whole = [[p for p in axis if p.covers] for axis in parts]
-        partial = count - prod(map(len, whole))
-        if partial > _MOST_PARTS or (partial > 1 and partial * weight > self._limit(node)):
+        whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest else []
+        partial = count - (prod(map(len, whole)) if whole else 0)
+        if partial > _MOST_PARTS or (partial > 1 and partial * weight > limit):
             self._past(node, selection, values, parts)
             return
         if partial < count:
@@ -159,67 +171,94 @@ class ChunkCache:
             inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
             self._past(node, box, values[inside], whole)
         if partial:
-            for item in itertools.product(*parts):
-                if not all(p.covers for p in item):
-                    piece = values[_index([p.outer for p in item])]
-                    if not self._change(node, source, item, piece, weight):
-                        self._past(node, _outside(item, chunk), piece, [[p] for p in item])
+            items = [_item((p, *piece)) for p in first for piece in pieces]
+            left = self._change(node, source, [i for i in items if not i.covers], values, weight)
+            for item in left:
+                self._past(node, _outside(item.parts, chunk), values[item.outer], [[p] for p in item.parts])
 
     def _limit(self, node: VariableNode) -> int:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
 
-    def _change(
-        self, node: VariableNode, source: StoredArray, parts: Iterable[_Part], values: np.ndarray, weight: int
-    ) -> bool:
-        """Write to a part of one chunk in memory; False if this has to go past the cache now."""
-        parts = list(parts)
-        index = tuple([p.chunk for p in parts])
-        inner = _index([p.inner for p in parts])
-        while True:
-            block = self._pin(node, index, weight)
-            if block is None:
-                return False
-            try:
-                with block.lock:
-                    if block.gone:
-                        continue
-                    held = block.values
-                    if held is None:
-                        covered = all(p.covers for p in parts)
-                        held = (
-                            source.filled(source.chunk_shape)
-                            if covered
-                            else self._loaded(node, source, index)
-                        )
-                        block.values = held
-                    held[inner] = values
-                    if not block.dirty:
-                        with self._lock:
-                            self._dirty[block] = None
-                            block.dirty = True
-                    block.written += values.size
-                    if block.written >= held.size and weight >= _SMALL:
-                        self._store([block])
-            finally:
-                self._unpin(block)
-            if self._weight > self.bound or node.cache_bytes is not None:
-                self._shrink(node)
-            return True
+    def _rest(
+        self, node: VariableNode, selection: Any, chunk: tuple[int, ...], sizes: list[int]
+    ) -> tuple[list[list[_Part]], list[tuple[_Part, ...]], bool]:
+        """Cut the axes but the first; in a loop over steps they stay what they are.
 
-    def _pin(self, node: VariableNode, index: tuple[int, ...], weight: int) -> Block | None:
-        key = (id(node), index)
+        What each of them has, the combinations of these, and whether some chunk is covered along all of them.
+        """
+        for selector in selection:
+            if type(selector) is not slice:
+                plain = False
+                break
+        else:
+            plain = True
+            if node.cut is not None and node.cut[0] == (selection, chunk, sizes):
+                return node.cut[1]  # type: ignore[no-any-return]
+        parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
+        covered = all(any(p.covers for p in axis) for axis in parts)
+        made = parts, list(itertools.product(*parts)), covered
+        if plain and len(made[1]) <= _MOST_PARTS:
+            node.cut = (selection, chunk, sizes), made
+        return made
+
+    def _change(
+        self, node: VariableNode, source: StoredArray, items: list[_Item], values: np.ndarray, weight: int
+    ) -> list[_Item]:
+        """Write to parts of chunks in memory; return those that have to go past the cache now."""
+        while items:
+            blocks = self._pin(node, items, weight)
+            if blocks is None:
+                break
+            again = []
+            try:
+                for block, item in zip(blocks, items, strict=True):
+                    with block.lock:
+                        if block.gone:
+                            again.append(item)
+                            continue
+                        held = block.values
+                        if held is None:
+                            block.values = held = (
+                                source.filled(source.chunk_shape)
+                                if item.covers
+                                else self._loaded(node, source, block.index)
+                            )
+                        piece = values if item.outer is None else values[item.outer]
+                        held[item.inner] = piece
+                        if not block.dirty:
+                            with self._lock:
+                                self._dirty[block] = None
+                                block.dirty = True
+                        block.written += piece.size
+                        if block.written >= held.size and weight >= _SMALL:
+                            self._store([block])
+            finally:
+                with self._lock:
+                    for block in blocks:
+                        block.pins -= 1
+            items = again
+        if self._weight > self.bound or node.cache_bytes is not None:
+            self._shrink(node)
+        return items
+
+    def _pin(self, node: VariableNode, items: list[_Item], weight: int) -> list[Block] | None:
+        """The chunks of some items, which stay in memory until they are let go of; None if they must not be there."""
+        key = id(node)
+        found = []
         with self._lock:
             if node.passing:
                 return None
-            block = self._blocks.get(key)
-            if block is None:
-                block = self._blocks[key] = Block(node, index, weight)
-                self._weight += weight
-                node.blocks += 1
-            else:
-                self._blocks.move_to_end(key)
-            block.pins += 1
-            return block
+            for item in items:
+                block = self._blocks.get((key, item.index))
+                if block is None:
+                    block = self._blocks[key, item.index] = Block(node, item.index, weight)
+                    self._weight += weight
+                    node.blocks += 1
+                else:
+                    self._blocks.move_to_end((key, item.index))
+                block.pins += 1
+                found.append(block)
+        return found
 
     def _unpin(self, block: Block) -> None:
         with self._lock:
@@ -485,6 +524,12 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
     ]
 
 
+def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
+    """What a selection takes from the chunk where its parts along all axes meet; `alone`: there is no other."""
+    index, inner, outer, covers = zip(*parts, strict=True)
+    return _Item(index, _index(inner), None if alone else _index(outer), all(covers), parts)
+
+
 def _joined(parts: list[_Part], chunk: int) -> slice:
     """The stretch of the array that whole chunks, one behind the other, take."""
     first, last = parts[0], parts[-1]
@@ -505,12 +550,16 @@ def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def _index(items: list[Any]) -> tuple[Any, ...]:
+def _index(items: Iterable[Any]) -> tuple[Any, ...]:
     """An index that acts on each axis for itself."""
-    if all(isinstance(item, slice) for item in items):
-        return tuple(items)
+    items = tuple(items)
+    for item in items:
+        if type(item) is not slice:
+            break
+    else:
+        return items
     if len(items) == 1:
-        return tuple(items)
+        return items
     arrays = [np.arange(i.start, i.stop, i.step or 1) if isinstance(i, slice) else i for i in items]
     return np.ix_(*arrays)
 

@@ -25,21 +25,22 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._condition = threading.Condition(self._mutex)
         self._passing = 0
         self._closing = 0
         self._owner = 0
         self._depth = 0
 
     def __enter__(self) -> None:
-        with self._condition:
+        with self._mutex:
             if self._closing and self._owner != threading.get_ident():
                 while self._closing:
                     self._condition.wait()
             self._passing += 1
 
     def __exit__(self, *error: object) -> None:
-        with self._condition:
+        with self._mutex:
             self._passing -= 1
             if self._closing:
                 self._condition.notify_all()

@@ -77,6 +77,8 @@ class State:
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed, or open for reading only."""
+        if self.is_open and self.writable and not self.inherited:
+            return
         self.check_open()
         if not self.writable:
             raise NetCDFReadOnlyError("NetCDF: Write to read only", path=self.name)
@@ -233,6 +235,7 @@ class VariableNode(_WithAttributes):
         "blocks",
         "cache_bytes",
         "clean",
+        "cut",
         "dimensions",
         "fresh",
         "group",
@@ -270,6 +273,8 @@ class VariableNode(_WithAttributes):
         self.passing = 0
         #: Of `source`: itself, the shape of its chunks, and the bytes of one in memory.
         self.layout: tuple[StoredArray, tuple[int, ...], int] | None = None
+        #: Of the last selection: its axes but the first, with chunks and sizes, and how they meet the chunks.
+        self.cut: tuple[Any, Any] | None = None
         self.cache_bytes: int | None = None
 
     @property

@@ -39,7 +39,7 @@ class Index:
     @property
     def counts(self) -> tuple[int, ...]:
         """Number of elements along each axis; 1 for an integer."""
-        return tuple(1 if isinstance(axis, int) else len(axis) for axis in self.axes)
+        return tuple([1 if isinstance(axis, int) else len(axis) for axis in self.axes])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ class Index:
     @property
     def extent(self) -> tuple[int, ...]:
         """Sizes that the axes need to have; 0 where nothing is selected."""
-        return tuple(_last(axis) + 1 for axis in self.axes)
+        return tuple([_last(axis) + 1 for axis in self.axes])
 
     def reading(self) -> tuple[tuple[slice | np.ndarray, ...], tuple[slice | np.ndarray | None, ...]]:
         """Split the selection for reading into a plain one and what is then done with its result.
@@ -75,6 +75,13 @@ class Index:
 
         Where a position stands several times, the last value wins.
         """
+        simple = [
+            slice(axis, axis + 1, 1) if type(axis) is int else slice(axis.start, axis[-1] + 1, axis.step)
+            for axis in self.axes
+            if type(axis) is int or (type(axis) is range and axis.step > 0 and len(axis))
+        ]
+        if len(simple) == len(self.axes):
+            return tuple(simple), (None,) * len(simple)
         pairs = [_plain(axis) for axis in self.axes]
         before: list[slice | np.ndarray | None] = []
         for axis, (_, turned) in zip(self.axes, pairs, strict=True):
@@ -147,6 +154,8 @@ def parse_selection(
         flags = growable or (False,) * len(shape)
         return Index(tuple([_integer(i, n, g, writing) for i, n, g in zip(elem, shape, flags, strict=True)]))
     grows = tuple(growable) if growable is not None else (False,) * len(shape)
+    if type(elem) is int and not any(grows[1:]):  # one step: the loops of most programs
+        return Index((_integer(elem, shape[0], grows[0], writing), *map(range, shape[1:])))
     items = _expand(elem, len(shape))
     kinds = [_classify(item, size, grow) for item, size, grow in zip(items, shape, grows, strict=True)]
     lengths = _data_lengths(kinds, shape, data_shape) if data_shape is not None else None

@@ -220,7 +220,7 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
         raise NetCDFIndexError("size of data array does not conform to slice")
-    if values.size == np.prod(counts, dtype=object):
+    if values.size == math.prod(counts):
         return values.reshape(counts)
     try:
         return _broadcast(values, counts)
@@ -246,6 +246,8 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
     if isinstance(type_, model.VlenType):
         return _map_objects(values, lambda sequence: _sequence(node, sequence))
     if isinstance(type_, model.PrimitiveType):
+        if _is_plain(node, settings, values):
+            return values
         if settings.digit is not None:
             values = round_to_digit(values, settings.digit)
         if settings.scale:
@@ -255,6 +257,17 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
     if settings.quantization is not None and target.kind == "f":
         values = quantize(values, *settings.quantization, _fill_scalar(node))
     return values
+
+
+def _is_plain(node: VariableNode, settings: Settings, values: np.ndarray) -> bool:
+    """True if values are stored as they are given."""
+    return (
+        type(values) is np.ndarray
+        and values.dtype == node.type.dtype
+        and settings.digit is None
+        and settings.quantization is None
+        and not (settings.scale and ("scale_factor" in node.attributes or "add_offset" in node.attributes))
+    )
 
 
 def _fill_scalar(node: VariableNode) -> Any:
