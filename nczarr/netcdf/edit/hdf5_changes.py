@@ -477,8 +477,7 @@ class _Change:
             done += 1
         for attribute in left[done:]:
             _drop_named(owner, attribute.name)
-        for attribute in after[done:]:
-            self.make.attribute(owner, attribute, fqn)
+        self.make.attributes(owner, after[done:], fqn)
 
     def overwrite(self, owner: Any, attribute: Attribute, fqn: str) -> bool:
         """Write other values to an attribute; False if they do not fit into it."""

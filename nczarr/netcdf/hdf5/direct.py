@@ -22,6 +22,8 @@ from nczarr.netcdf.hdf5.library import hdf5
 _ID = ctypes.c_int64
 _BUFFER = ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "H5Aclose": (_ID,),
+    "H5Acreate2": (_ID, ctypes.c_char_p, _ID, _ID, _ID, _ID),
     "H5Aread": (_ID, _ID, _BUFFER),
     "H5Awrite": (_ID, _ID, _BUFFER),
     "H5Dread": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
@@ -55,7 +57,7 @@ def _load() -> dict[str, Any]:
         for name, signature in _SIGNATURES.items():
             function = getattr(loaded, name)
             function.argtypes = signature
-            function.restype = ctypes.c_int
+            function.restype = _ID if name == "H5Acreate2" else ctypes.c_int
             found[name] = function
     except (OSError, AttributeError) as error:
         raise UnsupportedError(
@@ -83,6 +85,21 @@ def read_attribute(attribute: Any, type_id: Any, out: np.ndarray) -> None:
 def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
     """H5Awrite from a contiguous array."""
     _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
+
+
+def make_text(owner: Any, name: bytes, type_id: Any, space: Any, text: bytes) -> bool:
+    """H5Acreate2, H5Awrite: make an attribute of characters; False if that is refused, as for a name in use."""
+    if not _functions:
+        _functions.update(_load())
+    create, write, close = (_functions[name] for name in ("H5Acreate2", "H5Awrite", "H5Aclose"))
+    made = create(owner.id, name, type_id.id, space.id, 0, 0)
+    if made < 0:
+        return False
+    failed = write(made, type_id.id, text) < 0
+    close(made)
+    if failed:
+        raise OSError("HDF5's function H5Awrite failed")
+    return True
 
 
 def reclaim(type_id: Any, values: np.ndarray) -> None:

@@ -8,7 +8,7 @@ kept for everything.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -28,7 +28,13 @@ from nczarr.model import (
     Variable,
     fill_value_of,
 )
-from nczarr.netcdf.hdf5.direct import set_fill_value, without_plugins, write_attribute, write_dataset
+from nczarr.netcdf.hdf5.direct import (
+    make_text,
+    set_fill_value,
+    without_plugins,
+    write_attribute,
+    write_dataset,
+)
 from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
@@ -39,6 +45,8 @@ from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 _CHUNK_BYTES = 4 << 20
 #: Filters with greater numbers are plugins.
 _LAST_OWN = 255
+#: Types of texts that are kept.
+_TEXT_TYPES = 256
 _CHUNK_LIMIT = (1 << 32) - 1
 
 
@@ -80,6 +88,9 @@ class ObjectMaker:
     def __init__(self, path: str) -> None:
         self.path = path
         self.types = TypeWriter()
+        #: HDF5's types of texts, by their length, and the space of one.
+        self._texts: dict[int, Any] = {}
+        self._single: Any = None
 
     def file(self, name: str, access: Any, *, strict: bool) -> Any:
         """Make a file with nothing but netCDF's own attributes; `strict`: of the classic model."""
@@ -214,10 +225,19 @@ class ObjectMaker:
         else:
             creation.set_filter(filter_.id, hdf5().h5z.FLAG_OPTIONAL, filter_.parameters)
 
-    def attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
-        """Make an attribute."""
-        with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
-            self._attribute(owner, attribute, fqn)
+    def attributes(self, owner: Any, attributes: Iterable[Attribute], fqn: str) -> None:
+        """Make attributes."""
+        for attribute in attributes:
+            # Text goes straight to HDF5: it is most of what attributes are.
+            if attribute.type is not CHAR or not self._made_text(owner, attribute):
+                with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+                    self._attribute(owner, attribute, fqn)
+
+    def _made_text(self, owner: Any, attribute: Attribute) -> bool:
+        text = attribute.values.tobytes()
+        return bool(text) and make_text(
+            owner, bytes_of(attribute.name), self._text_type(len(text)), self._scalar(), text
+        )
 
     def _attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
         api = hdf5()
@@ -238,12 +258,24 @@ class ObjectMaker:
 
     def text(self, owner: Any, name: bytes, text: bytes) -> None:
         """Make an attribute of characters."""
-        api = hdf5()
-        type_id = api.h5t.C_S1.copy()
-        type_id.set_size(len(text))
-        type_id.set_strpad(api.h5t.STR_NULLTERM)
-        made = api.h5a.create(owner, name, type_id, api.h5s.create(api.h5s.SCALAR))
+        type_id = self._text_type(len(text))
+        made = hdf5().h5a.create(owner, name, type_id, self._scalar())
         made.write(np.frombuffer(text, "S1"), type_id)
+
+    def _text_type(self, size: int) -> Any:
+        found = self._texts.get(size)
+        if found is None:
+            found = hdf5().h5t.C_S1.copy()
+            found.set_size(size)
+            found.set_strpad(hdf5().h5t.STR_NULLTERM)
+            if len(self._texts) < _TEXT_TYPES:
+                self._texts[size] = found
+        return found
+
+    def _scalar(self) -> Any:
+        if self._single is None:
+            self._single = hdf5().h5s.create(hdf5().h5s.SCALAR)
+        return self._single
 
     def books(self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False) -> None:
         """Make an integer attribute of netCDF's bookkeeping."""

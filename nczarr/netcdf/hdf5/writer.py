@@ -9,7 +9,6 @@ import numpy as np
 
 from nczarr.errors import LossError
 from nczarr.model import (
-    Attribute,
     Dataset,
     Region,
     Variable,
@@ -83,10 +82,10 @@ class HDF5Sink(FileSink):
         for fqn, variable in self.dataset.all_variables.items():
             with hdf5_errors(self.path, fqn, "the variable cannot be written"):
                 self._attach(fqn, variable)
-                self._put_attributes(self._variables[fqn].id, fqn, variable.attributes)
+                self._make.attributes(self._variables[fqn].id, variable.attributes, fqn)
         for fqn, group in self.dataset.walk():
             with hdf5_errors(self.path, fqn, "the group cannot be written"):
-                self._put_attributes(self._groups[fqn], fqn, group.attributes)
+                self._make.attributes(self._groups[fqn], group.attributes, fqn)
 
     def _attach(self, fqn: str, variable: Variable) -> None:
         if not variable.dimensions:
@@ -111,10 +110,6 @@ class HDF5Sink(FileSink):
             self._make.books(made.id, b"_Netcdf4Dimid", (self._numbers[fqn],), scalar=True)
             self._scales[fqn] = made.id
         self._variables[fqn] = made
-
-    def _put_attributes(self, owner: Any, fqn: str, attributes: tuple[Attribute, ...]) -> None:
-        for attribute in attributes:
-            self._make.attribute(owner, attribute, fqn)
 
     # -- values
 

@@ -93,7 +93,7 @@ class _Part(NamedTuple):
 class _Item(NamedTuple):
     """What a selection takes from one chunk: the chunk, the place in it and in the values (None: all), if all of it."""
 
-    index: tuple[int, ...]
+    chunk: tuple[int, ...]
     inner: Any
     outer: Any
     covers: bool
@@ -193,7 +193,7 @@ class ChunkCache:
         else:
             plain = True
             if node.cut is not None and node.cut[0] == (selection, chunk, sizes):
-                return node.cut[1]  # type: ignore[no-any-return]
+                return node.cut[1]
         parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
         covered = all(any(p.covers for p in axis) for axis in parts)
         made = parts, list(itertools.product(*parts)), covered
@@ -249,13 +249,13 @@ class ChunkCache:
             if node.passing:
                 return None
             for item in items:
-                block = self._blocks.get((key, item.index))
+                block = self._blocks.get((key, item.chunk))
                 if block is None:
-                    block = self._blocks[key, item.index] = Block(node, item.index, weight)
+                    block = self._blocks[key, item.chunk] = Block(node, item.chunk, weight)
                     self._weight += weight
                     node.blocks += 1
                 else:
-                    self._blocks.move_to_end((key, item.index))
+                    self._blocks.move_to_end((key, item.chunk))
                 block.pins += 1
                 found.append(block)
         return found
@@ -526,8 +526,8 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
 
 def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
     """What a selection takes from the chunk where its parts along all axes meet; `alone`: there is no other."""
-    index, inner, outer, covers = zip(*parts, strict=True)
-    return _Item(index, _index(inner), None if alone else _index(outer), all(covers), parts)
+    chunk, inner, outer, covers = zip(*parts, strict=True)
+    return _Item(chunk, _index(inner), None if alone else _index(outer), all(covers), parts)
 
 
 def _joined(parts: list[_Part], chunk: int) -> slice:

@@ -99,6 +99,8 @@ def make_attribute(
     DOUBLE
     """
     name = checked_attribute_name(name)
+    if type(value) is str and not as_string and value.isascii() and value and "\0" not in value:
+        return Attribute(name, CHAR, np.frombuffer(value.encode("ascii"), "S1"))
     try:
         array = np.array(value)
     except ValueError as error:

@@ -76,9 +76,11 @@ class Index:
         Where a position stands several times, the last value wins.
         """
         simple = [
-            slice(axis, axis + 1, 1) if type(axis) is int else slice(axis.start, axis[-1] + 1, axis.step)
+            slice(axis.start, axis[-1] + 1, axis.step)
+            if isinstance(axis, range)
+            else slice(axis, axis + 1, 1)
             for axis in self.axes
-            if type(axis) is int or (type(axis) is range and axis.step > 0 and len(axis))
+            if isinstance(axis, int) or (isinstance(axis, range) and axis.step > 0 and len(axis))
         ]
         if len(simple) == len(self.axes):
             return tuple(simple), (None,) * len(simple)
