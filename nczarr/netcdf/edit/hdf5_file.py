@@ -60,7 +60,7 @@ class EditedHDF5(FileEditor):
     ) -> None:
         super().__init__(path, output)
         self._on_disk = isinstance(content, DiskFile)
-        self._disk = GuardedFile(content)
+        self._disk = GuardedFile(content, holding=self._on_disk)
         self._make = ObjectMaker(path)
         name = str(output.path) if output is not None else path
         try:
@@ -141,6 +141,7 @@ class EditedHDF5(FileEditor):
         with hdf5_errors(self.path, doing="the file cannot be written"):
             # What fails while objects are closed is not told to anybody: all must be in the file before.
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
+            self._disk.settle()
             self.check()
 
     @property

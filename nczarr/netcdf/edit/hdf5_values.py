@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,18 @@ from nczarr.netcdf.sink import block_shape
 
 #: Bytes of the blocks in which values are best written that have no chunks.
 _BLOCK = 256 << 10
+
+
+class _Facts(NamedTuple):
+    """What an HDF5 dataset is: its type, the block in which values are best written, and how these are written.
+
+    `encoded`: chunks are encoded here. `plain`: chunks are stored as values lie in memory.
+    """
+
+    type_id: Any
+    encoded: bool
+    block: tuple[int, ...]
+    plain: bool
 
 
 class Owner(Protocol):
@@ -56,33 +68,34 @@ class HDF5Values(EditedValues):
     stored: tuple[int, ...]
     fill: Any
     touched: bool = False
-    _facts: tuple[Any, bool, tuple[int, ...]] | None = field(default=None, repr=False)
+    _facts: _Facts | None = field(default=None, repr=False)
 
     @property
     def dtype(self) -> np.dtype:
         return self.type.dtype
 
-    def known(self) -> tuple[Any, bool, tuple[int, ...]]:
-        """The HDF5 type, whether chunks are encoded here, and the block in which values are best written."""
+    def known(self) -> _Facts:
+        """What does not change as long as the file is open."""
         if self._facts is None:
             with hdf5_errors(self.owner.file.path, self.fqn):
                 dataset = self.owner.file.dataset(self.path)
                 plist = dataset.get_create_plist()
                 chunked = plist.get_layout() == hdf5().h5d.CHUNKED
-                ours = chunked and is_ours(filters_of(plist))
+                filters = filters_of(plist) if chunked else ()
                 itemsize = self.layout.dtype.itemsize
                 block = (
                     tuple(plist.get_chunk())
                     if chunked
                     else block_shape(self.shape, (1,) * len(self.shape), itemsize, _BLOCK)
                 )
-                self._facts = dataset.get_type(), ours, block
+                plain = chunked and not filters and not has_pointers(self.layout)
+                self._facts = _Facts(dataset.get_type(), is_ours(filters), block, plain)
         return self._facts
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """The chunks; of what has none, blocks."""
-        return self.known()[2]
+        return (self._facts or self.known()).block
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Values of a shape as they are where nothing was written."""
@@ -110,7 +123,7 @@ class HDF5Values(EditedValues):
             return
         keep: list[Any] = []
         raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
-        type_id, ours, _ = self.known()
+        facts = self._facts or self.known()
         file = self.owner.file
         with hdf5_errors(file.path, self.fqn, "the values cannot be written"):
             self.owner.check()
@@ -121,9 +134,13 @@ class HDF5Values(EditedValues):
                     raise NetCDFFileError(f"there is no place {needed} in the shape {self.shape}")
                 dataset.set_extent(needed)
                 self.stored = needed
-            VariableObject(dataset, type_id, self.layout, ours).write(axes, raw)
+            origin = _chunk_at(axes, facts.block) if facts.plain else None
+            if origin is not None:
+                dataset.write_direct_chunk(origin, raw, 0)
+            else:
+                VariableObject(dataset, facts.type_id, self.layout, facts.encoded).write(axes, raw)
             self.touched = True
-            if ours:
+            if facts.encoded:
                 file.forget(self.path)
             self.owner.check()
 
@@ -157,3 +174,11 @@ class HDF5Values(EditedValues):
                 if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
                     shape = tuple(s.stop - s.start for s in region)
                     self._write(tuple(range(s.start, s.stop) for s in region), self.filled(shape))
+
+
+def _chunk_at(axes: Axes, chunk: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Where the chunk begins that ranges are exactly; None if they are not."""
+    for axis, length in zip(axes, chunk, strict=True):
+        if len(axis) != length or axis.start % length or (axis.step != 1 and length != 1):
+            return None
+    return tuple([axis.start for axis in axes])

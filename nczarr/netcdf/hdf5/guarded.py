@@ -3,6 +3,8 @@
 HDF5 does not survive a full disk: it tries again to write what it holds whenever an object is closed, loses count of
 its objects, and takes the whole process down. So it writes through a :class:`GuardedFile`: when the disk refuses
 bytes, they are kept in memory instead, where HDF5 finds them again, and the writer asks for the failure.
+
+A file that is edited gets its bytes when the editor says so, in an order that a kill in between does little harm to.
 """
 
 from __future__ import annotations
@@ -12,11 +14,23 @@ from typing import Any
 
 from nczarr.errors import NetCDFFileError
 from nczarr.netcdf.byte_file import ByteFile
+from nczarr.netcdf.hdf5.held import HeldBytes
 from nczarr.netcdf.hdf5.library import hdf5
+
+#: Larger pieces are values, not HDF5's books: they are not held back.
+_LARGEST = 64 << 10
+#: Bytes that are held back at most.
+_MOST = 16 << 20
 
 
 class GuardedFile:
     """A file in the form that h5py's driver ``fileobj`` takes; its methods are called with HDF5's lock held.
+
+    Parameters
+    ----------
+    file : ByteFile
+    holding : bool
+        Hold small writes back until :meth:`settle`.
 
     Attributes
     ----------
@@ -24,23 +38,28 @@ class GuardedFile:
         What went wrong first: an OSError, or an interrupt that came while HDF5 was writing.
     """
 
-    def __init__(self, file: ByteFile) -> None:
+    def __init__(self, file: ByteFile, *, holding: bool = False) -> None:
         self._file = file
         self._users = 1
         self._place = 0
         self._size = file.size
-        self._kept: list[
-            tuple[int, bytes]
-        ] = []  # what could not be written: place and bytes, the oldest first
+        self._holding = holding
+        #: What is not in the file: held back, or refused by the disk.
+        self._held = HeldBytes()
+        #: The file was whole up to here when it was settled last.
+        self._settled = self._size
+        self._end = self._size
+        self._cut = False
         self.failure: BaseException | None = None
 
     def check(self, path: str) -> None:
         """Raise what went wrong."""
+        if self.failure is None:
+            return
         if isinstance(self.failure, OSError):
             reason = self.failure.strerror or str(self.failure)
             raise NetCDFFileError(f"the file cannot be written: {reason}", path=path) from self.failure
-        if self.failure is not None:
-            raise self.failure
+        raise self.failure
 
     # What h5py's driver calls. Nothing may be raised here.
 
@@ -62,47 +81,84 @@ class GuardedFile:
         except BaseException as error:
             self.failure = self.failure or error
         view[done:] = bytes(len(view) - done)
-        for start, data in self._kept:
-            low, high = max(start, self._place), min(start + len(data), self._place + len(view))
-            if low < high:
-                view[low - self._place : high - self._place] = data[low - start : high - start]
+        if self._held:
+            self._held.lay_over(self._place, view)
         self._place += len(view)
         return len(view)
 
     def write(self, data: Any) -> int:
-        """Write bytes; keep them if that fails."""
-        view = memoryview(data).cast("B")
-        place, size = self._place, len(view)
-        self._place += size
-        self._size = max(self._size, self._place)
-        done = 0
+        """Write bytes, or hold them back; hold them if writing fails."""
+        place, size = self._place, len(data)
+        self._place = end = place + size
+        if end > self._size:
+            self._size = end
         try:
             if self.failure is None:
-                while done < size:
-                    done += self._file.write(place + done, view[done:])
+                if not self._holding or size > _LARGEST:
+                    if not self._held.covers(place, size):
+                        self._put(place, data)
+                        return size
+                elif self._held.size > _MOST:
+                    self._settle()
         except BaseException as error:
             self.failure = self.failure or error
-        if self.failure is not None and done < size:
-            self._kept.append((place + done, bytes(view[done:])))
+        self._held.put(place, bytes(data))
         return size
 
     def truncate(self, size: int) -> int:
         """Set the size."""
         self._size = size
+        self._cut = True
         try:
-            if self.failure is None:
+            if self.failure is None and not self._holding:
                 self._file.truncate(size)
         except BaseException as error:
             self.failure = self.failure or error
         return size
 
     def flush(self) -> None:
-        """Do nothing: no byte is held back."""
+        """Do nothing: the editor settles."""
+
+    def _put(self, place: int, data: Any) -> None:
+        if place + len(data) > self._end:
+            self._end = place + len(data)
+        done = self._file.write(place, data)
+        if done < len(data):
+            view = memoryview(data).cast("B")
+            while done < len(view):
+                done += self._file.write(place + done, view[done:])
+
+    def _settle(self) -> None:
+        """Write what was held back: first what nothing speaks of yet."""
+        if not self._held and not self._cut:
+            return
+        for place, data in self._held.behind(self._settled):
+            self._put(place, data)
+        if self._end < self._size:  # HDF5 refuses a file that is shorter than it says
+            self._file.truncate(self._size)
+            self._end = self._size
+        for place, data in self._held.inside(self._settled):
+            self._put(place, data)
+        self._held = HeldBytes()
+        if self._cut and self._end > self._size:
+            self._file.truncate(self._size)
+            self._end = self._size
+        self._cut = False
+        self._settled = self._size
 
     # What the writer calls.
 
+    def settle(self) -> None:
+        """Bring everything to the file; see `failure`."""
+        try:
+            if self.failure is None and self._holding:
+                self._settle()
+        except OSError as error:
+            self.failure = error
+
     def sync(self) -> None:
         """Wait until the disk has all bytes; see `failure`."""
+        self.settle()
         try:
             if self.failure is None:
                 self._file.sync()
@@ -117,6 +173,7 @@ class GuardedFile:
     def close(self) -> None:
         """Close the file when all have done so."""
         self._users -= 1
+        self.settle()
         if self._users:
             return
         try:

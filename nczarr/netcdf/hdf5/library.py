@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
 
 _loading = threading.Lock()
 _loaded: SimpleNamespace | None = None
@@ -47,21 +46,33 @@ def hdf5() -> Any:
         return _loaded
 
 
-@contextmanager
-def hdf5_errors(path: str, fqn: str | None = None, doing: str = "cannot be read") -> Iterator[None]:
+class hdf5_errors:
     """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
-    with hdf5().phil, placed(path, fqn=fqn):
-        try:
-            yield
-        except NCZarrError:  # our own, some of which are OSErrors too
-            raise
-        except RecursionError:
+
+    __slots__ = ("doing", "fqn", "path")
+
+    def __init__(self, path: str, fqn: str | None = None, doing: str = "cannot be read") -> None:
+        self.path = path
+        self.fqn = fqn
+        self.doing = doing
+
+    def __enter__(self) -> None:
+        hdf5().phil.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        hdf5().phil.__exit__(None, None, None)
+        if error is None:
+            return
+        if isinstance(error, NCZarrError):  # our own, some of which are OSErrors too
+            error.path = error.path or self.path
+            error.fqn = error.fqn or self.fqn
+        elif isinstance(error, RecursionError):
             raise NetCDFFileError(
-                f"{doing}: groups or types are nested too deeply", path=path, fqn=fqn
+                f"{self.doing}: groups or types are nested too deeply", path=self.path, fqn=self.fqn
             ) from None
-        except (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError) as error:
+        elif isinstance(error, OSError | RuntimeError | ValueError | KeyError | TypeError | OverflowError):
             reason = str(error).strip("'\"") or type(error).__name__
-            raise NetCDFFileError(f"{doing}: {reason}", path=path, fqn=fqn) from error
+            raise NetCDFFileError(f"{self.doing}: {reason}", path=self.path, fqn=self.fqn) from error
 
 
 def available_filter(number: int) -> bool:
