@@ -31,7 +31,7 @@ from nczarr.errors import NCZarrError
 from nczarr.netcdf4 import Dataset as NetCDFDataset
 from nczarr.netcdf4 import EnumType, VLType
 from nczarr.netcdf4 import Variable as NetCDFVariable
-from nczarr.netcdf4.attributes import node_of, session_of
+from nczarr.netcdf4.classes import node_of, session_of
 from nczarr.stores import open_store
 
 try:

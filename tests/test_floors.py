@@ -32,11 +32,11 @@ FLOORS = [
 SUB_FLOORS = {
     "stores": [{"remote", "zip"}],
     "zarr": [{"types"}, {"codecs", "documents"}, {"chunks"}, {"arrays"}, {"hierarchy"}, {"zom"}],
-    "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"dataset"}],
-    "cdl": [{"read", "write"}],
+    "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
+    "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
-    "netcdf4": [{"edit"}, {"values"}],
+    "netcdf4": [{"edit"}, {"values"}, {"opening"}, {"classes"}],
     "cli": [{"terminal"}],
     "view": [{"data"}, {"picture"}, {"page"}],
 }

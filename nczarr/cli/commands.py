@@ -86,8 +86,7 @@ def open_documents(
     source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy by its stored documents, not by what was consolidated of them, where they can be listed."""
-    from nczarr.mapping.dataset import writing_alone
-    from nczarr.mapping.dataset.destination import refuse_unfinished
+    from nczarr.mapping.guarding import refuse_unfinished, writing_alone
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy import open_hierarchy
 

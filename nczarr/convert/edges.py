@@ -306,7 +306,7 @@ def is_folder(target: Any) -> bool:
     # No text is no folder, and a folder that is named like one dataset of a kind is not a place for others.
     if path is None or target == "" or not path.is_dir() or path.suffix.lower() in (".zarr", ".nc", ".cdl"):
         return False
-    from nczarr.mapping.dataset.destination import UNFINISHED, is_zarr
+    from nczarr.mapping.guarding import UNFINISHED, is_zarr
 
     with open_store(path) as store:
         return not is_zarr(store) and not store.exists(UNFINISHED)

@@ -4,16 +4,16 @@ from nczarr.mapping.dataset import (
     DetachedDataset,
     DetachedValues,
     StoredDataset,
-    VariableData,
     check_metadata,
     create_dataset,
     documents_v2,
-    missing_chunks,
     open_dataset,
     repair,
 )
 from nczarr.mapping.findings import Finding, RecoveryWarning
+from nczarr.mapping.guarding import missing_chunks
 from nczarr.mapping.options import ArrayShape, WriteOptions
+from nczarr.mapping.rewriting import VariableData
 
 __all__ = [
     "ArrayShape",

@@ -3,7 +3,7 @@
 A dialect is one way to put the model on Zarr: NCZarr on v3, NCZarr on v2, plain Zarr, … Each is a small class
 with three methods. Reading gives the model and, for each variable and group, where it is (a :class:`Reading`).
 Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
-of two plans (:mod:`nczarr.mapping.dataset.update`).
+of two plans (:mod:`nczarr.mapping.rewriting.update`).
 
 To add a dialect, write the class and name it in :data:`nczarr.mapping.dialects.DIALECTS`.
 """

@@ -10,6 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nczarr.netcdf4 import utils
+from nczarr.netcdf4.classes import (
+    CompoundType,
+    Dataset,
+    Dimension,
+    EnumType,
+    Group,
+    OpaqueType,
+    Variable,
+    VLType,
+)
 from nczarr.netcdf4.compatibility import (
     NC_DISKLESS,
     NC_PERSIST,
@@ -46,14 +56,10 @@ from nczarr.netcdf4.compatibility import (
     set_chunk_cache,
     unicode_error,
 )
-from nczarr.netcdf4.dataset import Dataset, Group
-from nczarr.netcdf4.dimension import Dimension
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
 from nczarr.netcdf4.installing import install, uninstall
 from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
-from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, VLType
 from nczarr.netcdf4.values import chartostring, stringtoarr, stringtochar
-from nczarr.netcdf4.variable import Variable
 
 if TYPE_CHECKING:
     from cftime import date2index, date2num, num2date

@@ -37,7 +37,7 @@ def install() -> Installed:
     >>> with install():
     ...     import netCDF4
     ...     netCDF4.Dataset.__module__
-    'nczarr.netcdf4.dataset'
+    'nczarr.netcdf4.classes.dataset'
     """
     if not _before:
         for name, ours in _NAMES.items():

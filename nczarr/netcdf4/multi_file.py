@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.attributes import data_model_of, node_of, session_of
-from nczarr.netcdf4.dataset import Dataset
+from nczarr.netcdf4.classes import Dataset, Variable, data_model_of, node_of, session_of
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFIndexError,
@@ -21,7 +20,6 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.values import lookup_in, parse_selection
-from nczarr.netcdf4.variable import Variable
 
 
 class MFDataset(Dataset):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.dataset import Dataset
+from nczarr.netcdf4.classes import Dataset
 from nczarr.netcdf4.errors import NetCDFValueError
 from nczarr.netcdf4.values import chartostring, round_to_digit, stringtoarr, stringtochar
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from lark import ast_utils
 
 from nczarr import model
-from nczarr.cdl.read import syntax
+from nczarr.cdl.syntax import tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,13 +45,13 @@ def test_every_rule_has_a_class() -> None:
     shown = {rule for rule in rules() if rule.islower() and not rule.startswith("_")}
     # Rules that only give one token another role make no node.
     roles = {rule for rule in shown if rule.endswith(("name", "owner", "_reference")) or rule == "fqn"}
-    nodes = [c for c in vars(syntax).values() if isinstance(c, type) and issubclass(c, ast_utils.Ast)]
+    nodes = [c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, ast_utils.Ast)]
     assert shown - roles == {cls.__name__.lower() for cls in nodes}
 
 
 def test_the_table_names_what_there_is() -> None:
     text = (ROOT / "docs" / "reference" / "model-grammar.md").read_text("utf-8")
-    known = rules() | set(vars(model)) | set(vars(syntax))
+    known = rules() | set(vars(model)) | set(vars(tree))
     for line in text.split("## What is not grammar")[0].splitlines():
         cells = line.replace("\\|", "/").split("|")
         if len(cells) != 6 or "---" in line or "Lark rule" in line:

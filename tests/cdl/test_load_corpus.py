@@ -14,7 +14,7 @@ from nczarr.cdl import load
 from nczarr.errors import CDLError
 from nczarr.model import Dataset, Group, compare
 
-pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
 
 #: Where nczarr is right to differ from the netCDF file that ncgen makes, and why.
 DIFFERENT = {

@@ -22,7 +22,7 @@ def _fuzz():
 fuzz = _fuzz()
 
 
-@pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
+@pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
 def test_the_text_to_mutate_is_legal() -> None:
     assert len(loads(fuzz.SEEDS[0]).all_variables) > 10
 

@@ -16,7 +16,7 @@ from nczarr.model import Dataset, Group, compare
 
 PROBES = CDL_CORPUS / "probes.jsonl"
 
-pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
 
 #: Texts that ncgen rejects and we read: numbers of probes by reason.
 WE_ACCEPT: dict[str, set[int]] = {

@@ -11,8 +11,8 @@ import pytest
 from lark import Token
 
 from nczarr.cdl import loads
-from nczarr.cdl.read import parser
-from nczarr.cdl.read.source import SourceText
+from nczarr.cdl.syntax import parser
+from nczarr.cdl.syntax.source import SourceText
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
 from nczarr.model import Dataset, compare
@@ -78,7 +78,7 @@ def test_most_lines_are_in_runs() -> None:
     assert kinds == ["STATEMENTS", "STATEMENTS"]
 
 
-@pytest.mark.filterwarnings("ignore::nczarr.cdl.read.source.CDLWarning")
+@pytest.mark.filterwarnings("ignore::nczarr.cdl.syntax.source.CDLWarning")
 def test_every_kind_of_line(slow: object, monkeypatch: pytest.MonkeyPatch) -> None:
     for start, line in enumerate(LINES.splitlines()):
         # Each statement alone too, as each problem may hide others.

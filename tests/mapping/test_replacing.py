@@ -17,7 +17,7 @@ from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
-from nczarr.mapping.dataset.destination import UNFINISHED
+from nczarr.mapping.guarding.destination import UNFINISHED
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 
@@ -29,7 +29,7 @@ ELSEWHERE = (f"00000000-1-0-{n:x}" for n in itertools.count())
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nczarr.mapping.dataset.destination.new_writer", lambda: next(ELSEWHERE))
+    monkeypatch.setattr("nczarr.mapping.guarding.destination.new_writer", lambda: next(ELSEWHERE))
 
 
 def dataset(title: str, names: str) -> Dataset:
@@ -222,7 +222,7 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
     layout: str, consolidated: bool, names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One variable gets another name, two exchange theirs, one takes the other's, one goes."""
-    monkeypatch.setattr("nczarr.mapping.dataset.moving.new_writer", lambda: next(ELSEWHERE))
+    monkeypatch.setattr("nczarr.mapping.rewriting.moving.new_writer", lambda: next(ELSEWHERE))
     for steps in itertools.count():
         store = MemoryStore()
         options = WriteOptions(layout=layout, consolidated=consolidated)  # type: ignore[arg-type]
@@ -250,9 +250,9 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
                 if steps % 2:
                     clean(store, force=True)
                 else:
-                    monkeypatch.setattr("nczarr.mapping.dataset.moving.is_writing", lambda writer: False)
+                    monkeypatch.setattr("nczarr.mapping.rewriting.moving.is_writing", lambda writer: False)
             open_dataset(store, "r+").close()
-            monkeypatch.setattr("nczarr.mapping.dataset.moving.is_writing", is_writing)
+            monkeypatch.setattr("nczarr.mapping.rewriting.moving.is_writing", is_writing)
             clean(store, force=True)
             assert not [key for key in store.list() if "moving" in key]
         with open_dataset(store) as found:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.attributes import node_of, session_of
+from nczarr.netcdf4.classes.attributes import node_of, session_of
 from nczarr.netcdf4.edit.cache import default_bytes
 
 FILL = -99

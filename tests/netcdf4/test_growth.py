@@ -16,7 +16,7 @@ import nczarr.netcdf4 as ours
 from nczarr.cli.main import main
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.netcdf4.attributes import session_of
+from nczarr.netcdf4.classes.attributes import session_of
 from nczarr.stores import LocalStore
 
 VARIABLES = {

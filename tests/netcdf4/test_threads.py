@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.attributes import session_of
+from nczarr.netcdf4.classes.attributes import session_of
 
 TRIALS = 10
 

@@ -11,14 +11,9 @@ import math
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read import syntax
 from nczarr.cdl.read.attributes import AttributeReader
-from nczarr.cdl.read.constants import ConstantError, parse_constant
 from nczarr.cdl.read.data import Binder
-from nczarr.cdl.read.names import clean_name, dataset_name, name_of
-from nczarr.cdl.read.runs import split_statements
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
-from nczarr.cdl.read.source import Problems
 from nczarr.cdl.read.special import (
     GLOBAL,
     OF_VARIABLES,
@@ -28,6 +23,16 @@ from nczarr.cdl.read.special import (
     storage_of,
 )
 from nczarr.cdl.read.values import ElementReader
+from nczarr.cdl.syntax import (
+    ConstantError,
+    Problems,
+    clean_name,
+    dataset_name,
+    name_of,
+    parse_constant,
+    split_statements,
+    tree,
+)
 from nczarr.limits import limit
 from nczarr.model import (
     PRIMITIVES,
@@ -70,7 +75,7 @@ class Analyzer:
         self._deepest = limit("NCZARR_MAX_DEPTH")
         self._most_bytes = limit("NCZARR_MAX_VALUE_BYTES")
 
-    def analyze(self, file: syntax.File) -> Dataset:
+    def analyze(self, file: tree.File) -> Dataset:
         """Make the dataset; with problems noted, the result is of no use."""
         name = dataset_name(file.header)
         self._body(self._root, file.body)
@@ -82,20 +87,20 @@ class Analyzer:
 
     # Groups.
 
-    def _body(self, scope: GroupScope, body: syntax.Body) -> None:
+    def _body(self, scope: GroupScope, body: tree.Body) -> None:
         for part in body.parts:
-            if isinstance(part, syntax.Attribute):
+            if isinstance(part, tree.Attribute):
                 self._attribute(scope, part)
-            elif isinstance(part, syntax.Group):
+            elif isinstance(part, tree.Group):
                 self._group(scope, part)
-            elif isinstance(part, syntax.Data):
+            elif isinstance(part, tree.Data):
                 for assignment in part.parts:
                     self._assignment(scope, assignment)
             else:
                 for inside in part.parts:
                     self._declaration(scope, inside)
 
-    def _group(self, scope: GroupScope, group: syntax.Group) -> None:
+    def _group(self, scope: GroupScope, group: tree.Group) -> None:
         if group.depth > self._deepest:
             self._problems.add(
                 f"more than {self._deepest} groups inside each other",
@@ -112,22 +117,22 @@ class Analyzer:
         self,
         scope: GroupScope,
         part: Token
-        | syntax.Enum
-        | syntax.Opaque
-        | syntax.Vlen
-        | syntax.Compound
-        | syntax.Dimension
-        | syntax.Declaration
-        | syntax.Attribute,
+        | tree.Enum
+        | tree.Opaque
+        | tree.Vlen
+        | tree.Compound
+        | tree.Dimension
+        | tree.Declaration
+        | tree.Attribute,
     ) -> None:
         if isinstance(part, Token):
             for inside in split_statements(part):
                 self._declaration(scope, inside)
-        elif isinstance(part, syntax.Attribute):
+        elif isinstance(part, tree.Attribute):
             self._attribute(scope, part)
-        elif isinstance(part, syntax.Dimension):
+        elif isinstance(part, tree.Dimension):
             self._dimension(scope, part)
-        elif isinstance(part, syntax.Declaration):
+        elif isinstance(part, tree.Declaration):
             type_ = self._type(scope, part.type)
             for variable in part.variables:
                 self._variable(scope, type_, variable)
@@ -136,7 +141,7 @@ class Analyzer:
 
     # Dimensions.
 
-    def _dimension(self, scope: GroupScope, dimension: syntax.Dimension) -> None:
+    def _dimension(self, scope: GroupScope, dimension: tree.Dimension) -> None:
         name = name_of(dimension.name, self._problems)
         if name in scope.dimensions:
             self._problems.add(f"the dimension {name!r} is declared twice", dimension.name.start_pos)
@@ -184,16 +189,16 @@ class Analyzer:
             return None
 
     def _user_type(
-        self, scope: GroupScope, part: syntax.Enum | syntax.Opaque | syntax.Vlen | syntax.Compound
+        self, scope: GroupScope, part: tree.Enum | tree.Opaque | tree.Vlen | tree.Compound
     ) -> None:
         name = name_of(part.name, self._problems)
         fqn = join_fqn(scope.fqn, name)
         made: UserType | None
-        if isinstance(part, syntax.Enum):
+        if isinstance(part, tree.Enum):
             made = self._enum(scope, fqn, part)
-        elif isinstance(part, syntax.Opaque):
+        elif isinstance(part, tree.Opaque):
             made = self._opaque(fqn, part)
-        elif isinstance(part, syntax.Vlen):
+        elif isinstance(part, tree.Vlen):
             base = self._type(scope, part.base)
             made = VlenType(fqn, base) if base is not None else None
         else:
@@ -204,7 +209,7 @@ class Analyzer:
             self._problems.add(f"the type {name!r} is declared twice", part.name.start_pos)
         scope.types[name] = made
 
-    def _enum(self, scope: GroupScope, fqn: str, enum: syntax.Enum) -> EnumType | None:
+    def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> EnumType | None:
         base = self._type(scope, enum.base)
         if base is not None and not (isinstance(base, PrimitiveType) and base.is_integer):
             self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base.start_pos)
@@ -224,7 +229,7 @@ class Analyzer:
             members[name] = value
         return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
 
-    def _opaque(self, fqn: str, opaque: syntax.Opaque) -> OpaqueType | None:
+    def _opaque(self, fqn: str, opaque: tree.Opaque) -> OpaqueType | None:
         size = self._integer(opaque.size)
         if size is not None and not 1 <= size <= self._most_bytes:
             self._problems.add(
@@ -235,7 +240,7 @@ class Analyzer:
             return None
         return OpaqueType(fqn, size) if size is not None else None
 
-    def _compound(self, scope: GroupScope, fqn: str, compound: syntax.Compound) -> CompoundType | None:
+    def _compound(self, scope: GroupScope, fqn: str, compound: tree.Compound) -> CompoundType | None:
         fields: dict[str, Field] = {}
         sound = True
         for group in compound.fields:
@@ -282,7 +287,7 @@ class Analyzer:
 
     # Variables.
 
-    def _variable(self, scope: GroupScope, type_: Type | None, variable: syntax.Variable) -> None:
+    def _variable(self, scope: GroupScope, type_: Type | None, variable: tree.Variable) -> None:
         name = name_of(variable.name, self._problems)
         if name in scope.variables:
             self._problems.add(f"the variable {name!r} is declared twice", variable.name.start_pos)
@@ -303,7 +308,7 @@ class Analyzer:
             self._problems.add(f"there is no dimension {name!r}", token.start_pos, hint=hint)
         return found
 
-    def _assignment(self, scope: GroupScope, assignment: syntax.Assignment) -> None:
+    def _assignment(self, scope: GroupScope, assignment: tree.Assignment) -> None:
         variable = scope.find_variable(assignment.owner)
         if variable is None:
             name = clean_name(assignment.owner)
@@ -318,7 +323,7 @@ class Analyzer:
 
     # Attributes.
 
-    def _attribute(self, scope: GroupScope, attribute: syntax.Attribute) -> None:
+    def _attribute(self, scope: GroupScope, attribute: tree.Attribute) -> None:
         type_token, owner_token, variable = None, None, None
         if len(attribute.words) == 2:
             type_token, owner_token = attribute.words
@@ -364,7 +369,7 @@ class Analyzer:
         self._problems.add(message, token.start_pos, hint=hint)
 
     def _plain(
-        self, variable: VariableState | None, name: str, type_: Type | None, attribute: syntax.Attribute
+        self, variable: VariableState | None, name: str, type_: Type | None, attribute: tree.Attribute
     ) -> Attribute | None:
         items = attribute.values.items
         if name == _FILL_VALUE:
@@ -386,7 +391,7 @@ class Analyzer:
         scope: GroupScope,
         variable: VariableState | None,
         type_token: Token | None,
-        attribute: syntax.Attribute,
+        attribute: tree.Attribute,
     ) -> None:
         token, items = attribute.name, attribute.values.items
         name = str(token)

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.constants import Constant, ConstantError, convert, is_number, parse_constant
-from nczarr.cdl.read.source import Problems, as_text
-from nczarr.cdl.read.syntax import Value
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
+from nczarr.cdl.syntax import (
+    Constant,
+    ConstantError,
+    Problems,
+    Value,
+    as_text,
+    convert,
+    is_number,
+    parse_constant,
+)
 from nczarr.model import CHAR, PRIMITIVES, Attribute, PrimitiveType, Type
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 
 from nczarr.cdl.read.analyzer import Analyzer
-from nczarr.cdl.read.parser import parse
-from nczarr.cdl.read.source import Problems, SourceText, TooManyProblems
+from nczarr.cdl.syntax import Problems, SourceText, TooManyProblems, parse
 from nczarr.errors import CDLError, ModelError
 from nczarr.model import Dataset, resolve
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from lark import Token
 
-from nczarr.cdl.read.names import clean_name, path_of
-from nczarr.cdl.read.syntax import Values
+from nczarr.cdl.syntax import Values, clean_name, path_of
 from nczarr.model import Attribute, Type, UserType, join_fqn
 
 

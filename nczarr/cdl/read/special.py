@@ -8,11 +8,9 @@ from typing import Any
 
 from lark import Token
 
-from nczarr.cdl.read.constants import ConstantError, is_number, parse_constant
 from nczarr.cdl.read.scope import VariableState
-from nczarr.cdl.read.source import Problems
-from nczarr.cdl.read.syntax import Value
 from nczarr.cdl.read.values import count_values, expand, position_of
+from nczarr.cdl.syntax import ConstantError, Problems, Value, is_number, parse_constant
 from nczarr.model import Filter, PrimitiveType, Storage, VlenType
 
 #: Special attributes of the dataset. All but the first only say what a file was like.

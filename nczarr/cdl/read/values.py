@@ -10,28 +10,29 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.constants import (
+from nczarr.cdl.read.scope import suggestion
+from nczarr.cdl.syntax import (
+    Block,
+    Call,
     Constant,
     ConstantError,
+    HardRunError,
+    Problems,
+    Value,
+    as_text,
     convert,
+    count_run,
+    count_strings,
     is_number,
     opaque_bytes,
     parse_constant,
-)
-from nczarr.cdl.read.names import split_enum_constant
-from nczarr.cdl.read.runs import (
-    HardRunError,
-    count_run,
-    count_strings,
     parse_run,
     raw_strings,
+    split_enum_constant,
     split_run,
     split_strings,
     text_strings,
 )
-from nczarr.cdl.read.scope import suggestion
-from nczarr.cdl.read.source import Problems, as_text
-from nczarr.cdl.read.syntax import Block, Call, Value
 from nczarr.model import (
     STRING,
     CompoundType,

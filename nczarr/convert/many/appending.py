@@ -17,7 +17,7 @@ from nczarr.convert.progress import Progress
 from nczarr.convert.values import transfer
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import StoredDataset, open_dataset
-from nczarr.mapping.dataset import writing_alone
+from nczarr.mapping.guarding import writing_alone
 from nczarr.model import ArraySource, Dataset, Region, Variable
 from nczarr.stores import open_store
 

@@ -25,8 +25,8 @@ from nczarr.convert.verify import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import StoredDataset
-from nczarr.mapping.dataset import RECORD as MANIFEST
-from nczarr.mapping.dataset import UNFINISHED
+from nczarr.mapping.guarding import RECORD as MANIFEST
+from nczarr.mapping.guarding import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
 

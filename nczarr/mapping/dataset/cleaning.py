@@ -14,16 +14,17 @@ from nczarr.atomic import (
     remove_partial_values,
     restore,
 )
-from nczarr.mapping.dataset.destination import (
+from nczarr.mapping.guarding import (
     RECORD,
     UNFINISHED,
+    WRITING,
     Mark,
+    end_changes,
     is_zarr,
     put_in_place,
     remove_unfinished,
 )
-from nczarr.mapping.dataset.fresh import WRITING, end_changes
-from nczarr.mapping.dataset.moving import finish_moves, forget_moves
+from nczarr.mapping.rewriting import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.targets import parse_target

@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
-from nczarr.mapping.dataset.destination import Destination, refuse_unfinished
-from nczarr.mapping.dataset.fresh import stale_nodes
-from nczarr.mapping.dataset.moving import ASIDE, finish_moves, refuse_interrupted
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.dialects import dialect_named, dialect_of
 from nczarr.mapping.findings import Finding, warn_of
+from nczarr.mapping.guarding import Destination, refuse_unfinished, stale_nodes
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
+from nczarr.mapping.rewriting import ASIDE, finish_moves, refuse_interrupted
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.remote.zarr_store import ZarrStore

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.dataset.alone import writing_alone
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.findings import Finding, RecoveryWarning
+from nczarr.mapping.guarding import writing_alone
 from nczarr.mapping.nczarr3 import validate
 from nczarr.stores import Store, open_store
 

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.errors import ModelError, ReadOnlyError
-from nczarr.mapping.dataset.destination import Destination
-from nczarr.mapping.dataset.fresh import begin_changes, end_changes
-from nczarr.mapping.dataset.lengths import write_lengths
-from nczarr.mapping.dataset.manifest import record_chunks, recorded_arrays
-from nczarr.mapping.dataset.rewrite import rewrite_documents
-from nczarr.mapping.dataset.update import Before, apply_update
-from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
+from nczarr.mapping.guarding import Destination, begin_changes, end_changes, record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.rewriting import Before, VariableData, apply_update, rewrite_documents, write_lengths
 from nczarr.model import Dataset, Region, bind_data, with_lengths
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import ReadOnlyError
-from nczarr.mapping.dataset.changed import put_changed
-from nczarr.mapping.dataset.moving import move, plan_steps, touch
-from nczarr.mapping.dataset.values import VariableData
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
 from nczarr.mapping.nczarr3 import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.rewriting.changed import put_changed
+from nczarr.mapping.rewriting.moving import move, plan_steps, touch
+from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.mapping.values import encoding_for_reading
 from nczarr.model import Attribute, Dataset, Variable, format_fqn, parse_fqn, resolve
 from nczarr.zarr import ArrayMetadata, Hierarchy

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.constants import unescape
-from nczarr.cdl.read.syntax import Attribute, Declaration, Values, Variable
+from nczarr.cdl.syntax.constants import unescape
+from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES
 
 # --- numbers

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nczarr.model import Attribute
+from nczarr.netcdf4.classes.named import meant
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.errors import (
@@ -14,7 +15,6 @@ from nczarr.netcdf4.errors import (
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
 )
-from nczarr.netcdf4.named import meant
 from nczarr.netcdf4.values import attribute_value, make_attribute
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import MetadataError, NCZarrError, StoreError
-from nczarr.mapping.dataset.changed import Metadata, is_same, put_changed
+from nczarr.mapping.rewriting.changed import Metadata, is_same, put_changed
 from nczarr.stores import Store
 from nczarr.stores.zip import ZipStore
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy

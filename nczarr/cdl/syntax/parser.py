@@ -9,8 +9,8 @@ from typing import cast
 from lark import Lark, Token, UnexpectedInput, UnexpectedToken
 from lark.ast_utils import create_transformer
 
-from nczarr.cdl.read import syntax
-from nczarr.cdl.read.source import SourceText, as_text
+from nczarr.cdl.syntax import tree
+from nczarr.cdl.syntax.source import SourceText, as_text
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
 
@@ -63,7 +63,7 @@ def make_parser(grammar: str) -> Lark:
         parser="lalr",
         lexer="contextual",
         maybe_placeholders=False,
-        transformer=create_transformer(syntax, decorator_factory=lambda **_: syntax.node_maker),
+        transformer=create_transformer(tree, decorator_factory=lambda **_: tree.node_maker),
         import_paths=[_read_grammar],
     )
 
@@ -72,7 +72,7 @@ def _read_grammar(_base: str | None, path: str) -> tuple[str, str]:
     return path, read_grammar(path.split("/")[-1])
 
 
-def parse(source: SourceText) -> syntax.File:
+def parse(source: SourceText) -> tree.File:
     """Parse a CDL text.
 
     Raises
@@ -86,7 +86,7 @@ def parse(source: SourceText) -> syntax.File:
     '3'
     """
     try:
-        return cast(syntax.File, _parser().parse(source.text))
+        return cast(tree.File, _parser().parse(source.text))
     except UnexpectedInput as error:
         raise _explain(source, error) from None
     except RecursionError:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from nczarr.atomic import holds_nothing, is_writing, new_writer, partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.locks import is_locked_elsewhere
-from nczarr.mapping.dataset.foreign import foreign_entry
+from nczarr.mapping.guarding.foreign import foreign_entry
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.stores.zip import ZipStore

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.dataset.changed import put_changed
-from nczarr.mapping.dataset.update import Before, keep_foreign
 from nczarr.mapping.dialect import Known, Plan, Reading
 from nczarr.mapping.nczarr3 import GROUP_KEY, array_keys, group_keys
+from nczarr.mapping.rewriting.changed import put_changed
+from nczarr.mapping.rewriting.update import Before, keep_foreign
 from nczarr.mapping.values import ATTR_KEY, RESERVED, declarations, decode_attributes
 from nczarr.model import Attribute, Dataset, Type, format_fqn, parse_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy

@@ -21,7 +21,8 @@ from nczarr.model import (
     VlenType,
     primitive_for_dtype,
 )
-from nczarr.netcdf4.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.edit import DimensionNode, TypeNode
 from nczarr.netcdf4.errors import (
@@ -31,7 +32,6 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, complex_type, part_type
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")

@@ -11,7 +11,7 @@ from nczarr import model
 from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
-from nczarr.netcdf4.attributes import node_of
+from nczarr.netcdf4.classes.attributes import node_of
 from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name
 from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFTypeError, NetCDFValueError, NotPicklableError
 from nczarr.netcdf4.values import aligned_dtype, find_compound, view_dtype

@@ -11,11 +11,12 @@ import numpy as np
 from nczarr import model
 from nczarr.display import visible
 from nczarr.model import Attribute
-from nczarr.netcdf4 import storage
-from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
+from nczarr.netcdf4.classes import storage
+from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
+from nczarr.netcdf4.classes.describe import variable_html
+from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
+from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.compatibility import default_fillvals, get_chunk_cache
-from nczarr.netcdf4.describe import variable_html
-from nczarr.netcdf4.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.edit import DimensionNode, Session, TypeNode, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -24,7 +25,6 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.values import (
     PAIR,
     Settings,

@@ -17,7 +17,7 @@ from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_pa
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored, WriterLock
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFUnsupportedError, NetCDFValueError
-from nczarr.netcdf4.files import (
+from nczarr.netcdf4.opening.files import (
     create_netcdf,
     diskless_netcdf,
     netcdf_in_memory,

@@ -16,10 +16,20 @@ from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
-from nczarr.netcdf4.attributes import AttributeOwner, data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.describe import group_html
+from nczarr.netcdf4.classes.dimension import Dimension
+from nczarr.netcdf4.classes.named import Named, meant
+from nczarr.netcdf4.classes.user_types import (
+    CompoundType,
+    EnumType,
+    OpaqueType,
+    UserDefinedType,
+    VLType,
+    shown_type,
+)
+from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.describe import group_html
-from nczarr.netcdf4.dimension import Dimension
 from nczarr.netcdf4.edit import GroupNode, Session
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -30,10 +40,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
     NotPicklableError,
 )
-from nczarr.netcdf4.named import Named, meant
 from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
-from nczarr.netcdf4.user_types import CompoundType, EnumType, OpaqueType, UserDefinedType, VLType, shown_type
-from nczarr.netcdf4.variable import Variable
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()

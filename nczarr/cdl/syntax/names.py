@@ -6,7 +6,7 @@ import re
 
 from lark import Token
 
-from nczarr.cdl.read.source import Problems, as_text
+from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.model import check_name, normalize_name
 
 _ESCAPED = re.compile(r"\\([\x00-\xff])")

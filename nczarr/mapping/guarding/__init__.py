@@ -1,0 +1,40 @@
+"""Guard a dataset in a store against half-written states, other writers, and losses.
+
+A new dataset is hidden until it is complete, and what is foreign in its directory is not deleted
+(:class:`Destination`); who changes a dataset as a whole keeps others away (:func:`writing_alone`); consolidated
+metadata that are older than the documents, and chunks that have gone since they were written, are found.
+"""
+
+from nczarr.mapping.guarding.alone import writing_alone
+from nczarr.mapping.guarding.destination import (
+    RECORD,
+    UNFINISHED,
+    Destination,
+    Mark,
+    is_zarr,
+    put_in_place,
+    refuse_unfinished,
+    remove_unfinished,
+)
+from nczarr.mapping.guarding.fresh import WRITING, begin_changes, end_changes, stale_nodes
+from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
+
+__all__ = [
+    "RECORD",
+    "UNFINISHED",
+    "WRITING",
+    "Destination",
+    "Mark",
+    "begin_changes",
+    "end_changes",
+    "forget_chunks",
+    "is_zarr",
+    "missing_chunks",
+    "put_in_place",
+    "record_chunks",
+    "recorded_arrays",
+    "refuse_unfinished",
+    "remove_unfinished",
+    "stale_nodes",
+    "writing_alone",
+]

@@ -1,0 +1,24 @@
+"""Change what a store holds of a dataset: values, lengths, documents, and the places of arrays.
+
+A change is the difference of two plans, written in an order in which a reader never sees a size that the arrays do not
+have (:func:`apply_update`); lengths alone have a shorter way (:func:`write_lengths`). Moves of arrays are recorded
+first, so that what was interrupted is finished or taken back (:func:`finish_moves`).
+"""
+
+from nczarr.mapping.rewriting.lengths import write_lengths
+from nczarr.mapping.rewriting.moving import ASIDE, finish_moves, forget_moves, refuse_interrupted
+from nczarr.mapping.rewriting.rewrite import rewrite_documents
+from nczarr.mapping.rewriting.update import Before, apply_update
+from nczarr.mapping.rewriting.variable_data import VariableData
+
+__all__ = [
+    "ASIDE",
+    "Before",
+    "VariableData",
+    "apply_update",
+    "finish_moves",
+    "forget_moves",
+    "refuse_interrupted",
+    "rewrite_documents",
+    "write_lengths",
+]
