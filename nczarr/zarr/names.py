@@ -6,7 +6,7 @@ A path is the names of a node and its ancestors with ``/`` between them; the roo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from nczarr.errors import ZarrNameError
 
@@ -148,3 +148,21 @@ def check_siblings(path: str, folded: Mapping[str, str]) -> None:
                 f"the path {part!r} differs from {other!r} only in case",
                 hint="the 2019 draft forbids that",
             )
+
+
+def check_paths(paths: Collection[str], *, document: str) -> None:
+    """Check the paths of nodes of version 3 that were read, as :func:`check_path` does, all at once.
+
+    Raises
+    ------
+    ZarrNameError
+        If one is not a path.
+
+    Examples
+    --------
+    >>> check_paths(["g", "g/v", "__w"], document="zarr.json")
+    """
+    together = "/".join(paths)  # plain only if each one is
+    if not _PLAIN_PATH.fullmatch(together) or "zarr.json" in together:
+        for path in paths:
+            check_path(path, writing=False, document=document)

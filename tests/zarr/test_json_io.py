@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nczarr.errors import MetadataError
@@ -137,6 +137,7 @@ def test_large_documents_are_not_searched_for_duplicates():
 TEXTS = [
     b"18446744073709551615", b"18446744073709551616", b"-9223372036854775808", b"-9999999999999999999",
     b"[1e400, -1e400, -0, -0.0, NaN, Infinity]", b'"\\ud800"', b'"\\u0000"', b"\xef\xbb\xbf[1]", b'{"a": 1, "a": 2}',
+    b"9007199254740993", b"[9007199254740993.0, 1e-999, 5e-324]", b"1" + b"0" * 400, b'"\\udc00\\ud800"',
     b"0.12345678901234567890123", b"[" * 199 + b"]" * 199, b'"12345678901234567890"',
 ]  # fmt: skip
 
@@ -146,16 +147,34 @@ TEXTS = [
 def test_large_documents_by_either_library(text, fast, monkeypatch):
     monkeypatch.setattr(json_io, "MAX_CHECKED", 0)
     if not fast:
-        monkeypatch.setattr(json_io, "_orjson", lambda: None)
+        monkeypatch.setattr(json_io, "fast_library", lambda: None)
     # repr tells 1 from 1.0, and finds NaN equal.
     assert repr(parse_json(text, "x")) == repr(json.loads(text.decode("utf-8-sig")))
 
 
-@given(values)
-def test_the_fast_library_agrees(value):
-    text = json.dumps(value).encode()
+@given(values | st.integers(-(2**80), 2**80) | st.floats(), st.booleans())
+@example(2**64, True)
+@example([-(2**63) - 1, 2**53 + 1], False)
+@example("\ud800", True)
+def test_the_fast_library_agrees(value, ascii_only):
+    text = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "backslashreplace")
     with mock.patch.object(json_io, "MAX_CHECKED", 0):
         assert repr(parse_json(text, "x")) == repr(json.loads(text))
+
+
+@given(st.text("0123456789+-.eE", min_size=1, max_size=25))
+def test_the_fast_library_agrees_on_numbers(text):
+    """Both take the same numbers, and for the same values."""
+    try:
+        expected = repr(json.loads(text))
+    except ValueError:
+        expected = "refused"
+    try:
+        with mock.patch.object(json_io, "MAX_CHECKED", 0):
+            found = repr(parse_json(text.encode(), "x"))
+    except MetadataError:
+        found = "refused"
+    assert found == expected
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1,]", b'"\xff"', b"[" * 300 + b"]" * 300, b"9" * 5000])

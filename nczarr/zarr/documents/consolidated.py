@@ -12,17 +12,21 @@ from typing import Any
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.documents.json import dump_json
-from nczarr.zarr.names import check_path
+from nczarr.zarr.documents.unread import UnreadDocuments
+from nczarr.zarr.names import check_path, check_paths
 from nczarr.zarr.types import show
 
 
-def parse_inline(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]] | None:
+def parse_inline(
+    document: Mapping[str, Any], place: str
+) -> dict[str, dict[str, Any]] | UnreadDocuments | None:
     """Return the documents in the ``consolidated_metadata`` of a v3 group document, by path.
 
     Returns
     -------
-    dict or None
-        None if there are none, or of a kind that is not known and need not be.
+    dict, UnreadDocuments or None
+        None if there are none, or of a kind that is not known and need not be. Documents that were not read are
+        returned as they are.
 
     Raises
     ------
@@ -48,8 +52,10 @@ def parse_inline(document: Mapping[str, Any], place: str) -> dict[str, dict[str,
     if not isinstance(metadata, dict):
         raise MetadataError(f"consolidated_metadata.metadata: {show(metadata)} is not an object", path=place)
     inside = f"{place}: consolidated_metadata.metadata"
+    check_paths(metadata, document=inside)
+    if isinstance(metadata, UnreadDocuments) and "" not in metadata:
+        return metadata
     for path, item in metadata.items():
-        check_path(path, writing=False, document=inside)
         if not path or not isinstance(item, dict):
             raise MetadataError(
                 f"consolidated_metadata.metadata[{path!r}]: not the document of a node below", path=place

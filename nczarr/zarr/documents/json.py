@@ -31,8 +31,6 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
-_DIGITS = bytes(0x30 if chr(byte).isdecimal() else 0x20 for byte in range(128)) + b" " * 128
-_LONG = b"0" * 19
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -54,6 +52,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
+def check_bounds(data: bytes, document: str) -> None:
+    """Refuse a document that is too large, or nested too deep.
+
+    Raises
+    ------
+    MetadataError
+    """
+    if len(data) > LIMITS.document_bytes:
+        raise MetadataError(
+            f"a metadata document of more than {LIMITS.document_bytes} bytes",
+            path=document,
+            hint="NCZARR_MAX_DOCUMENT_BYTES sets the limit",
+        )
+    _check_depth(data, document)
+
+
 def _check_depth(data: bytes, document: str) -> None:
     # Brackets inside strings count too here, so this is an upper bound; only if it is too high
     # does the slower exact count decide.
@@ -70,25 +84,57 @@ def _check_depth(data: bytes, document: str) -> None:
 
 
 @functools.cache
-def _orjson() -> Any:
-    """The `orjson` package, None where it is not installed."""
+def fast_library() -> Any:
+    """The `msgspec` package, None where it is not installed."""
     try:
-        import orjson
+        import msgspec
     except ImportError:
         return None
-    return orjson
+    return msgspec
 
 
-def _parse_fast(data: bytes) -> Any:
+def _parse_fast(data: Any) -> Any:
     """Return what ``json.loads`` returns, in half the time; ValueError if that is not possible."""
-    orjson = _orjson()
-    if orjson is None:
-        raise ValueError("no orjson")
-    # orjson makes floats of integers above 64 bits.
-    if _LONG in data.translate(_DIGITS):
-        raise ValueError("a long number")
-    with paused_collector():
-        return orjson.loads(data)
+    library = fast_library()
+    if library is None:
+        raise ValueError("no msgspec")
+    try:
+        with paused_collector():
+            return library.json.decode(data)
+    except (library.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def parse_part(text: Any) -> Any:
+    """Return the value of a part of a JSON document whose bounds and syntax were checked.
+
+    Raises
+    ------
+    MetadataError
+        If it has an integer with more digits than the interpreter converts.
+    """
+    read, errors = _part_reader()
+    try:
+        return read(text)
+    except errors:
+        pass
+    try:
+        return json.loads(bytes(text))
+    except ValueError:
+        raise _too_many_digits(None) from None
+
+
+@functools.cache
+def _part_reader() -> tuple[Callable[[Any], Any], type[Exception]]:
+    """What reads a part fastest, and its errors."""
+    library = fast_library()
+    if library is None:
+        return lambda text: json.loads(bytes(text)), ValueError
+    return library.json.Decoder().decode, library.MsgspecError
+
+
+def _too_many_digits(document: str | None) -> MetadataError:
+    return MetadataError("not JSON: a number with too many digits", path=document)
 
 
 def _mend(text: str) -> str:
@@ -123,13 +169,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     Traceback (most recent call last):
     nczarr.errors.MetadataError: x/zarr.json: the name 'a' stands twice in one object
     """
-    if len(data) > LIMITS.document_bytes:
-        raise MetadataError(
-            f"a metadata document of more than {LIMITS.document_bytes} bytes",
-            path=document,
-            hint="NCZARR_MAX_DOCUMENT_BYTES sets the limit",
-        )
-    _check_depth(data, document)
+    check_bounds(data, document)
     if len(data) > MAX_CHECKED and not lenient:
         try:
             return _parse_fast(data)
@@ -155,7 +195,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     except RecursionError:  # a caller deep in the stack may meet the interpreter's limit before ours
         raise MetadataError("JSON nested too deep", path=document) from None
     except ValueError:  # an integer with more digits than the interpreter converts
-        raise MetadataError("not JSON: a number with too many digits", path=document) from None
+        raise _too_many_digits(document) from None
 
 
 def parse_object(data: bytes, document: str, *, lenient: bool = False) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from nczarr.zarr.documents.extensions import (
     apply_on_metadata,
     parse_extensions,
 )
-from nczarr.zarr.documents.json import ParseCache
+from nczarr.zarr.documents.json import ParseCache, parse_part
+from nczarr.zarr.documents.unread import UnreadDocument
 from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
@@ -47,6 +48,11 @@ _ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs"
 Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
+_ATTRIBUTES = b'"attributes":'
+#: What arrays have in common, by the texts before and after their attributes; all are forgotten at the limit.
+_around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
+_MAX_KEPT = 1024
+_MAX_AROUND = 4096
 
 
 def node_type(document: dict[str, Any], place: str) -> str:
@@ -94,6 +100,39 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
 def parse_found(document: dict[str, Any], is_array: bool) -> ArrayMetadata | GroupMetadata:
     """Return the metadata in a v3 document whose `node_type` was looked at; the caller adds the place to errors."""
     return _array(document) if is_array else _group(document)
+
+
+def parse_unread(document: UnreadDocument) -> ArrayMetadata | GroupMetadata:
+    """Return what `parse_found` returns for a document that is not read yet."""
+    is_array, text, attributes = document
+    if not is_array or attributes is None:
+        return parse_found(parse_part(text), is_array)
+    own = bytes(attributes)
+    before, _, after = bytes(text).partition(_ATTRIBUTES)
+    after = after.lstrip()
+    if not after.startswith(own):
+        return _array(parse_part(text))
+    key = before, after[len(own) :]
+    metadata = _around.get(key)
+    if metadata is None:
+        metadata = _read_around(*key)
+        if metadata is None:
+            return _array(parse_part(text))
+    return metadata.with_attributes(_attributes({"attributes": parse_part(attributes)}))
+
+
+def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
+    """Return what the document of an array says apart from its attributes; None if these are not where it was cut."""
+    document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
+    if type(document["attributes"]) is not int or "extensions" in document:
+        return None
+    document["attributes"] = {}
+    metadata = _whole_array(document)
+    if len(before) + len(after) <= _MAX_AROUND:
+        if len(_around) >= _MAX_KEPT:
+            _around.clear()
+        _around[before, after] = metadata
+    return metadata
 
 
 def _group(document: dict[str, Any]) -> GroupMetadata:

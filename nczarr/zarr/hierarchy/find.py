@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, StoreError
 from nczarr.stores import Store
-from nczarr.zarr.documents import parse_object
+from nczarr.zarr.documents import parse_root
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
 from nczarr.zarr.hierarchy.layout import Found, Layout, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
@@ -46,7 +46,7 @@ def find_layout(store: Store, layout: str | None, consolidated: bool | None) -> 
                 raise
             raise _not_found(store) from error
     place = store.place("zarr.json")
-    root = parse_object(data, place)
+    root = parse_root(data, place)
     version = root.get("zarr_format")
     if isinstance(version, str):
         later = root.get("metadata_key_suffix") or str(root.get("metadata_encoding")).startswith("http")

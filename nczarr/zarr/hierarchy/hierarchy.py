@@ -7,9 +7,10 @@ they are asked for. :func:`create_hierarchy` begins a new one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Literal
 
+from nczarr.collector import paused_collector
 from nczarr.display import show_group
 from nczarr.errors import (
     DatasetNotFoundError,
@@ -62,6 +63,13 @@ class Nodes(Mapping[str, Metadata]):
 
     def __contains__(self, path: object) -> bool:
         return path in self._raw
+
+    def values(self) -> ValuesView[Metadata]:
+        """All metadata; who asks for them wants them all, and so they are parsed now."""
+        with paused_collector():
+            for path in self:
+                self[path]
+        return super().values()
 
     def is_array(self, path: str) -> bool:
         """True if the node is an array; its metadata are not parsed."""

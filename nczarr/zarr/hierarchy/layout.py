@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents import dump_json, parse_object
+from nczarr.zarr.documents import dump_json, parse_root
 from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
@@ -106,7 +106,7 @@ def read_zarr_json(store: Store) -> dict[str, Any]:
     data = read_document(store, "zarr.json")
     if data is None:
         raise DatasetNotFoundError("no zarr.json here", path=store.url)
-    return parse_object(data, store.place("zarr.json"))
+    return parse_root(data, store.place("zarr.json"))
 
 
 def read_document(store: Store, key: str) -> bytes | None:

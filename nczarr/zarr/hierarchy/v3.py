@@ -8,7 +8,14 @@ from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
-from nczarr.zarr.documents import consolidated, dump_json, parse_object
+from nczarr.zarr.documents import (
+    UnreadDocument,
+    UnreadDocuments,
+    consolidated,
+    dump_json,
+    parse_object,
+    parse_part,
+)
 from nczarr.zarr.documents import v3 as documents_v3
 from nczarr.zarr.hierarchy.layout import (
     Found,
@@ -23,6 +30,26 @@ from nczarr.zarr.hierarchy.layout import (
 from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.names import check_name, split_path
+
+
+class UnreadNode(RawNode):
+    """A node in consolidated metadata whose document is not read yet."""
+
+    def __init__(self, key: str, document: UnreadDocument, place: str) -> None:
+        self.is_array = document.is_array
+        self.consolidated = True
+        self.key = key
+        self.document = document
+        self.place = place
+        self._documents: dict[str, dict[str, Any]] | None = None
+
+    @property
+    def documents(self) -> dict[str, dict[str, Any]]:  # type: ignore[override]
+        """The document by its key; read once."""
+        if self._documents is None:
+            with placed(_inside(self.place, self.key.removesuffix("/zarr.json"))):
+                self._documents = {self.key: parse_part(self.document.text)}
+        return self._documents
 
 
 class V3Layout(Layout):
@@ -40,7 +67,11 @@ class V3Layout(Layout):
             return Found({"": root_node})
         inside = consolidated.parse_inline(root, place) if use_consolidated is not False else None
         if inside is not None:
-            nodes = {"": root_node}
+            nodes: dict[str, RawNode] = {"": root_node}
+            if isinstance(inside, UnreadDocuments):
+                for path, unread in inside.items():
+                    nodes[path] = UnreadNode(path + "/zarr.json", unread, place)
+                return Found.among(nodes, consolidated=True)
             for path, document in inside.items():
                 try:
                     is_array = documents_v3.node_type(document, "") == "array"
@@ -77,12 +108,17 @@ class V3Layout(Layout):
         return result
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+        # The place is made only for an error: there may be thousands of nodes.
+        if isinstance(raw, UnreadNode):
+            try:
+                return documents_v3.parse_unread(raw.document)
+            except NCZarrError as error:
+                error.path = error.path or _inside(raw.place, path)
+                raise
         for key, document in raw.documents.items():
             try:
                 return documents_v3.parse_found(document, raw.is_array)
-            except (
-                NCZarrError
-            ) as error:  # the place is made only for an error: there may be thousands of nodes
+            except NCZarrError as error:
                 place = _inside(store.place("zarr.json"), path) if raw.consolidated else store.place(key)
                 error.path = error.path or place
                 raise
