@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
+from typing import Any
 
-_NAMES = {
-    "netCDF4": "nczarr.netcdf4",
-    "netCDF4._netCDF4": "nczarr.netcdf4",
-    "netCDF4.utils": "nczarr.netcdf4.utils",
-}
 #: What stood in :data:`sys.modules` before; None for nothing.
 _before: dict[str, ModuleType | None] = {}
+
+
+class _StandIn(ModuleType):
+    """A module with all names of :mod:`nczarr.netcdf4` and a name of its own, which programs ask for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        ours = importlib.import_module("nczarr.netcdf4")
+        own = {*vars(self), "__path__", "__cached__", "__builtins__"}
+        vars(self).update({key: value for key, value in vars(ours).items() if key not in own})
+        self.__doc__ = ours.__doc__
+        self.__package__ = "netCDF4"
+        self.__spec__ = ModuleSpec(name, None, is_package="." not in name)
+        if "." not in name:
+            self.__path__: list[str] = []  # a package without modules but those of sys.modules
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":
+            raise AttributeError(name)
+        return getattr(importlib.import_module("nczarr.netcdf4"), name)
+
+
+def _modules() -> dict[str, ModuleType]:
+    package, compiled = _StandIn("netCDF4"), _StandIn("netCDF4._netCDF4")
+    vars(package)["_netCDF4"] = compiled
+    return {
+        "netCDF4": package,
+        "netCDF4._netCDF4": compiled,
+        "netCDF4.utils": importlib.import_module("nczarr.netcdf4.utils"),
+    }
 
 
 class Installed:
@@ -27,7 +55,7 @@ class Installed:
 
 
 def install() -> Installed:
-    """Let ``import netCDF4`` give :mod:`nczarr.netcdf4`, in this process, until :func:`uninstall`.
+    """Let ``import netCDF4`` give what :mod:`nczarr.netcdf4` has, in this process, until :func:`uninstall`.
 
     Call it before the program imports netCDF4: what it holds already stays what it is. Installing twice is no
     error.
@@ -40,9 +68,9 @@ def install() -> Installed:
     'nczarr.netcdf4.classes.dataset'
     """
     if not _before:
-        for name, ours in _NAMES.items():
+        for name, module in _modules().items():
             _before[name] = sys.modules.get(name)
-            sys.modules[name] = sys.modules[ours]
+            sys.modules[name] = module
     return Installed()
 
 

@@ -123,6 +123,11 @@ def test_install(path: str) -> None:
         "import nczarr.netcdf4\nnczarr.netcdf4.install()\nimport netCDF4\nfrom netCDF4 import Dataset, num2date\n"
         "from netCDF4.utils import ncinfo\n"
         f"assert Dataset({path!r}).title == 'test' and isinstance(netCDF4.Dataset({path!r}), nczarr.Dataset)\n"
+        "from netCDF4 import *\nimport netCDF4._netCDF4, netCDF4.utils, importlib.util\n"
+        "assert netCDF4.__name__ == importlib.util.find_spec('netCDF4').name == 'netCDF4'\n"
+        "assert netCDF4._netCDF4.CompoundType is CompoundType is nczarr.netcdf4.CompoundType\n"
+        "assert netCDF4.num2date is num2date and netCDF4._netCDF4.date2num is date2num\n"
+        "try: import netCDF4.nothing\nexcept ModuleNotFoundError: pass\nelse: raise SystemExit(1)\n"
         "nczarr.netcdf4.uninstall()\nimport netCDF4\nassert netCDF4.Dataset is not nczarr.Dataset"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
