@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
@@ -17,7 +16,7 @@ class _StandIn(ModuleType):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        ours = importlib.import_module("nczarr.netcdf4")
+        ours = sys.modules["nczarr.netcdf4"]
         own = {*vars(self), "__path__", "__cached__", "__builtins__"}
         vars(self).update({key: value for key, value in vars(ours).items() if key not in own})
         self.__doc__ = ours.__doc__
@@ -29,7 +28,7 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__path__":
             raise AttributeError(name)
-        return getattr(importlib.import_module("nczarr.netcdf4"), name)
+        return getattr(sys.modules["nczarr.netcdf4"], name)
 
 
 def _modules() -> dict[str, ModuleType]:
@@ -38,7 +37,7 @@ def _modules() -> dict[str, ModuleType]:
     return {
         "netCDF4": package,
         "netCDF4._netCDF4": compiled,
-        "netCDF4.utils": importlib.import_module("nczarr.netcdf4.utils"),
+        "netCDF4.utils": sys.modules["nczarr.netcdf4.utils"],
     }
 
 
