@@ -22,16 +22,25 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4 import Dataset as NetCDFDataset
-from nczarr.netcdf4 import EnumType, VLType
-from nczarr.netcdf4 import Variable as NetCDFVariable
-from nczarr.netcdf4.classes import node_of, session_of
+from nczarr.model import STRING, CompoundType, EnumType, VlenType
+from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
+from nczarr.netcdf4.opening import open_to_read
+from nczarr.netcdf4.values import (
+    Settings,
+    attribute_value,
+    chunking_of,
+    describe_filters,
+    read,
+    shown_dtype,
+    view_dtype,
+)
 from nczarr.stores import open_store
 
 try:
@@ -51,23 +60,19 @@ class _Source:
         self.target = target
         self.storage_options = storage_options
         self._lock = threading.Lock()
-        self._dataset: NetCDFDataset | None = None
+        self._session: Session | None = None
 
     @property
-    def dataset(self) -> NetCDFDataset:
+    def session(self) -> Session:
         """The dataset; opened on first use."""
         with self._lock:
-            if self._dataset is None:
-                dataset = NetCDFDataset(self.target, storage_options=self.storage_options)
-                # xarray masks, scales and joins characters itself.
-                dataset.set_auto_maskandscale(False)
-                dataset.set_auto_chartostring(False)
-                self._dataset = dataset
-            return self._dataset
+            if self._session is None:
+                self._session = open_to_read(self.target, self.storage_options)
+            return self._session
 
-    def group(self, path: str) -> NetCDFDataset:
+    def group(self, path: str) -> GroupNode:
         """The group at a path such as ``/a/b``."""
-        group: Any = self.dataset
+        group = self.session.root
         for name in path.split("/"):
             if name:
                 if name not in group.groups:
@@ -75,12 +80,17 @@ class _Source:
                 group = group.groups[name]
         return group
 
-    def close(self) -> None:
+    def close(self, *, dropped: bool = False) -> None:
         """Close; a later use opens it again."""
         with self._lock:
-            if self._dataset is not None:
-                self._dataset.close()
-                self._dataset = None
+            session, self._session = self._session, None
+        if session is not None and session.is_open:
+            session.close(dropped=dropped)
+
+    def __del__(self) -> None:
+        # A half-made source has nothing to close; errors at this point reach nobody.
+        with suppress(AttributeError, ImportError, NCZarrError, OSError):
+            self.close(dropped=True)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"target": self.target, "storage_options": self.storage_options}
@@ -94,12 +104,15 @@ class _Values(BackendArray):  # type: ignore[misc]
 
     def __init__(self, source: _Source, group: str, name: str) -> None:
         self.source, self.group, self.name = source, group, name
-        variable = self.variable
-        self.shape = variable.shape
-        self.dtype = _dtype(variable)
+        node = self.node
+        self.shape = node.shape
+        self.dtype = _dtype(node)
+        # xarray masks, scales and joins characters itself.
+        view = view_dtype(node.type) if isinstance(node.type, CompoundType) else None
+        self.settings = Settings.stored(shown_dtype(node.type, node.storage), view)
 
     @property
-    def variable(self) -> NetCDFVariable:
+    def node(self) -> VariableNode:
         """The variable in the open dataset."""
         return self.source.group(self.group).variables[self.name]
 
@@ -107,7 +120,7 @@ class _Values(BackendArray):  # type: ignore[misc]
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
-        values = self.variable[key]
+        values = read(self.source.session, self.node, self.settings, key)
         if self.dtype != object or (isinstance(values, np.ndarray) and values.dtype == object):
             return values
         boxed = np.empty((), object)  # a text or a sequence is one element
@@ -115,12 +128,12 @@ class _Values(BackendArray):  # type: ignore[misc]
         return boxed
 
 
-def _dtype(variable: NetCDFVariable) -> np.dtype:
-    if variable.dtype is str:
+def _dtype(node: VariableNode) -> np.dtype:
+    if node.type == STRING:
         return np.dtype("O", metadata={"element_type": str})
-    if isinstance(variable.datatype, VLType):
+    if isinstance(node.type, VlenType):
         return np.dtype("O")
-    return np.dtype(variable.dtype)
+    return np.dtype(shown_dtype(node.type, node.storage))
 
 
 class _Store(AbstractDataStore):  # type: ignore[misc]
@@ -132,50 +145,51 @@ class _Store(AbstractDataStore):  # type: ignore[misc]
     def get_variables(self) -> Mapping[str, Any]:
         return {name: self._variable(name, v) for name, v in self.source.group(self.path).variables.items()}
 
-    def _variable(self, name: str, variable: NetCDFVariable) -> Any:
-        attributes = {key: variable.getncattr(key) for key in variable.ncattrs()}
+    def _variable(self, name: str, node: VariableNode) -> Any:
+        attributes = _attributes(node)
         values = _Values(self.source, self.path, name)
         if values.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
-        encoding = _encoding(variable)
+        encoding = _encoding(self.source.session, node)
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
         encoding["source"] = str(self.source.target) if _is_path(self.source.target) else "memory"
         data = indexing.LazilyIndexedArray(values)
-        return xr.Variable(variable.dimensions, data, attributes, encoding)
+        return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
 
     def get_attrs(self) -> Mapping[str, Any]:
-        group = self.source.group(self.path)
-        return {key: group.getncattr(key) for key in group.ncattrs()}
+        return _attributes(self.source.group(self.path))
 
     def get_dimensions(self) -> Mapping[str, int]:
         return {name: d.size for name, d in self.source.group(self.path).dimensions.items()}
 
     def get_encoding(self) -> Mapping[str, Any]:
         dimensions = self.source.group(self.path).dimensions
-        return {"unlimited_dims": {name for name, d in dimensions.items() if d.isunlimited()}}
+        return {"unlimited_dims": {name for name, d in dimensions.items() if d.unlimited}}
 
     def close(self) -> None:
         self.source.close()
 
 
-def _encoding(variable: NetCDFVariable) -> dict[str, Any]:
-    encoding: dict[str, Any] = {"dtype": variable.dtype, "original_shape": variable.shape}
-    if isinstance(variable.datatype, EnumType):
-        kind = variable.datatype
-        encoding["dtype"] = np.dtype(
-            variable.dtype, metadata={"enum": kind.enum_dict, "enum_name": kind.name}
-        )
-    encoding.update(variable.filters() or {})
-    chunking = variable.chunking()
-    if chunking is not None:
-        contiguous = chunking == "contiguous"
-        encoding["contiguous"] = contiguous
-        encoding["chunksizes"] = None if contiguous else tuple(int(c) for c in chunking)
+def _attributes(node: GroupNode | VariableNode) -> dict[str, Any]:
+    return {name: attribute_value(attribute) for name, attribute in node.attributes.items()}
+
+
+def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
+    dtype = shown_dtype(node.type, node.storage)
+    encoding: dict[str, Any] = {"dtype": dtype, "original_shape": node.shape}
+    if isinstance(node.type, EnumType):
+        members = {"enum": dict(node.type.members), "enum_name": node.type.name}
+        encoding["dtype"] = np.dtype(dtype, metadata=members)
+    if not session.netcdf3:
+        encoding.update(describe_filters(node.storage.filters))
+        chunks = chunking_of(node)
+        encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
     # What is read at once: the chunks in the store, whatever netCDF was asked for.
-    stored = session_of(variable).chunk_shape(node_of(variable))
+    stored = session.chunk_shape(node)
     if stored:
-        encoding["preferred_chunks"] = dict(zip(variable.dimensions, stored, strict=True))
+        names = [d.name for d in node.dimensions]
+        encoding["preferred_chunks"] = dict(zip(names, stored, strict=True))
     return encoding
 
 
@@ -321,7 +335,7 @@ def _has_marker(target: str) -> bool:
 
 def _engine_for_plain_zarr(source: _Source) -> Any:
     """xarray's own engine, for Zarr that says nothing of netCDF and that zarr-python reads; None for all else."""
-    stored = session_of(source.dataset).stored
+    stored = source.session.stored
     hierarchy = getattr(stored, "hierarchy", None)
     layout = getattr(stored, "layout", "")
     if layout not in ("zarr-v3", "zarr-v2") or hierarchy is None or hierarchy.layout not in ("v3", "v2"):
@@ -342,7 +356,7 @@ def _normal(target: Any) -> Any:
     return os.path.expanduser(os.fspath(target)) if _is_path(target) else target
 
 
-def _paths(group: NetCDFDataset, path: str = "") -> Iterator[str]:
+def _paths(group: GroupNode, path: str = "") -> Iterator[str]:
     yield path or "/"
     for name, child in group.groups.items():
         yield from _paths(child, f"{path}/{name}")

@@ -27,6 +27,7 @@ from nczarr.convert.values import Twin, checksum, put_stored, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
+from nczarr.model.sources import region_shape
 
 #: Seconds in which the first worker must be there.
 _PATIENCE = 60
@@ -188,7 +189,7 @@ class Cluster:
                         more = False
                         break
                     fqn, region, data = block
-                    weight = math.prod(len(range(s.start, s.stop)) for s in region) * value_bytes(data.dtype)
+                    weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
                     # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
                     # beside others of its kind.
                     crowded = weight > limit and 2 * (held + weight) > memory * self.shares

@@ -13,23 +13,15 @@ from nczarr.convert.blocks import data_bytes, value_bytes
 from nczarr.convert.change import rewrite
 from nczarr.convert.progress import Progress
 from nczarr.model import ArraySource, Dataset, Region, Variable
+from nczarr.model.sources import ChangedSource, handed
 
 
 @dataclass(frozen=True, eq=False)
-class _Watched:
+class _Watched(ChangedSource):
     """Tells of every region that is read."""
 
-    inner: ArraySource
     fqn: str
     progress: Progress
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inner.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
@@ -74,28 +66,16 @@ class _Shelf:
 
 
 @dataclass(frozen=True, eq=False)
-class _Whole:
+class _Whole(ChangedSource):
     """Reads all values at the first request."""
 
-    inner: ArraySource
     fqn: str
     shelf: _Shelf
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inner.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         values = self.shelf.of(self.fqn, self.inner)[region]
-        if out is None:
-            return values.copy()
-        out[...] = values
-        return out
+        return values.copy() if out is None else handed(values, out)
 
 
 def read_whole(dataset: Dataset) -> Dataset:

@@ -61,6 +61,42 @@ class DatasetSink(Protocol):
         """Close, and remove all that was written."""
 
 
+def handed(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """Return values as a read does: in `out` if there is one."""
+    if out is None:
+        return values
+    out[...] = values
+    return out
+
+
+def region_shape(region: Region) -> tuple[int, ...]:
+    """Return the shape of what is read of a region."""
+    return tuple([len(range(s.start, s.stop, s.step or 1)) for s in region])
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedSource:
+    """The values of another source, changed as they are read: the base of sources that stand in front of one."""
+
+    inner: ArraySource
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inner.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.inner.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`ArraySource.read`."""
+        return handed(self.changed(self.inner.read(region)), out)
+
+    def changed(self, values: np.ndarray) -> np.ndarray:
+        """Return what stands for values that were just read."""
+        return values
+
+
 @dataclass(frozen=True, eq=False)
 class MemorySource:
     """Values that are in memory already.
@@ -84,10 +120,7 @@ class MemorySource:
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         index: tuple[Any, ...] = (*region, ...)  # the dots keep a scalar an array, so that objects stay whole
         picked = self.array[index]
-        if out is None:
-            return np.array(picked, copy=True)
-        out[...] = picked
-        return out
+        return np.array(picked, copy=True) if out is None else handed(picked, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +146,7 @@ class RepeatedSource:
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         if out is None:
-            out = np.empty([len(range(s.start, s.stop, s.step or 1)) for s in region], self.dtype)
+            out = np.empty(region_shape(region), self.dtype)
         if self.dtype == object:  # fill() takes a sequence as one object
             out.fill(self.value)
         else:

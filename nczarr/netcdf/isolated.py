@@ -20,6 +20,7 @@ import numpy as np
 from nczarr.errors import NCZarrError, NetCDFFileError
 from nczarr.limits import limit
 from nczarr.model import Attribute, Dataset, Group, Region, join_fqn
+from nczarr.model.sources import handed
 from nczarr.netcdf.files import OpenFile, open_dataset
 from nczarr.netcdf.provenance import provenance
 
@@ -110,10 +111,7 @@ class _IsolatedSource:
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         values: np.ndarray = self.child.ask((self.fqn, region))
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        return handed(values, out)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from nczarr.model import Filter
 
 
 @dataclass(frozen=True)
-class FilePlaces:
-    """The chunks of a variable as they are in a file.
+class StoredChunks:
+    """How the chunks of a variable are stored.
 
     Attributes
     ----------
@@ -19,15 +19,25 @@ class FilePlaces:
         Of a chunk.
     filters : tuple of Filter
         In the order in which they were applied.
+    """
+
+    shape: tuple[int, ...]
+    filters: tuple[Filter, ...]
+    big_endian: bool
+
+
+@dataclass(frozen=True)
+class FilePlaces(StoredChunks):
+    """The chunks of a variable as they are in a file.
+
+    Attributes
+    ----------
     places : dict
         Offset and size by the chunk's place in the grid; a chunk that was never written has none.
     read : callable
         Reads a region.
     """
 
-    shape: tuple[int, ...]
-    filters: tuple[Filter, ...]
-    big_endian: bool
     places: dict[tuple[int, ...], tuple[int, int]]
     read: Callable[..., Any]
 

@@ -323,7 +323,7 @@ def test_options_say_what_they_do() -> None:
 
 
 def test_chunks_are_of_a_sensible_size() -> None:
-    from nczarr.mapping.values.form import TARGET, default_chunks
+    from nczarr.model.chunk_shapes import TARGET, default_chunks
 
     for shape in ((10,), (5000, 5000), (100, 1000, 1000), (3, 10**9), (10**9,), (7, 11, 13, 1_000_003)):
         for itemsize in (1, 8):

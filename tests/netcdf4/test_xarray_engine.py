@@ -13,6 +13,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
+from nczarr.netcdf4.edit import Session
 
 xr = pytest.importorskip("xarray")
 
@@ -144,9 +145,9 @@ def test_lazy_indexing(pair: tuple[str, str], key: dict[str, Any]) -> None:
 
 def test_nothing_is_read_before_it_is_needed(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
-    original = ours.Variable.__getitem__
+    original = Session.read
     monkeypatch.setattr(
-        ours.Variable, "__getitem__", lambda self, e: (reads.append(self.name), original(self, e))[1]
+        Session, "read", lambda self, node, region: (reads.append(node.name), original(self, node, region))[1]
     )
     with xr.open_dataset(pair[1], engine=NCZarrBackendEntrypoint) as ds:
         assert "packed" not in reads

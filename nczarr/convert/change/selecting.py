@@ -12,7 +12,8 @@ import numpy as np
 
 from nczarr.convert.change.rewrite import rewrite
 from nczarr.errors import UnsupportedError
-from nczarr.model import ArraySource, Dataset, Dimension, Region, Variable, split_fqn
+from nczarr.model import Dataset, Dimension, Region, Variable, split_fqn
+from nczarr.model.sources import ChangedSource
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -24,19 +25,14 @@ _FIELDS = re.compile(
 
 
 @dataclass(frozen=True, eq=False)
-class SelectedSource:
+class SelectedSource(ChangedSource):
     """A part of another source: along each axis a range of its indices."""
 
-    inner: ArraySource
     axes: tuple[range, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(axis) for axis in self.axes)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""

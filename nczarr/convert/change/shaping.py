@@ -17,8 +17,10 @@ from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values import default_chunks, parse_compression
-from nczarr.model import INT, ArraySource, Attribute, Dataset, Filter, Region, Storage, Variable
+from nczarr.mapping.values import parse_compression
+from nczarr.model import INT, Attribute, Dataset, Filter, Storage, Variable
+from nczarr.model.chunk_shapes import default_chunks
+from nczarr.model.sources import ChangedSource
 from nczarr.zarr import NamedConfig, RegularGrid
 
 #: Chunks of a netCDF source are kept between these sizes.
@@ -376,31 +378,18 @@ def _with_unlimited(dataset: Dataset, how: Shaping) -> Dataset:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantizedSource:
+class QuantizedSource(ChangedSource):
     """Values rounded to some digits, as netCDF-C rounds them."""
 
-    inner: ArraySource
     digits: int
     mode: str
     fill: Any
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inner.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
-
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+    def changed(self, values: np.ndarray) -> np.ndarray:
+        """Return the values rounded."""
         from nczarr.netcdf4.values.quantize import quantize
 
-        values = quantize(self.inner.read(region), self.digits, self.mode, self.fill)
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        return quantize(values, self.digits, self.mode, self.fill)
 
 
 def _quantized(dataset: Dataset, text: str) -> Dataset:

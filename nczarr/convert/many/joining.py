@@ -26,6 +26,7 @@ from nczarr.model import (
     join_fqn,
     split_fqn,
 )
+from nczarr.model.sources import ChangedSource, handed, region_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class JoinedSource:
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         if out is None:
-            out = np.empty([len(range(s.start, s.stop, s.step or 1)) for s in region], self.dtype)
+            out = np.empty(region_shape(region), self.dtype)
         along = region[self.axis]
         wanted = range(along.start, along.stop, along.step or 1)
         start = done = 0
@@ -69,26 +70,16 @@ class JoinedSource:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedSource:
+class StackedSource(ChangedSource):
     """The values of a source with one more dimension of length one in front."""
-
-    inner: ArraySource
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (1, *self.inner.shape)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
-
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        values = self.inner.read(region[1:])[None]
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        return handed(self.inner.read(region[1:])[None], out)
 
 
 @contextmanager

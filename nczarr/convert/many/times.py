@@ -14,14 +14,13 @@ from nczarr.convert.change import find_variable
 from nczarr.convert.many.fit import calendar_of, is_time
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
-    ArraySource,
     Dataset,
-    Region,
     Variable,
     fill_value_of,
     own_fill_value,
     split_fqn,
 )
+from nczarr.model.sources import ChangedSource
 
 #: Microseconds a unit.
 _LENGTHS = {
@@ -61,29 +60,19 @@ class Move:
 
 
 @dataclass(frozen=True, eq=False)
-class MovedSource:
+class MovedSource(ChangedSource):
     """Times of a source in other units; special values stay."""
 
-    inner: ArraySource
     move: Move
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inner.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.inner.dtype
-
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a region; see :meth:`nczarr.model.ArraySource.read`.
+    def changed(self, values: np.ndarray) -> np.ndarray:
+        """Return the times in the other units.
 
         Raises
         ------
         UnsupportedError
             If the type of the values cannot hold the times.
         """
-        values = self.inner.read(region)
         change = np.ones(values.shape, bool)
         for special in self.move.kept:
             change &= values != special
@@ -96,10 +85,7 @@ class MovedSource:
                 raise UnsupportedError(
                     f"a time in the units of the first file is {special}, which stands for a missing value"
                 )
-        if out is None:
-            return moved
-        out[...] = moved
-        return out
+        return moved
 
     def _moved(self, values: np.ndarray) -> np.ndarray:
         factor, step = self.move.factor, self.move.step

@@ -13,6 +13,7 @@ from threading import Event
 from nczarr.convert.blocks import Block, value_bytes
 from nczarr.convert.progress import Progress
 from nczarr.model import DatasetSink, Region
+from nczarr.model.sources import region_shape
 
 
 def transfer(
@@ -76,7 +77,7 @@ def _move(
             for fqn, region, data in blocks:
                 if stop.is_set():
                     break
-                weight = math.prod(len(range(s.start, s.stop)) for s in region) * value_bytes(data.dtype)
+                weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
                 # A block is there twice while it is encoded.
                 while under_way and (2 * (held + weight) > memory or len(under_way) > writers):
                     settle()

@@ -14,31 +14,25 @@ from nczarr.convert.many import FilePart, JoinedSource, StackedSource
 from nczarr.errors import UnsupportedError, placed
 from nczarr.formats import local_path
 from nczarr.mapping.values import codecs_of_filters
-from nczarr.model import ArraySource, Filter
+from nczarr.model import ArraySource
+from nczarr.netcdf.places import StoredChunks
 
 #: Where a chunk is: URL, offset, size.
 Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Referred:
+class Referred(StoredChunks):
     """A variable whose chunks are in files.
 
     Attributes
     ----------
-    shape : tuple of int
-        Of a chunk.
-    filters : tuple of Filter
-        In the order in which they were applied.
     places : mapping
         By the chunk's place in the grid; a chunk that was never written has none.
     unwritten : tuple of ndarray
         A value of such a chunk, of each file that has some.
     """
 
-    shape: tuple[int, ...]
-    filters: tuple[Filter, ...]
-    big_endian: bool
     places: Mapping[tuple[int, ...], Place]
     unwritten: tuple[np.ndarray, ...]
 

@@ -15,7 +15,6 @@ from nczarr.mapping.plain.dimension_names import Labels
 from nczarr.mapping.values import (
     RESERVED,
     Encoding,
-    default_chunks,
     encode_attributes,
     encoding_for_writing,
     stored_form,
@@ -31,6 +30,7 @@ from nczarr.model import (
     fill_value_of,
     join_fqn,
 )
+from nczarr.model.chunk_shapes import default_chunks
 from nczarr.zarr import ArrayMetadata, GroupMetadata
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 

@@ -22,7 +22,7 @@ from nczarr.mapping.values.encodings import (
     encoding_for_writing,
 )
 from nczarr.mapping.values.filters import codecs_of_filters, filters_of, parse_compression
-from nczarr.mapping.values.form import default_chunks, stored_form
+from nczarr.mapping.values.form import stored_form
 from nczarr.mapping.values.json import (
     array_of,
     float_from_json,
@@ -46,7 +46,6 @@ __all__ = [
     "codecs_of_filters",
     "declarations",
     "decode_attributes",
-    "default_chunks",
     "encode_attributes",
     "encoding_for_reading",
     "encoding_for_writing",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nczarr.model import PrimitiveType, Region, Variable, default_fill
+from nczarr.model.sources import handed
 from nczarr.netcdf.byte_file import read_all, write_all
 from nczarr.netcdf.classic import ClassicSource, Header
 from nczarr.netcdf.edit.classic_bytes import ClassicBytes
@@ -87,10 +88,7 @@ class ClassicValues(EditedValues):
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         values = self._read(tuple([range(s.start, s.stop, s.step or 1) for s in region]))
-        if out is None:
-            return values
-        out[...] = values
-        return out
+        return handed(values, out)
 
     def read_orthogonal(self, selection: Any) -> np.ndarray:
         """Read slices or increasing positions, one for each axis."""

@@ -28,6 +28,7 @@ from nczarr.model import (
     Variable,
     fill_value_of,
 )
+from nczarr.model.chunk_shapes import default_chunks
 from nczarr.netcdf.hdf5.direct import (
     make_text,
     set_fill_value,
@@ -42,7 +43,8 @@ from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hype
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE
 from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 
-_CHUNK_BYTES = 4 << 20
+#: What a chunk may have where no shape is asked for, and the steps of one whose dimensions all grow.
+_CHUNK_BYTES, _LONE_STEPS = 4 << 20, 1024
 #: Filters with greater numbers are plugins.
 _LAST_OWN = 255
 #: Types of texts that are kept.
@@ -301,26 +303,16 @@ def chunk_shape(
     chunked = storage.layout == "chunked" or storage.chunk_shape is not None or storage.filters
     if not shape or not (chunked or any(grows)):
         return None
-    chunk = list(storage.chunk_shape or _default_chunk(shape, grows, itemsize))
+    chunk = list(storage.chunk_shape or ())
+    if not chunk:  # what grows may be empty, whatever is there now: steps are added by other programs too
+        start = [0 if g else n for n, g in zip(shape, grows, strict=True)]
+        steps = _LONE_STEPS if all(grows) else 1
+        chunk = list(default_chunks(start, grows, itemsize, target=_CHUNK_BYTES // 2, growing_steps=steps))
     chunk = [c if g else max(1, min(c, n)) for c, n, g in zip(chunk, shape, grows, strict=True)]
     while math.prod(chunk) * itemsize > _CHUNK_LIMIT:
         axis = chunk.index(max(chunk))
         chunk[axis] = -(-chunk[axis] // 2)
     return tuple(chunk)
-
-
-def _default_chunk(shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int) -> list[int]:
-    """One step along each unlimited dimension, the rest whole, in chunks of a few MiB; long if there is no rest."""
-    if all(grows):
-        side = max(1, int((_CHUNK_BYTES // 4 // itemsize) ** (1 / len(shape))))
-        return [min(side, 1024)] * len(shape)
-    chunk = [1 if g else n for n, g in zip(shape, grows, strict=True)]
-    while math.prod(chunk) * itemsize > _CHUNK_BYTES:
-        axis = chunk.index(max(chunk))
-        if chunk[axis] == 1:
-            break
-        chunk[axis] = -(-chunk[axis] // 2)
-    return chunk
 
 
 def track(creation: Any, *, links: bool = False) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from nczarr.errors import NetCDFFileError
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
+from nczarr.model.sources import handed
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
     ChunkPlaces,
@@ -191,11 +192,7 @@ class HDF5Source:
         )
         part = tuple(len(axis) for axis in inside)
         if part == shape:
-            values = self._stored(inside, part)
-            if out is None:
-                return values
-            out[...] = values
-            return out
+            return handed(self._stored(inside, part), out)
         if out is None:
             out = np.empty(shape, self.dtype)
         fill_with(out, self.fill)

@@ -1,4 +1,4 @@
-"""Turn the keywords of ``createVariable`` into type, storage and attributes of the model, and back for questions."""
+"""Turn the keywords of ``createVariable`` into type, storage and attributes of the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from nczarr.model import (
     PrimitiveType,
     Storage,
     Type,
-    VlenType,
     primitive_for_dtype,
 )
 from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
@@ -32,18 +31,11 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, complex_type, part_type
+from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, BLOSC, SZIP, complex_type, default_chunks, part_type
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
-_BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
-_COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in _BLOSC if name != "blosc_snappy"))
-# HDF5's numbers for the entropy coding and the nearest neighbour coding.
-_SZIP = {"ec": 4, "nn": 32}
+_COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in BLOSC if name != "blosc_snappy"))
 _SZIP_MOST_PIXELS = 32
-_CHUNK_BYTES = 16 << 20
-_LONE_UNLIMITED_BYTES = 4096
-# Where netCDF-C puts blosc's settings among the filter's parameters.
-_BLOSC_LEVEL, _BLOSC_SHUFFLE, _BLOSC_COMPRESSOR = 4, 5, 6
 
 
 def make_filters(
@@ -91,7 +83,7 @@ def make_filters(
         elif compression in ("zstd", "bzip2"):
             filters.append(Filter(Filter.ZSTD if compression == "zstd" else Filter.BZIP2, (level,)))
         else:
-            parameters = (0, 0, 0, 0, level, int(blosc_shuffle), _BLOSC.index(compression))
+            parameters = (0, 0, 0, 0, level, int(blosc_shuffle), BLOSC.index(compression))
             filters.append(Filter(Filter.BLOSC, parameters))
     if fletcher32:
         filters.append(Filter(Filter.FLETCHER32))
@@ -99,57 +91,14 @@ def make_filters(
 
 
 def _szip(coding: str, pixels: int) -> Filter:
-    if coding not in _SZIP:
+    if coding not in SZIP:
         raise NetCDFValueError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
     if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
         raise NetCDFRuntimeError(
             f"NetCDF: Invalid argument: szip_pixels_per_block {pixels}",
             hint=f"an even number up to {_SZIP_MOST_PIXELS}",
         )
-    return Filter(Filter.SZIP, (_SZIP[coding], pixels))
-
-
-def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
-    """What :meth:`Variable.filters` says.
-
-    Examples
-    --------
-    >>> describe_filters([Filter(Filter.DEFLATE, (5,))])["complevel"]
-    5
-    """
-    told: dict[str, Any] = {
-        "zlib": False,
-        "szip": False,
-        "zstd": False,
-        "bzip2": False,
-        "blosc": False,
-        "shuffle": False,
-        "complevel": 0,
-        "fletcher32": False,
-    }
-    simple = {Filter.DEFLATE: "zlib", Filter.ZSTD: "zstd", Filter.BZIP2: "bzip2"}
-    for f in filters:
-        values = f.parameters
-        if f.id in simple:
-            told[simple[f.id]] = True
-            told["complevel"] = _signed(values[0]) if values else 0
-        elif f.id == Filter.SHUFFLE:
-            told["shuffle"] = True
-        elif f.id == Filter.FLETCHER32:
-            told["fletcher32"] = True
-        elif f.id == Filter.BLOSC and len(values) > _BLOSC_COMPRESSOR:
-            code = values[_BLOSC_COMPRESSOR]
-            name = _BLOSC[code] if code < len(_BLOSC) else str(code)
-            told["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
-            told["complevel"] = values[_BLOSC_LEVEL]
-        elif f.id == Filter.SZIP and len(values) > 1:
-            coding = "nn" if values[0] & _SZIP["nn"] else "ec"
-            told["szip"] = {"coding": coding, "pixels_per_block": values[1]}
-    return told
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 32) if value >= 1 << 31 else value
+    return Filter(Filter.SZIP, (SZIP[coding], pixels))
 
 
 def make_storage(
@@ -205,36 +154,6 @@ def _checked_chunks(
     return chunks
 
 
-def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
-    """The chunk shape that netCDF-C chooses where none is asked for.
-
-    One record for unlimited dimensions beside fixed ones, 4 KiB for a lone unlimited dimension, and as much of
-    the fixed dimensions as makes 16 MiB.
-    """
-    size = 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
-    fixed = [d for d in dimensions if not d.unlimited]
-    if len(dimensions) == 1 and not fixed:
-        return (max(_LONE_UNLIMITED_BYTES // size, 1),)
-    if not fixed:
-        return (max(int((_CHUNK_BYTES / size) ** (1 / len(dimensions))), 1),) * len(dimensions)
-    total = 1.0
-    for d in fixed:
-        total *= d.size
-    # netCDF-C takes the n-th root over all dimensions that are not yet decided.
-    factor = (_CHUNK_BYTES / (max(total, 1) * size)) ** (1 / len(fixed))
-    chunks = []
-    for d in dimensions:
-        if d.unlimited:
-            chunks.append(1)
-            continue
-        chunk = max(min(int(factor * d.size - 0.5), d.size), 1)
-        pieces = -(-d.size // chunk)
-        if pieces > 0:  # spread the overhang over the chunks
-            chunk -= (pieces * chunk - d.size) // pieces
-        chunks.append(max(chunk, 1))
-    return tuple(chunks)
-
-
 def check_endian(endian: str, where: str) -> None:
     """Raise :class:`NetCDFValueError` for an unknown byte order."""
     if endian not in ("little", "big", "native"):
@@ -249,24 +168,6 @@ def check_byte_order(datatype: Any, endian: str) -> None:
     if order is None or order == endian or (order == "native" and endian == sys.byteorder):
         return
     warnings.warn("endian-ness of dtype and endian kwarg do not match, using endian kwarg", stacklevel=5)
-
-
-def stored_endian(type_: Type, storage: Storage) -> str:
-    """Byte order of a stored variable, as :meth:`Variable.endian` tells it after reopening."""
-    if not isinstance(type_, PrimitiveType) or type_ in (CHAR, STRING):
-        return "native"
-    if storage.endian == "big" and type_.dtype.itemsize > 1:
-        return "big"
-    return "little" if storage.endian == "big" or storage.endian == "little" else sys.byteorder
-
-
-def interface_dtype(type_: Type, storage: Storage) -> np.dtype:
-    """The dtype of a stored primitive variable: big-endian if it is stored so."""
-    if stored_endian(type_, storage) == "big" and sys.byteorder == "little":
-        return type_.dtype.newbyteorder(">")
-    if storage.endian == "little" and sys.byteorder == "big":
-        return type_.dtype.newbyteorder("<")
-    return type_.dtype
 
 
 def resolve_datatype(

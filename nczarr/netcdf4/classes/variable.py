@@ -29,13 +29,17 @@ from nczarr.netcdf4.values import (
     PAIR,
     Settings,
     cast_safely,
+    chunking_of,
     complex_dtype,
+    describe_filters,
     lookup_in,
     make_attribute,
     pair_dimension,
     pair_dtype,
     quantization_in,
     read,
+    shown_dtype,
+    stored_endian,
     write,
 )
 
@@ -111,7 +115,7 @@ class Variable(AttributeOwner):
         where = f"(variable '{name}', group '{grp.name}')"
         kind, shown, dtype = storage.resolve_datatype(grp, datatype, where)
         type_ = kind.type if isinstance(kind, TypeNode) else kind
-        classic = data_model_of(session).startswith("NETCDF3")
+        classic = session.netcdf3
         if classic and endian != "native":
             raise NetCDFRuntimeError(
                 f"only endian='native' allowed for NETCDF3 files, got '{endian}' {where}"
@@ -197,7 +201,7 @@ class Variable(AttributeOwner):
         elif shown is not None:
             dtype = shown.dtype if numbers is None else numbers
         elif dtype is None:
-            dtype = storage.interface_dtype(node.type, node.storage)
+            dtype = shown_dtype(node.type, node.storage)
         digit = self._nc_lookup("least_significant_digit")
         self._nc_settings = Settings(
             dtype,
@@ -375,21 +379,17 @@ class Variable(AttributeOwner):
     def filters(self) -> dict[str, Any] | None:
         """The filters with their settings; None for netCDF-3 models."""
         self._nc_session.check_open()
-        if data_model_of(self._nc_session).startswith("NETCDF3"):
+        if self._nc_session.netcdf3:
             return None
-        return storage.describe_filters(self._nc_node.storage.filters)
+        return describe_filters(self._nc_node.storage.filters)
 
     def chunking(self) -> str | list[int] | None:
         """``'contiguous'`` or the chunk shape; None for netCDF-3 models."""
         self._nc_session.check_open()
-        if data_model_of(self._nc_session).startswith("NETCDF3"):
+        if self._nc_session.netcdf3:
             return None
-        hints, dims = self._nc_node.storage, self._nc_node.dimensions
-        if hints.chunk_shape and hints.layout in (None, "chunked"):
-            return list(hints.chunk_shape)
-        if any(d.unlimited for d in dims) or hints.layout == "chunked":
-            return list(storage.default_chunks(self._nc_node.type, dims))
-        return "contiguous"
+        chunks = chunking_of(self._nc_node)
+        return "contiguous" if chunks is None else list(chunks)
 
     def quantization(self) -> tuple[int, str] | None:
         """Number of digits (or bits) and the mode of quantisation, or None."""
@@ -398,9 +398,9 @@ class Variable(AttributeOwner):
     def endian(self) -> str:
         """Byte order in the store: ``'little'``, ``'big'``, or ``'native'`` if none was asked for."""
         self._nc_session.check_open()
-        if data_model_of(self._nc_session).startswith("NETCDF3"):
+        if self._nc_session.netcdf3:
             return "native"
-        return self._nc_endian or storage.stored_endian(self._nc_node.type, self._nc_node.storage)
+        return self._nc_endian or stored_endian(self._nc_node.type, self._nc_node.storage)
 
     def get_fill_value(self) -> Any:
         """``_FillValue``, or the default fill value; None if unwritten elements are not filled."""

@@ -67,6 +67,11 @@ class State:
         """True for the data models without groups, user types and strings."""
         return self.format is not None and self.format != _ENHANCED
 
+    @property
+    def netcdf3(self) -> bool:
+        """True for the data models of netCDF-3, which know neither chunks nor filters."""
+        return self.format is not None and not self.format.startswith(_ENHANCED)
+
     def check_open(self) -> None:
         """Raise if the dataset is closed."""
         if self.is_open:

@@ -3,6 +3,6 @@
 A session does not know what it edits: Zarr stores come from the mapping, netCDF files from their own edge.
 """
 
-from nczarr.netcdf4.opening.targets import from_cdl, open_session, to_cdl
+from nczarr.netcdf4.opening.targets import from_cdl, open_session, open_to_read, to_cdl
 
-__all__ = ["from_cdl", "open_session", "to_cdl"]
+__all__ = ["from_cdl", "open_session", "open_to_read", "to_cdl"]

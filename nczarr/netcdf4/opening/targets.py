@@ -70,10 +70,9 @@ def open_session(
         if wanted == "w" and as_file:
             return netcdf_in_memory(name, DATA_MODELS[format])
         return _in_memory(name, wanted, memory, DATA_MODELS[format], options)
-    if isinstance(target, model.Dataset):
-        target = SourceOnly(target)
-    if isinstance(target, Stored):
-        return Session(target, name=name, writable=wanted != "r")
+    given = _given(target, name, writable=wanted != "r")
+    if given is not None:
+        return given
     path = local_path(target)
     if wanted != "r" and (as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path)):
         if path is None:
@@ -95,6 +94,22 @@ def open_session(
     if wanted == "w":
         return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
     return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared)
+
+
+def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> Session:
+    """Open whatever holds a dataset, to read it."""
+    name = _name(target)
+    if isinstance(target, bytes):
+        target = os.fsdecode(target)
+    given = _given(target, name, writable=False)
+    return given or _existing(target, name, "r", "NETCDF4", None, storage_options)
+
+
+def _given(target: Any, name: str, *, writable: bool) -> Session | None:
+    """A session on what is a dataset already."""
+    if isinstance(target, model.Dataset):
+        target = SourceOnly(target)
+    return Session(target, name=name, writable=writable) if isinstance(target, Stored) else None
 
 
 def _check_options(options: Any, shared: bool, name: str) -> None:

@@ -15,6 +15,15 @@ from nczarr.netcdf4.values.complexes import (
     part_type,
 )
 from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.layout import (
+    BLOSC,
+    SZIP,
+    chunking_of,
+    default_chunks,
+    describe_filters,
+    shown_dtype,
+    stored_endian,
+)
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE, quantization_in, round_to_digit
 from nczarr.netcdf4.values.reading import read
@@ -24,14 +33,19 @@ from nczarr.netcdf4.values.writing import write
 
 __all__ = [
     "ATTRIBUTE_OF_MODE",
+    "BLOSC",
     "PAIR",
+    "SZIP",
     "Settings",
     "aligned_dtype",
     "attribute_value",
     "cast_safely",
     "chartostring",
+    "chunking_of",
     "complex_dtype",
     "complex_type",
+    "default_chunks",
+    "describe_filters",
     "find_compound",
     "lookup_in",
     "make_attribute",
@@ -42,6 +56,8 @@ __all__ = [
     "quantization_in",
     "read",
     "round_to_digit",
+    "shown_dtype",
+    "stored_endian",
     "stringtoarr",
     "stringtochar",
     "view_dtype",

@@ -40,3 +40,8 @@ class Settings:
     quantization: tuple[int, str] | None = None
     complex: np.dtype | None = None
     paired: bool = False
+
+    @classmethod
+    def stored(cls, dtype: Any, view: np.dtype | None = None) -> Settings:
+        """The settings of who takes values as they are stored: neither masked, nor unpacked, nor joined to text."""
+        return cls(dtype, view, mask=False, scale=False, always_mask=False, chartostring=False)
