@@ -1,6 +1,7 @@
-"""Trace which modules the main trips enter at run time: copy, open, read, gen.
+"""Trace which rooms and modules the main trips enter at run time: copy, open, read, gen.
 
-``python docs/trace_trips.py`` prints the figures; ``-v`` the modules too, and the pairs that call each other both ways.
+``python docs/trace_trips.py`` prints the figures; ``-v`` the rooms and modules too, and the pairs that call each other
+both ways. A room is a package or sub-package; what lies beside the packages is one room.
 """
 
 from __future__ import annotations
@@ -28,14 +29,27 @@ EXAMPLE = PACKAGE.parent / "tests" / "data" / "example.nc"
 
 @dataclass
 class Trip:
-    """The modules whose functions ran, and how often a call went from one to another."""
+    """The places (modules, or rooms) whose functions ran, and how often a call went from one to another."""
 
-    modules: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
     crossings: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def two_way(self) -> list[tuple[str, str]]:
         return sorted((a, b) for a, b in self.crossings if a < b and (b, a) in self.crossings)
+
+    def rooms(self) -> Trip:
+        """The same trip, from room to room."""
+        rooms = Trip(list(dict.fromkeys(map(room_of, self.places))))
+        for (a, b), count in self.crossings.items():
+            if room_of(a) != room_of(b):
+                rooms.crossings[room_of(a), room_of(b)] += count
+        return rooms
+
+
+def room_of(module: str) -> str:
+    """Name below ``nczarr`` of the package that a module is in."""
+    return module.rpartition(".")[0] or "nczarr"
 
 
 def module_of(frame: FrameType | None, names: dict[str, str | None]) -> str | None:
@@ -66,8 +80,8 @@ def traced() -> Iterator[Trip]:
         module = module_of(frame, names)
         if module is None:
             return
-        if module not in trip.modules:
-            trip.modules.append(module)
+        if module not in trip.places:
+            trip.places.append(module)
         caller = frame.f_back
         while caller is not None and module_of(caller, names) is None:
             caller = caller.f_back
@@ -113,18 +127,23 @@ def trips(folder: Path) -> Iterator[tuple[str, Trip]]:
     yield "gen a.cdl c.zarr", trip(lambda: command(["gen", str(text), str(folder / "c.zarr")]))[0]
 
 
+def show(trip: Trip, what: str, verbose: bool) -> None:
+    """Print the figures of one trip; `verbose`: the names too."""
+    crossings = sum(trip.crossings.values())
+    print(f"   {len(trip.places):3} {what}, {crossings:5} crossings, {len(trip.two_way)} two-way")
+    if verbose:
+        print("       " + "\n       ".join(trip.places))
+        for a, b in trip.two_way:
+            print(f"       both ways: {a} ({trip.crossings[a, b]}), {b} ({trip.crossings[b, a]})")
+
+
 def main() -> None:
     verbose = "-v" in sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         for name, trip in trips(Path(folder)):
-            crossings = sum(trip.crossings.values())
-            print(
-                f"{name:20} {len(trip.modules):3} modules, {crossings:5} crossings, {len(trip.two_way)} two-way"
-            )
-            if verbose:
-                print("   " + "\n   ".join(trip.modules))
-                for a, b in trip.two_way:
-                    print(f"   both ways: {a} ({trip.crossings[a, b]}), {b} ({trip.crossings[b, a]})")
+            print(name)
+            show(trip.rooms(), "rooms", verbose)
+            show(trip, "modules", verbose)
 
 
 if __name__ == "__main__":
