@@ -19,7 +19,7 @@ FLOORS = [
     {"errors"},
     {"atomic", "collector", "limits", "locks", "reasons", "targets"},
     {"model", "formats"},
-    {"stores"},
+    {"stores", "transfer"},
     {"zarr"},
     {"mapping", "cdl", "netcdf"},
     {"netcdf4"},

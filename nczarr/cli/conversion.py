@@ -12,9 +12,9 @@ import nczarr
 from nczarr.cli.commands import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
-from nczarr.convert.progress import NoProgress
 from nczarr.display import format_bytes, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.transfer import NoProgress
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 

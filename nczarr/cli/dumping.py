@@ -17,10 +17,10 @@ from nczarr.cli.commands import storage_options
 from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.edges import provenance
-from nczarr.convert.progress import NoProgress
 from nczarr.convert.reading import read_whole, watch_reading
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.formats import local_path
+from nczarr.transfer import NoProgress
 
 if TYPE_CHECKING:
     from nczarr import cdl

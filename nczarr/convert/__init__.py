@@ -2,10 +2,10 @@
 
 from nczarr.convert.copying import copy
 from nczarr.convert.edges import create_sink, open_source
-from nczarr.convert.progress import Progress
 from nczarr.convert.report import Report
 from nczarr.convert.verify import Digest, ValueDifference, diff, digest
 from nczarr.formats import Kind, kind_of_target
+from nczarr.transfer import Progress
 
 __all__ = [
     "Digest",

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import remove_partial_values
-from nczarr.convert.blocks import Block, value_bytes
-from nczarr.convert.progress import Progress
 from nczarr.convert.recipe import Recipe
 from nczarr.convert.values import Twin, checksum, put_stored, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
+from nczarr.transfer import Block, Progress, value_bytes
 
 #: Seconds in which the first worker must be there.
 _PATIENCE = 60

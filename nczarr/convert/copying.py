@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change, many
-from nczarr.convert.blocks import BLOCK_BYTES, Block, Work, blocks_of, data_bytes, value_bytes
 from nczarr.convert.change import Shaping, parse_bytes, parse_kind
 from nczarr.convert.edges import (
     create_sink,
@@ -22,21 +21,30 @@ from nczarr.convert.edges import (
     same_place,
 )
 from nczarr.convert.plan import planned
-from nczarr.convert.progress import NoProgress, Progress
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
-from nczarr.convert.values import Recording, copy_stored, fingerprint, rechunk, state, transfer
+from nczarr.convert.values import Recording, copy_stored, fingerprint, rechunk, state
 from nczarr.convert.verify import ATTRIBUTE, diff, digest_of
 from nczarr.errors import LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
 from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
+from nczarr.transfer import (
+    BLOCK_BYTES,
+    MEMORY,
+    Block,
+    NoProgress,
+    Progress,
+    Work,
+    blocks_of,
+    data_bytes,
+    transfer,
+    value_bytes,
+)
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
 
-#: Bound on the values that are in memory at once.
-MEMORY = 512 << 20
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nczarr.convert.blocks import value_bytes
 from nczarr.convert.edges import create_sink
 from nczarr.formats import Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type
 from nczarr.stores import MemoryStore
+from nczarr.transfer import value_bytes
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.blocks import data_bytes, value_bytes
 from nczarr.convert.change import rewrite
-from nczarr.convert.progress import Progress
 from nczarr.model import ArraySource, Dataset, Region, Variable
 from nczarr.model.sources import ChangedSource, handed
+from nczarr.transfer import Progress, data_bytes, value_bytes
 
 
 @dataclass(frozen=True, eq=False)

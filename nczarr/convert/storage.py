@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.blocks import value_bytes
 from nczarr.convert.verify import bands
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
+from nczarr.transfer import value_bytes
 
 _FILTERS = {
     1: "deflate",

@@ -5,7 +5,7 @@ with three methods. Reading gives the model and, for each variable and group, wh
 Writing is a pure function from the model to documents (a :class:`Plan`); changing a dataset is the difference
 of two plans (:mod:`nczarr.mapping.rewriting.update`).
 
-To add a dialect, write the class and name it in :data:`nczarr.mapping.dialects.DIALECTS`.
+To add a dialect, write the class and name it in :data:`nczarr.mapping.dataset.dialects.DIALECTS`.
 """
 
 from __future__ import annotations

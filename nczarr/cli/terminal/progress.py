@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from nczarr.convert import Progress
-from nczarr.convert.progress import NoProgress
 from nczarr.display import visible
+from nczarr.transfer import NoProgress
 
 
 class _Bar:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.blocks import block_shape, value_bytes
 from nczarr.convert.change.choosing import matches
 from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
@@ -21,6 +20,7 @@ from nczarr.mapping.values import parse_compression
 from nczarr.model import INT, Attribute, Dataset, Filter, Storage, Variable
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.model.sources import ChangedSource
+from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr import NamedConfig, RegularGrid
 
 #: Chunks of a netCDF source are kept between these sizes.

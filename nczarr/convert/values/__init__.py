@@ -1,14 +1,13 @@
-"""Move the values of variables from a source to a sink.
+"""Copy values without decoding or re-cutting them more than is needed, and record what is done.
 
-:func:`transfer` reads and writes them a block at a time, with bounded memory. Before it, :func:`copy_stored` takes over
-chunks whose bytes may stay as they are, and :func:`rechunk` those that one pass would decode many times. What is
-finished is recorded on request (:class:`Recording`), so that a copy that was killed can go on.
+:mod:`nczarr.transfer` reads and writes them a block at a time. Before it, :func:`copy_stored` takes over chunks whose
+bytes may stay as they are, and :func:`rechunk` those that one pass would decode many times. What is finished is
+recorded on request (:class:`Recording`), so that a copy that was killed can go on.
 """
 
 from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
 from nczarr.convert.values.rechunk import rechunk
 from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
-from nczarr.convert.values.transfer import transfer
 
 __all__ = [
     "Recording",
@@ -19,6 +18,5 @@ __all__ = [
     "put_stored",
     "rechunk",
     "state",
-    "transfer",
     "twin_of",
 ]

@@ -9,12 +9,11 @@ from functools import partial
 from itertools import islice, product
 from typing import Any, Protocol
 
-from nczarr.convert.blocks import Work, data_bytes
-from nczarr.convert.progress import Progress
 from nczarr.mapping import VariableData
 from nczarr.mapping.values import codecs_of_filters
 from nczarr.model import ArraySource, Region, Variable
 from nczarr.stores import LocalStore, Store
+from nczarr.transfer import Progress, Work, data_bytes
 from nczarr.zarr import ArrayMetadata, NamedConfig
 
 #: Chunks that are under way at once.

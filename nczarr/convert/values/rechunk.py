@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import partial_path
-from nczarr.convert.blocks import Block, Work, block_shape, blocks_of, value_bytes
-from nczarr.convert.progress import NoProgress, Progress
-from nczarr.convert.values.transfer import transfer
 from nczarr.formats import local_path
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions
+from nczarr.transfer import Block, NoProgress, Progress, Work, block_shape, blocks_of, transfer, value_bytes
 
 #: How often chunks may be decoded before an intermediate is worth its writing and reading.
 _TOO_OFTEN = 2.0

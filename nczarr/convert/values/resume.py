@@ -19,8 +19,6 @@ from typing import Any, Literal
 import numpy as np
 
 from nczarr.atomic import remove_partial_values
-from nczarr.convert.blocks import Block
-from nczarr.convert.progress import Progress
 from nczarr.convert.verify import canonical_bytes, header_digest
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import local_path
@@ -29,6 +27,7 @@ from nczarr.mapping.guarding import RECORD as MANIFEST
 from nczarr.mapping.guarding import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
+from nczarr.transfer import Block, Progress
 
 #: Blocks by FQN and start: the region, and the checksum of its values.
 Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]

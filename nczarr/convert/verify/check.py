@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr import mapping, netcdf
-from nczarr.convert.blocks import block_shape, data_bytes, value_bytes
-from nczarr.convert.progress import NoProgress, Progress
 from nczarr.errors import NCZarrError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
 from nczarr.model import Dataset, Variable, regions
+from nczarr.transfer import NoProgress, Progress, block_shape, data_bytes, value_bytes
 
 
 def check(

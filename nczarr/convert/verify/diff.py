@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.blocks import BLOCK_BYTES, block_shape, data_bytes, value_bytes
 from nczarr.convert.edges import open_source
-from nczarr.convert.progress import NoProgress, Progress
 from nczarr.display import visible
 from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
+from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, value_bytes
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.blocks import data_bytes, value_bytes
 from nczarr.convert.edges import open_source
-from nczarr.convert.progress import NoProgress, Progress
 from nczarr.errors import placed
 from nczarr.model import (
     Attribute,
@@ -30,6 +28,7 @@ from nczarr.model import (
     describe_type,
     source_of,
 )
+from nczarr.transfer import NoProgress, Progress, data_bytes, value_bytes
 
 #: The global attribute in which a digest is stored; it is no part of what is digested.
 ATTRIBUTE = "nczarr_sha256"

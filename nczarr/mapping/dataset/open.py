@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.mapping.dataset.dialects import dialect_named, dialect_of
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Reading
-from nczarr.mapping.dialects import dialect_named, dialect_of
 from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.guarding import Destination, refuse_unfinished, stale_nodes
 from nczarr.mapping.node_names import NodeNames

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from nczarr.mapping.dataset.dialects import dialect_named
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dialects import dialect_named
 from nczarr.zarr.hierarchy import V2Layout
 
 

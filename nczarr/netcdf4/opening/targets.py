@@ -26,6 +26,7 @@ from nczarr.netcdf4.opening.files import (
     read_from_memory,
 )
 from nczarr.stores import LocalStore, open_store
+from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
 #: netCDF-C's number of the error.
 _NC_ENOTNC = -51
@@ -327,11 +328,9 @@ def from_cdl(
     dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
     edge = netcdf if storage_of(target) == "netcdf" else mapping
     with edge.create_dataset(str(target), dataset) as sink:
-        for fqn, variable in dataset.all_variables.items():
-            if variable.data is None or 0 in variable.data.shape:
-                continue
-            for region in model.regions(variable.data.shape, sink.write_shape(fqn)):
-                sink.write(fqn, region, variable.data.read(region))
+        data = dataset.all_variables.items()
+        work = [(fqn, v, v.data) for fqn, v in data if v.data is not None and 0 not in v.data.shape]
+        transfer(blocks_of(work, sink), sink, NoProgress(), 1, MEMORY)
         sink.commit()
     return str(target)
 

@@ -12,6 +12,8 @@ from nczarr.model import ArraySource, DatasetSink, Region, Variable, regions
 #: Upper bound of a block's size in bytes, unless one chunk of the output is larger. The memory of larger ones goes
 #: back to the system each time, and is cleared by it again.
 BLOCK_BYTES = 8 << 20
+#: Usual bound on the values that are in memory at once.
+MEMORY = 512 << 20
 #: What an element of an object array (a string, a sequence) is taken to weigh.
 _OBJECT_BYTES = 64
 

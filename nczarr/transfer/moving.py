@@ -10,10 +10,10 @@ from contextlib import suppress
 from queue import Empty, Queue
 from threading import Event
 
-from nczarr.convert.blocks import Block, value_bytes
-from nczarr.convert.progress import Progress
 from nczarr.model import DatasetSink, Region
 from nczarr.model.sources import region_shape
+from nczarr.transfer.blocks import Block, value_bytes
+from nczarr.transfer.progress import Progress
 
 
 def transfer(
