@@ -45,6 +45,8 @@ class Registry(Generic[T]):
         self._error = error
         self._accept = accept
         self._objects: dict[str, T] = {}
+        #: Changes whenever an object is registered or unregistered.
+        self.version = 0
         self._entry_points: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
@@ -52,11 +54,13 @@ class Registry(Generic[T]):
         """Make an object known under a name, in place of another of that name."""
         with self._lock:
             self._objects[name] = value
+            self.version += 1
 
     def unregister(self, name: str) -> None:
         """Forget the object of a name; no error if there is none."""
         with self._lock:
             self._objects.pop(name, None)
+            self.version += 1
 
     def registered(self, name: str) -> T | None:
         """Return the object of a name if it was registered or loaded already."""

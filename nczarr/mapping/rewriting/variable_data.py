@@ -240,7 +240,10 @@ class VariableData:
     @property
     def is_short(self) -> bool:
         """True if another program left the array shorter than an unlimited dimension; the rest reads as fill."""
-        return any(n < size for n, size in zip(self.array.shape, self._shape, strict=False))
+        there = self.array.shape
+        if there == self._shape:
+            return False
+        return any(n < size for n, size in zip(there, self._shape, strict=False))
 
     def extend(self) -> None:
         """Make an array that is shorter than its dimensions as long as they are."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,14 @@ class _Limits:
         return value.view(_unsigned(self.dtype)) if self.unsigned else value
 
     def default(self) -> np.ndarray:
-        return np.array(default_fillvals[self.dtype.str[1:]], self.dtype)
+        return _default_fill(self.dtype)
+
+
+@lru_cache(maxsize=64)
+def _default_fill(dtype: np.dtype) -> np.ndarray:
+    value = np.array(default_fillvals[dtype.str[1:]], dtype)
+    value.flags.writeable = False
+    return value
 
 
 def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
@@ -159,7 +166,7 @@ def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
     masks: list[Any] = []
     found: set[str] = set()
     for what, values in (("missing_value", missing.values), ("_FillValue", missing.markers)):
-        hit = _any_of(data, values)
+        hit = _any_of(data, values) if values else None
         if hit is not None:
             masks.append(hit)
             found.add(what)
@@ -252,13 +259,13 @@ def _any_of(data: Any, values: Iterable[Any]) -> Any:
     masks = []
     for value in values:
         found = np.isnan(data) if _is_nan(value) else data == value
-        if np.any(found):
+        if found.any() if isinstance(found, np.ndarray) else found:
             masks.append(found)
     return _union(masks)
 
 
 def _is_nan(value: Any) -> bool:
-    return value.dtype.kind == "f" and bool(np.isnan(value))
+    return value.dtype.kind == "f" and bool(value != value)
 
 
 def _union(masks: list[Any]) -> Any:

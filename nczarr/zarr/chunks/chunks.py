@@ -7,7 +7,7 @@ import numpy as np
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.stores import Store
 from nczarr.zarr.chunks.cache import BoundedCache, new_owner
-from nczarr.zarr.codecs import Chain, ChunkSpec, ShardIndex, ShardingCodec
+from nczarr.zarr.codecs import Chain, ChunkSpec, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.metadata import ArrayMetadata
 
 #: The indexes of this many shards are kept for each array.
@@ -101,7 +101,7 @@ class Chunks:
         if chain is None:
             spec = ChunkSpec(shape, self.dtype, self.metadata.fill)
             with placed(self.store.url, fqn=self.fqn):
-                chain = Chain(self.metadata.codecs, spec)
+                chain = chain_of(self.metadata.codecs, spec)
             self._chains[shape] = chain
         return chain
 

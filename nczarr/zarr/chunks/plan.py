@@ -254,7 +254,10 @@ def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:
     if not parts:
         return (Ellipsis,)  # a view, where an empty index would give a scalar
     items = [getattr(part, attribute) for part in parts]
-    if all(isinstance(item, slice) for item in items):
+    for item in items:
+        if type(item) is not slice:
+            break
+    else:
         return tuple(items)
     arrays = [
         np.arange(item.start, item.stop, item.step) if isinstance(item, slice) else item for item in items

@@ -41,9 +41,13 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     assert isinstance(store, LocalStore)
     items = list(product(*parts))
     folder = f"{store.root}/{chunks.prefix}"
-    if len(items) == 1 and chunks.are_kept and _place_kept(chunks, folder, items[0], target):
-        return
     fixed, sharding = chunks.fixed()
+    if len(items) == 1:
+        if chunks.are_kept and _place_kept(chunks, folder, items[0], target):
+            return
+        if sharding is None:
+            _read_one(chunks, folder, items[0], target)
+            return
     shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
     workers = reading_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
@@ -55,25 +59,10 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
         read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
         # Of uncompressed chunks of which a few bytes are wanted no more than these are read.
-        evenly = not keep and len(items) > 1 and _most_is_needed(chain, items[len(items) // 2])
-        name = chunks.metadata.chunk_key_encoding.key
+        evenly = not keep and _most_is_needed(chain, items[len(items) // 2])
 
         def work(item: Item) -> None:
-            index = tuple([part.chunk for part in item])
-            chain = fixed or chunks.chain(index)
-            found = directory.open(name(index))
-            if found is None:
-                put_fill(target, take(item, "out"), chain.spec.fill)
-                return
-            descriptor, status = found
-            try:
-                read(chain, item, descriptor, status)
-            except CodecError as error:
-                raise chunks.damaged(index, error) from error
-            except OSError as error:
-                raise chunks.failed("read", index, error) from error
-            finally:
-                os.close(descriptor)
+            _read_item(chunks, directory, item, target, read)
 
         def work_row(row: Sequence[Item]) -> None:
             # What is not as usual in a row shows when its chunks are read one by one.
@@ -81,10 +70,36 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
                 for item in row:
                     work(item)
 
-        if len(items) == 1:
-            work(items[0])
-        else:
-            run(work_row, shared_rows(fixed, parts, items, workers, evenly), workers)
+        run(work_row, shared_rows(fixed, parts, items, workers, evenly), workers)
+
+
+def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> None:
+    """Read a single chunk: nothing is opened but its file."""
+    chain = chunks.fixed_chain or chunks.chain(tuple([part.chunk for part in item]))
+    if chain.is_raw:
+        read = _raw_reader(target)
+    else:
+        read = _reader(chunks, target, _weight(chain) <= CHUNKS.bound // 2)
+    _read_item(chunks, Directory(folder, chunks.place, few=True), item, target, read)
+
+
+def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndarray, read: Reader) -> None:
+    """Read a chunk; fill, if there is none."""
+    index = tuple([part.chunk for part in item])
+    chain = chunks.fixed_chain or chunks.chain(index)
+    found = directory.open(chunks.name(index))
+    if found is None:
+        put_fill(target, take(item, "out"), chain.spec.fill)
+        return
+    descriptor, status = found
+    try:
+        read(chain, item, descriptor, status)
+    except CodecError as error:
+        raise chunks.damaged(index, error) from error
+    except OSError as error:
+        raise chunks.failed("read", index, error) from error
+    finally:
+        os.close(descriptor)
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
@@ -174,7 +189,7 @@ def _kept(
     """Return a decoded chunk, from memory as long as the file stays what it was."""
     name = (chunks.owner, *[part.chunk for part in item])
     mark = _mark(status)
-    chunk = CHUNKS.get(name, mark)
+    chunk = CHUNKS.get(name, mark) if chunks.are_kept else None
     if chunk is not None:
         return chunk
     data = read_file(descriptor, status.st_size, longest(chain))

@@ -15,7 +15,7 @@ from nczarr.zarr.codecs.base import (
     ChunkSpec,
     as_bytes_array,
 )
-from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.codecs.registry import find_codec, known_codecs, register_codec
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 
@@ -29,6 +29,7 @@ __all__ = [
     "ShardIndex",
     "ShardingCodec",
     "as_bytes_array",
+    "chain_of",
     "find_codec",
     "known_codecs",
     "register_codec",

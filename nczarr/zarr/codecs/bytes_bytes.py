@@ -94,6 +94,10 @@ class DeflateCodec(BytesBytesCodec):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+#: Of the header: the bytes that are decoded, those of a block, and those that are stored.
+_BLOSC_SIZES = struct.Struct("<III").unpack_from
+
+
 @register_codec("blosc", "numcodecs.blosc")
 class BloscCodec(BytesBytesCodec):
     """``blosc`` and ``numcodecs.blosc`` (version 1 of the format)."""
@@ -133,11 +137,11 @@ class BloscCodec(BytesBytesCodec):
         )
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        head = bytes(memoryview(data)[:16])
-        if len(head) < 16:
+        found = memoryview(data).nbytes
+        if found < 16:
             raise CodecError(f"codec {self.name!r}: the header is incomplete")
-        stated, _, stored = struct.unpack("<III", head[4:])
-        if stored > memoryview(data).nbytes or stored < 16:
+        stated, _, stored = _BLOSC_SIZES(data, 4)
+        if stored > found or stored < 16:
             raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
         if size is not None and stated != size:
             raise wrong_size(self.name, stated, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from nczarr.zarr.codecs.base import (
     ChunkSpec,
     as_bytes_array,
 )
-from nczarr.zarr.codecs.registry import Codec, find_codec, known_codecs
+from nczarr.zarr.codecs.registry import CODECS, Codec, find_codec, known_codecs
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.pool import scratch
@@ -308,3 +309,29 @@ class Chain:
         except Exception as error:
             raise CodecError(f"the values cannot be encoded: {error}") from error
         return pieces
+
+
+_made: dict[tuple[Any, ...], tuple[Any, Any, Chain]] = {}
+_MAX_MADE = 256
+
+
+def chain_of(codecs: Sequence[NamedConfig], spec: ChunkSpec) -> Chain:
+    """Return a chain: the one that was made before for the very same codecs, dtype and fill value, and the same shape.
+
+    Thousands of arrays may have one encoding, and share the objects that their documents were parsed into.
+
+    Raises
+    ------
+    CodecError
+        See :class:`Chain`.
+    """
+    # What is kept with the chain (its spec has the dtype) keeps its id.
+    key = (id(codecs), id(spec.fill), id(spec.dtype), spec.shape, CODECS.version)
+    kept = _made.get(key)
+    if kept is not None:
+        return kept[2]
+    chain = Chain(codecs, spec)
+    if len(_made) >= _MAX_MADE:
+        _made.clear()
+    _made[key] = (codecs, spec.fill, chain)
+    return chain
