@@ -3,7 +3,7 @@
 from nczarr.model.binding import bind_data
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of
-from nczarr.model.forward import forward_references, ordered_types
+from nczarr.model.forward import forward_references, ordered_types, parts_of
 from nczarr.model.lengths import with_lengths
 from nczarr.model.names import (
     ROOT,
@@ -106,6 +106,7 @@ __all__ = [
     "ordered_types",
     "own_fill_value",
     "parse_fqn",
+    "parts_of",
     "primitive_for_dtype",
     "regions",
     "resolve",

@@ -71,7 +71,20 @@ def forward_references(dataset: Dataset, *, attributes: bool = True) -> Iterator
             yield from late(fqn, [a.type for a in group.attributes])
 
 
-def _inside(type_: UserType) -> list[Type]:
+def parts_of(type_: Type) -> list[UserType]:
+    """Return the user-defined types that a type is built on, directly.
+
+    Examples
+    --------
+    >>> from nczarr.model.types import INT
+    >>> inner = VlenType("/inner", INT)
+    >>> [part.fqn for part in parts_of(VlenType("/outer", inner))], parts_of(inner)
+    (['/inner'], [])
+    """
+    return [part for part in _inside(type_) if isinstance(part, UserType)]
+
+
+def _inside(type_: Type) -> list[Type]:
     if isinstance(type_, CompoundType):
         return [field.type for field in type_.fields]
     return [type_.base] if isinstance(type_, VlenType) else []

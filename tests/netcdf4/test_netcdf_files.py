@@ -233,6 +233,37 @@ def test_names_that_hdf5_needs_are_refused_at_once(tmp_path: Path) -> None:
     ours.Dataset(tmp_path / "a.nc").close()
 
 
+def test_types_of_groups_that_come_later_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    with ours.Dataset(path, "w") as ds:
+        ds.createDimension("x", 2)
+        first, second, third = (ds.createGroup(name) for name in ("first", "second", "third"))
+        kind = second.createEnumType("u1", "kind", {"no": 0, "yes": 1})
+        for group in (ds, first):
+            with pytest.raises(RuntimeError, match="before the group that declares it"):
+                group.createVariable("v", kind, ("x",))
+        for group in (second, second.createGroup("inside"), third):
+            group.createVariable("v", kind, ("x",))[:] = [0, 1]
+        record = third.createCompoundType(np.dtype([("a", "i4")]), "record")
+        second.createVLType("i4", "rows")
+        with pytest.raises(RuntimeError, match="before the group that declares it"):
+            first.createVariable("r", record, ("x",))
+        with pytest.raises(RuntimeError, match="before the group that declares it"):
+            ds.renameGroup("second", "last")
+        ds.renameGroup("third", "last")
+        ds.sync()
+    for library in (ours, netCDF4):
+        with library.Dataset(path) as ds:
+            assert list(ds.groups) == ["first", "second", "last"]
+            assert ds["last/v"][:].tolist() == ds["second/inside/v"][:].tolist() == [0, 1]
+            assert "v" not in ds["first"].variables
+    with ours.Dataset(path, "a") as ds:
+        ds.renameGroup("first", "end")
+    with ours.Dataset({}, "w") as ds:  # Zarr has them in any order
+        late = ds.createGroup("late").createEnumType("u1", "kind", {"no": 0})
+        assert ds.createVariable("v", late, ()).datatype.enum_dict == {"no": 0}
+
+
 # -- attributes
 
 

@@ -53,6 +53,8 @@ class EditedHDF5(FileEditor):
     disk_format = "HDF5"
     #: In HDF5, variables, groups, types and dimensions of a group share their names.
     one_name_space = True
+    #: netCDF's library reads a file group by group, and finds no type of a group that comes later.
+    types_first = True
     reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
 
     def __init__(

@@ -54,6 +54,8 @@ class State:
         self.shared = False
         #: True if the store keeps dimensions, variables, groups and types of a group under their bare names.
         self.one_name_space = False
+        #: True if the store is read group by group, and finds no type of a group that comes later.
+        self.types_first = False
         #: Names of attributes that the store needs for itself.
         self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
@@ -336,6 +338,12 @@ class GroupNode(_WithAttributes):
             yield group
             group = group.parent
 
+    @property
+    def root(self) -> GroupNode:
+        """The group above all."""
+        *_, root = self.ancestors()
+        return root
+
     def find_dimension(self, name: str) -> DimensionNode | None:
         """The nearest dimension of a name, here or above."""
         name = normalize_name(name)
@@ -412,6 +420,10 @@ class GroupNode(_WithAttributes):
                 and (name in self.variables or name in self.groups or name in self.dimensions)
             ):
                 raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
+            declared = self.root.all_types()
+            for part in model.parts_of(type_):
+                if part.fqn in declared:
+                    self._check_type_first(declared[part.fqn], type_.fqn)
             node = TypeNode(self, type_)
             self.types.append(node)
             self.touch()
@@ -434,11 +446,21 @@ class GroupNode(_WithAttributes):
                 raise NetCDFRuntimeError(
                     f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn
                 )
+            if isinstance(type_, TypeNode):
+                self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
             node.attributes.update(attributes)
             self.variables[name] = node
             self.touch()
             return node
+
+    def _check_type_first(self, node: TypeNode, user: str) -> None:
+        """Raise if what is made here would be found before its type."""
+        if not self.state.types_first or node.group in self.ancestors():
+            return
+        order = list(self.root.walk())
+        if order.index(node.group) > order.index(self):
+            raise _type_too_late(node.type.fqn, user)
 
     def _has_type(self, name: str) -> bool:
         return any(node.type.name == name for node in self.types)
@@ -456,8 +478,7 @@ class GroupNode(_WithAttributes):
             node = self.dimensions[old]
             node.name = new
             self.dimensions = _moved(self.dimensions, old, new)
-            *_, root = self.ancestors()
-            for variable in root.walk_variables():
+            for variable in self.root.walk_variables():
                 if node in variable.dimensions:
                     variable.touch()
             self.touch()
@@ -486,13 +507,27 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             new = self._check_rename(self.groups, old, new, "group", self.variables)
             node = self.groups[old]
+            self._check_moving(node)
             before = node.fqn
             node.name = new
             self.groups = _moved(self.groups, old, new)
-            *_, root = self.ancestors()
-            root._requalify(before, join_fqn(self.fqn, new))
+            self.root._requalify(before, join_fqn(self.fqn, new))
             self.touch()
             return node
+
+    def _check_moving(self, group: GroupNode) -> None:
+        """Raise if a group here cannot become the last one, because others have its types."""
+        if not self.state.types_first:
+            return
+        own = {node.type.fqn for member in group.walk() for node in member.types}
+        for other in (
+            member for child in self.groups.values() if child is not group for member in child.walk()
+        ):
+            used = [(v.fqn, v.type) for v in other.variables.values()]
+            used += [(node.type.fqn, part) for node in other.types for part in model.parts_of(node.type)]
+            for user, type_ in used:
+                if isinstance(type_, UserType) and type_.fqn in own:
+                    raise _type_too_late(type_.fqn, user)
 
     def _check_rename(
         self, nodes: Mapping[str, Any], old: str, new: str, what: str, others: Mapping[str, Any]
@@ -523,6 +558,14 @@ class GroupNode(_WithAttributes):
             variable.frozen = None
         for group in self.groups.values():
             group._requalify(old, new)
+
+
+def _type_too_late(type_: str, user: str) -> NetCDFRuntimeError:
+    return NetCDFRuntimeError(
+        f"NetCDF: Bad type ID: netCDF-4 files cannot hold a use of the type {type_} before the group that declares it",
+        fqn=user,
+        hint="declare the type in the root group",
+    )
 
 
 def _moved(nodes: dict[str, Any], old: str, new: str) -> dict[str, Any]:
