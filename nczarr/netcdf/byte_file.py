@@ -10,6 +10,8 @@ from nczarr.errors import NetCDFFileError
 
 _FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
 
+_HAS_PWRITE = hasattr(os, "pwrite")
+
 
 class ByteFile(Protocol):
     """Bytes under numbers. Methods raise OSError, and may be called from any thread."""
@@ -95,8 +97,8 @@ class DiskFile:
     def write(self, offset: int, data: Any) -> int:
         if os.getpid() != self._process:
             return len(memoryview(data).cast("B"))
-        if hasattr(os, "pwrite"):
-            return os.pwrite(self._open, data, offset)
+        if _HAS_PWRITE:
+            return os.pwrite(self._open if self._descriptor is None else self._descriptor, data, offset)
         with self._lock:
             os.lseek(self._open, offset, os.SEEK_SET)
             return os.write(self._open, data)

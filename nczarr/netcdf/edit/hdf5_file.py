@@ -138,7 +138,7 @@ class EditedHDF5(FileEditor):
     def sync(self) -> None:
         """Write all that HDF5 holds."""
         self._check_open()
-        for values in list(self._objects.values.values()):
+        for values in [v for v in self._objects.values.values() if v.touched and v.pointers]:
             values.complete()
         with hdf5_errors(self.path, doing="the file cannot be written"):
             # What fails while objects are closed is not told to anybody: all must be in the file before.

@@ -70,6 +70,10 @@ class HDF5Values(EditedValues):
     touched: bool = False
     _facts: _Facts | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        #: The values are strings or sequences.
+        self.pointers = has_pointers(self.layout)
+
     @property
     def dtype(self) -> np.dtype:
         return self.type.dtype
@@ -88,7 +92,7 @@ class HDF5Values(EditedValues):
                     if chunked
                     else block_shape(self.shape, (1,) * len(self.shape), itemsize, _BLOCK)
                 )
-                plain = chunked and not filters and not has_pointers(self.layout)
+                plain = chunked and not filters and not self.pointers
                 self._facts = _Facts(dataset.get_type(), is_ours(filters), block, plain)
         return self._facts
 
@@ -163,8 +167,6 @@ class HDF5Values(EditedValues):
 
     def complete(self) -> None:
         """Write the chunks of strings or sequences that nobody wrote: HDF5 cannot read them otherwise."""
-        if not self.touched or not has_pointers(self.layout):
-            return
         with hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
             dataset = self.owner.file.dataset(self.path)
             if not lacks_chunks(dataset):

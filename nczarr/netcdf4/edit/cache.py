@@ -447,6 +447,10 @@ class ChunkCache:
                     self._store(row)
 
         changed = [block for block in blocks if block.dirty]
+        if len(changed) == 1:
+            with changed[0].lock:
+                self._store(changed)
+            return
         runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
         if len(runs) == 1:
             store(runs[0])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class Gate:
@@ -45,11 +43,14 @@ class Gate:
             if self._closing:
                 self._condition.notify_all()
 
-    @contextmanager
-    def closed(self) -> Iterator[None]:
+    def closed(self) -> Closed:
         """Wait until nobody passes, and keep it so."""
+        return Closed(self)
+
+    def close(self) -> None:
+        """Wait until nobody passes, and let nobody pass until :meth:`open`."""
         me = threading.get_ident()
-        with self._condition:
+        with self._mutex:
             if self._owner != me:
                 self._closing += 1
                 try:
@@ -61,12 +62,27 @@ class Gate:
                     raise
                 self._owner = me
             self._depth += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._depth -= 1
-                if not self._depth:
-                    self._owner = 0
-                    self._closing -= 1
-                    self._condition.notify_all()
+
+    def open(self) -> None:
+        """Undo one :meth:`close`."""
+        with self._mutex:
+            self._depth -= 1
+            if not self._depth:
+                self._owner = 0
+                self._closing -= 1
+                self._condition.notify_all()
+
+
+class Closed:
+    """A gate that is closed as long as the context lasts."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        self._gate.close()
+
+    def __exit__(self, *error: object) -> None:
+        self._gate.open()
