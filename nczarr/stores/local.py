@@ -296,8 +296,24 @@ class LocalStore(Store):
                 return os.open(path, _CREATE, 0o666)
             except FileNotFoundError:
                 with contextlib.suppress(FileNotFoundError):
-                    os.makedirs(folder, exist_ok=True)
+                    self.make_folder(folder)
         return os.open(path, _CREATE, 0o666)
+
+    @staticmethod
+    def make_folder(path: str) -> None:
+        """Make a directory, and those above it; mostly these are there, so they are not asked for first."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        except FileNotFoundError:
+            above = path.rstrip("/").rpartition("/")[0]
+            if not above:
+                raise
+            LocalStore.make_folder(above)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
 
     def _check_case(self, key: str) -> None:
         """Refuse a key that the file system would take for another one of different case."""

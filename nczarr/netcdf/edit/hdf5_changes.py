@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +27,9 @@ from nczarr.netcdf.edit.matching import Matches
 from nczarr.netcdf.hdf5.direct import write_attribute
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import encode
-from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, coordinate_of
+from nczarr.netcdf.hdf5.objects import ObjectMaker, VariableObject, bytes_of, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
-from nczarr.netcdf.hdf5.source import HDF5Source
+from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5Source
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, text_of, variable_name
 
 _DIMENSION_ID = b"_Netcdf4Dimid"
@@ -152,6 +153,8 @@ class _Change:
         self.file = objects.owner.file
         self.old, self.new, self.found = old, new, found
         self.parked = 0
+        #: The HDF5 datasets that this change has made, by the ``id`` of their values.
+        self.fresh: dict[int, Any] = {}
 
     def all(self) -> None:
         self.groups()
@@ -305,7 +308,7 @@ class _Change:
     def scale_object(self, scale: Scale) -> Any:
         """The HDF5 dataset of a scale."""
         if scale.owner is not None:
-            return self.file.dataset(scale.owner.path)
+            return self.dataset(scale.owner)
         return self.file.dataset(self.objects.groups[scale.group].at(scale.link))
 
     def remove(self, before: dict[str, Scale], kept: dict[str, Scale]) -> None:
@@ -380,7 +383,7 @@ class _Change:
             if d in kept or coordinate is None:
                 continue
             values = self.values[d]
-            dataset = self.file.dataset(values.path)
+            dataset = self.dataset(values)
             hdf5().h5ds.set_scale(dataset, values.link)
             _drop(dataset, _DIMENSION_ID)
             self.make.books(dataset, _DIMENSION_ID, (numbers[d],), scalar=True)
@@ -392,7 +395,7 @@ class _Change:
         with hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
             made = self.make.variable(at.id, link, variable, self.new, fqn)
         shape = self.new.shape(variable)
-        return HDF5Values(
+        values = HDF5Values(
             self.objects.owner,
             fqn,
             group,
@@ -405,6 +408,16 @@ class _Change:
             fill_value_of(variable),
             touched=True,
         )
+        values.note(made)
+        self.fresh[id(values)] = made.id
+        if made.chunk is None or made.encoded or chunk_bytes(made) <= OWN_CACHE:
+            self.file.keep(values.path, made.id)
+        return values
+
+    def dataset(self, values: HDF5Values) -> Any:
+        """The HDF5 dataset of a variable; one that was just made is still open."""
+        made = self.fresh.get(id(values))
+        return self.file.dataset(values.path) if made is None else made
 
     def attach(self, made: list[str], numbers: dict[str, int]) -> None:
         """Attach the scales of dimensions to variables, and note their numbers."""
@@ -415,7 +428,7 @@ class _Change:
         for fqn, axis in sorted(wanted):
             values = self.values[fqn]
             dimensions = [str(d) for d in self.new.all_variables[fqn].dimensions]
-            dataset = self.file.dataset(values.path)
+            dataset = self.dataset(values)
             coordinate = id(values) in scaling
             if not coordinate:
                 api.h5ds.attach_scale(dataset, self.scale_object(scales[dimensions[axis]]), axis)
@@ -456,7 +469,7 @@ class _Change:
             was = self.found.variables.get(fqn)
             before = () if was is None else self.old.all_variables[was].attributes
             if not _identical(before, variable.attributes):
-                dataset = self.file.dataset(self.values[fqn].path)
+                dataset = self.dataset(self.values[fqn])
                 self.change_attributes(dataset, before, variable.attributes, fqn)
 
     def change_attributes(
@@ -506,6 +519,11 @@ class _Change:
         with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
             write_attribute(held, wanted, raw)
         return True
+
+
+def chunk_bytes(made: VariableObject) -> int:
+    """Bytes of a chunk of an HDF5 dataset that has chunks."""
+    return math.prod(made.chunk or ()) * made.layout.dtype.itemsize
 
 
 def parent_of(fqn: str) -> str:

@@ -87,7 +87,9 @@ class EditedHDF5(FileEditor):
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)
             if dataset is not None:
-                self.update(replace(dataset, name=self.dataset.name))
+                self._dataset = replace(self._dataset, format=dataset.format)
+                if dataset != replace(self._dataset, name=dataset.name):  # something is in it
+                    self.update(replace(dataset, name=self._dataset.name))
             self.check()
             if output is None and self._on_disk:
                 remember(path, self)

@@ -86,15 +86,23 @@ class HDF5Values(EditedValues):
                 plist = dataset.get_create_plist()
                 chunked = plist.get_layout() == hdf5().h5d.CHUNKED
                 filters = filters_of(plist) if chunked else ()
-                itemsize = self.layout.dtype.itemsize
-                block = (
-                    tuple(plist.get_chunk())
-                    if chunked
-                    else block_shape(self.shape, (1,) * len(self.shape), itemsize, _BLOCK)
+                chunk = tuple(plist.get_chunk()) if chunked else None
+                self.note(
+                    VariableObject(
+                        dataset, dataset.get_type(), self.layout, is_ours(filters), chunk, bool(filters)
+                    )
                 )
-                plain = chunked and not filters and not self.pointers
-                self._facts = _Facts(dataset.get_type(), is_ours(filters), block, plain)
+            assert self._facts is not None
         return self._facts
+
+    def note(self, made: VariableObject) -> None:
+        """Take over what is known of the HDF5 dataset."""
+        block = made.chunk
+        if block is None:
+            ones = (1,) * len(self.shape)
+            block = block_shape(self.shape, ones, self.layout.dtype.itemsize, _BLOCK)
+        plain = made.chunk is not None and not made.filtered and not self.pointers
+        self._facts = _Facts(made.type_id, made.encoded, block, plain)
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:

@@ -60,12 +60,17 @@ class VariableObject:
     ----------
     encoded : bool
         Its chunks are encoded here, not by HDF5.
+    chunk : tuple of int or None
+    filtered : bool
+        Its chunks are not as values lie in memory.
     """
 
     id: Any
     type_id: Any
     layout: MemoryLayout
     encoded: bool
+    chunk: tuple[int, ...] | None = None
+    filtered: bool = True
 
     def write(self, axes: tuple[range, ...], raw: np.ndarray) -> None:
         """Write values in the file's own form; the caller holds the lock."""
@@ -174,7 +179,7 @@ class ObjectMaker:
         with without_plugins(f.id for f in variable.storage.filters) if ours else nullcontext():
             creation = self._creation(fqn, variable, chunk, size, type_id, layout)
             made = api.h5d.create(group, link, type_id, space, creation)
-        return VariableObject(made, type_id, layout, ours)
+        return VariableObject(made, type_id, layout, ours, chunk, bool(variable.storage.filters))
 
     def _creation(
         self,

@@ -35,6 +35,8 @@ from nczarr.netcdf.ranges import Ranges
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
+#: Bytes of the chunks that HDF5 keeps of a dataset, if it is not told otherwise.
+OWN_CACHE = 1 << 20
 
 
 @dataclass
@@ -87,6 +89,12 @@ class HDF5File:
             self._datasets.popitem(last=False)
         return found
 
+    def keep(self, link: bytes, dataset: Any) -> None:
+        """Take over a dataset that was just made; call it with the lock held."""
+        self._datasets[link] = dataset
+        if len(self._datasets) > self.kept:
+            self._datasets.popitem(last=False)
+
     def _open_dataset(self, link: bytes) -> Any:
         api = hdf5()
         found = api.h5d.open(self.id, link)
@@ -101,9 +109,8 @@ class HDF5File:
                         hint="the package hdf5plugin has many filters",
                     )
             chunk = int(np.prod(plist.get_chunk(), dtype=np.int64)) * found.get_type().get_size()
-            if (
-                chunk > 1 << 20
-            ):  # HDF5's own cache may be too small for one chunk: each read would decode anew
+            # HDF5's own cache may be too small for one chunk: each read would decode anew
+            if chunk > OWN_CACHE:
                 access = api.h5p.create(api.h5p.DATASET_ACCESS)
                 access.set_chunk_cache(521, max(chunk, min(4 * chunk, _CACHE_LIMIT)), 1.0)
                 found = api.h5d.open(self.id, link, access)

@@ -329,7 +329,11 @@ class ChunkCache:
                 with block.lock:
                     self._store([block])
                     block.gone = True
-            self._grown(node).write(selection, values)
+            source = self._grown(node)
+            if parts is not None and values.shape == source.chunk_shape and _is_one(parts):
+                source.write_chunk(tuple([axis[0].chunk for axis in parts]), values)
+            else:
+                source.write(selection, values)
         finally:
             with self._lock:
                 node.passing -= 1
@@ -532,6 +536,14 @@ def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
     """What a selection takes from the chunk where its parts along all axes meet; `alone`: there is no other."""
     chunk, inner, outer, covers = zip(*parts, strict=True)
     return _Item(chunk, _index(inner), None if alone else _index(outer), all(covers), parts)
+
+
+def _is_one(parts: list[list[_Part]]) -> bool:
+    """True if a selection is one chunk, all of it."""
+    for axis in parts:
+        if len(axis) != 1 or not axis[0].covers:
+            return False
+    return True
 
 
 def _joined(parts: list[_Part], chunk: int) -> slice:

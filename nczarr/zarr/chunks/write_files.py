@@ -163,7 +163,7 @@ def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[An
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            os.makedirs(os.path.join(folder, parent), exist_ok=True)
+            LocalStore.make_folder(os.path.join(folder, parent))
     try:
         try:
             _write_all(file, buffers)
