@@ -540,10 +540,7 @@ def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
 
 def _is_one(parts: list[list[_Part]]) -> bool:
     """True if a selection is one chunk, all of it."""
-    for axis in parts:
-        if len(axis) != 1 or not axis[0].covers:
-            return False
-    return True
+    return all([len(axis) == 1 and axis[0].covers for axis in parts])
 
 
 def _joined(parts: list[_Part], chunk: int) -> slice:
