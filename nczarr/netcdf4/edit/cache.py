@@ -540,7 +540,7 @@ def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
 
 def _is_one(parts: list[list[_Part]]) -> bool:
     """True if a selection is one chunk, all of it."""
-    return all([len(axis) == 1 and axis[0].covers for axis in parts])
+    return all(len(axis) == 1 and axis[0].covers for axis in parts)
 
 
 def _joined(parts: list[_Part], chunk: int) -> slice:
