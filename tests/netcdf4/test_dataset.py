@@ -130,6 +130,57 @@ def test_weak_references(tmp_path: Path) -> None:
         assert again["v"][:].tolist() == [1, 2]
 
 
+def test_a_dropped_dataset_is_there_when_it_is_opened_again(same: Same) -> None:
+    """A program may drop a dataset without closing it, and the collector may come much later."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        def write(value: int) -> None:
+            ds = nc.Dataset(path, "w")
+            ds.title = "written"
+            ds.createDimension("x", 2)
+            ds.createVariable("v", "i4", ("x",))[:] = value
+            ds.createGroup("g").createVariable("w", "f8", ("x",), zlib=True)[:] = value
+
+        gc.disable()
+        try:
+            write(3)
+            with nc.Dataset(path) as ds:
+                log(ds.title, ds["v"][:], ds["g/w"][:])
+            with nc.Dataset(path, "a") as ds:
+                ds["v"][0] = 4
+                ds["g/w"][1] = 5
+            with nc.Dataset(path) as ds:
+                log(ds["v"][:], ds["g/w"][:])
+        finally:
+            gc.enable()
+        gc.collect()
+        with nc.Dataset(path) as ds:
+            log(ds["v"][:], ds["g/w"][:])
+
+    same(script)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_the_collector_leaves_a_dropped_dataset_alone_while_it_is_written(tmp_path: Path, name: str) -> None:
+    def write() -> None:
+        ds = ours.Dataset(tmp_path / name, "w")
+        ds.createDimension("x", 2)
+        for i in range(20):
+            ds.createVariable(f"v{i}", "i4", ("x",))[:] = i
+
+    kept = gc.get_threshold()
+    gc.collect()
+    write()
+    gc.set_threshold(1, 1, 1)
+    try:
+        with ours.Dataset(tmp_path / name) as ds:
+            assert [ds[f"v{i}"][1] for i in range(20)] == list(range(20))
+        write()  # and replaced
+        write()
+    finally:
+        gc.set_threshold(*kept)
+
+
 def test_a_dropped_dataset_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
 

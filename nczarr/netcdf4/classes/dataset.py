@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import os
 import posixpath
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nczarr.display import visible
@@ -44,6 +46,15 @@ from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
+
+
+def _is_written_here(path: Path | None) -> bool:
+    """True if this process has a dataset open for writing at a path."""
+    if path is None or not _OPEN:
+        return False
+    place = os.path.realpath(path)
+    names = [str(ds._nc_origin["filename"]) for ds in list(_OPEN.values()) if ds._nc_session.is_open]
+    return any(os.path.realpath(name) == place for name in names)
 
 
 class Dataset(AttributeOwner):
@@ -159,6 +170,9 @@ class Dataset(AttributeOwner):
         storage: str | None = None,
         **kwargs: Any,
     ) -> None:
+        path = local_path(filename)
+        if memory is None and _is_written_here(path):
+            gc.collect()  # a dataset that the program has dropped is written and closed now, not at some later time
         session = open_session(
             filename,
             mode,
@@ -175,7 +189,6 @@ class Dataset(AttributeOwner):
         )
         session.cache.bound = get_chunk_cache()[0]
         session.auto_complex = bool(auto_complex)
-        path = local_path(filename)
         self._nc_origin = {
             "filename": filename if path is None else str(path.absolute()),
             "keepweakref": keepweakref,
