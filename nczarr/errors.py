@@ -1,4 +1,4 @@
-"""The errors of nczarr: one base class, and a place in every message.
+"""Define the errors of nczarr: one base class, and a place in every message.
 
 Every failure that a user can cause is an :class:`NCZarrError`. The message says what is wrong, where
 (file or store, fully qualified name, line and column) and, where there is one, the remedy.

@@ -1,4 +1,4 @@
-"""The engine ``nczarr`` of xarray: datasets on Zarr with everything that netCDF-4 has.
+"""Open datasets as engine ``nczarr`` of xarray, with everything that netCDF-4 has.
 
 xarray finds it through the entry point group ``xarray.backends``. Values are read when they are needed, from any
 number of threads, and what is opened by path or URL can be sent to other processes, as dask does.

@@ -1,4 +1,4 @@
-r"""Names of Zarr nodes for netCDF names.
+r"""Choose names of Zarr nodes for netCDF names.
 
 Nearly every netCDF name is its own node name. A name that Zarr forbids, or that a store cannot keep, gets an
 escaped node name, and the true name is recorded in the node's metadata (``docs/spec/nczarr-v3.md``, *Node

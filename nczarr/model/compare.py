@@ -1,4 +1,4 @@
-"""Comparison of two datasets, model against model: what differs, and where."""
+"""Compare two datasets, model against model: what differs, and where."""
 
 from __future__ import annotations
 

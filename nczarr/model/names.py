@@ -1,4 +1,4 @@
-r"""Names and fully qualified names (FQNs).
+r"""Check names, and parse and format fully qualified names (FQNs).
 
 Implements the section *Fully Qualified Names* of the netCDF Zarr data model: an FQN is ``/`` or a run of
 components, each after a ``/``; inside a component ``/``, ``\`` and blank are written ``\/``, ``\\`` and ``\ ``.

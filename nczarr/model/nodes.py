@@ -1,4 +1,4 @@
-"""The nodes of the model: dataset, group, dimension, variable, attribute. Frozen; no input or output.
+"""Define the nodes of the model: dataset, group, dimension, variable, attribute. Frozen; no input or output.
 
 Implements the sections *Dataset* to *Dimension Reference* of the netCDF Zarr data model. What netCDF-4 has
 beyond that text is here too: unlimited dimensions, types declared in groups, attributes of no value, and the

@@ -1,4 +1,4 @@
-"""The resolving pass: binds references, and reports every broken rule with its place."""
+"""Bind references, and report every broken rule with its place: the resolving pass."""
 
 from __future__ import annotations
 

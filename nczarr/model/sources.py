@@ -1,4 +1,4 @@
-"""Where the values of a variable come from, and where they go: the protocols, and values in memory."""
+"""Define where the values of a variable come from, and where they go: the protocols, and values in memory."""
 
 from __future__ import annotations
 

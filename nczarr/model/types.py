@@ -1,4 +1,4 @@
-"""The types of the netCDF enhanced model, and how their values look in memory.
+"""Define the types of the netCDF enhanced model, and how their values look in memory.
 
 Implements the section *Types* of the netCDF Zarr data model, and what netCDF-4 adds to it. Each type knows
 its :attr:`~Type.dtype`, the numpy dtype of its values in memory, always in native byte order:

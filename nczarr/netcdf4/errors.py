@@ -1,4 +1,4 @@
-"""Errors of the netCDF4 interface: each is an NCZarrError and the builtin that netCDF4-python raises.
+"""Define the errors of the interface: each is an NCZarrError and the builtin that netCDF4-python raises.
 
 So both ``except NCZarrError`` and the ``except`` clauses of programs written for netCDF4-python catch them.
 """

@@ -1,4 +1,4 @@
-"""Helpers of ``netCDF4.utils`` that programs use: information on a dataset, and how indices become regions."""
+"""Offer what programs use of ``netCDF4.utils``: information on a dataset, and how indices become regions."""
 
 from __future__ import annotations
 

@@ -52,17 +52,22 @@ def simple(value: int = 1, name: str = "v") -> Dataset:
     )
 
 
+def target_of(kind: str, folder: Path) -> Any:
+    targets: dict[str, Any] = {
+        "memory": MemoryStore(),
+        "local": folder / "d.zarr",
+        "zip": folder / "d.zip",
+        "mapping": {},
+    }
+    return targets[kind]
+
+
 # Transactions
 
 
 @pytest.mark.parametrize("kind", ["memory", "local", "zip", "mapping"])
 def test_nothing_is_visible_before_commit(kind: str, tmp_path: Path) -> None:
-    target = {
-        "memory": MemoryStore(),
-        "local": tmp_path / "d.zarr",
-        "zip": tmp_path / "d.zip",
-        "mapping": {},
-    }[kind]
+    target = target_of(kind, tmp_path)
     sink = create_dataset(target, simple())
     tools.fill(sink, simple())
     sink.sync()
@@ -75,12 +80,7 @@ def test_nothing_is_visible_before_commit(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "local", "zip", "mapping"])
 def test_abort_removes_all(kind: str, tmp_path: Path) -> None:
-    target = {
-        "memory": MemoryStore(),
-        "local": tmp_path / "d.zarr",
-        "zip": tmp_path / "d.zip",
-        "mapping": {},
-    }[kind]
+    target = target_of(kind, tmp_path)
 
     def write_and_fail() -> None:
         with create_dataset(target, simple()) as sink:
@@ -100,12 +100,7 @@ def test_abort_removes_all(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "local", "zip", "mapping"])
 def test_a_dataset_is_replaced_only_on_request(kind: str, tmp_path: Path) -> None:
-    target = {
-        "memory": MemoryStore(),
-        "local": tmp_path / "d.zarr",
-        "zip": tmp_path / "d.zip",
-        "mapping": {},
-    }[kind]
+    target = target_of(kind, tmp_path)
     tools.copy(simple(1, "old"), target)
     with pytest.raises(DatasetExistsError, match="exists already"):
         create_dataset(target, simple(2))

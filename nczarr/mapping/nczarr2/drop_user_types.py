@@ -1,4 +1,4 @@
-"""The part of a model that a layout without user-defined types can hold."""
+"""Drop what a layout without user-defined types cannot hold of a model."""
 
 from __future__ import annotations
 

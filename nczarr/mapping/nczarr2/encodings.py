@@ -1,4 +1,4 @@
-"""Encodings that only NCZarr v2 needs: text cut at a fixed length, and scalars as arrays of one element."""
+"""Encode what only NCZarr v2 needs: text cut at a fixed length, and scalars as arrays of one element."""
 
 from __future__ import annotations
 

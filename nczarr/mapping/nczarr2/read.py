@@ -1,4 +1,4 @@
-"""NCZarr on Zarr v2, reading: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.versions`)."""
+"""Read NCZarr on Zarr v2: every form that netcdf-c has written (see :mod:`nczarr.mapping.nczarr2.versions`)."""
 
 from __future__ import annotations
 

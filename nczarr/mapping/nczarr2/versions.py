@@ -1,4 +1,4 @@
-"""NCZarr on Zarr v2, the form of netcdf-c: its vocabulary, in all the versions that netcdf-c has written.
+"""Find what NCZarr on Zarr v2 says, in all the versions that netcdf-c has written.
 
 ====================  ========================================================  ===============================
 written by            where NCZarr's keys are                                   what is odd

@@ -1,4 +1,4 @@
-"""NCZarr on Zarr v2, writing: what netcdf-c 4.9.3 and later read back exactly.
+"""Write NCZarr on Zarr v2 as netcdf-c 4.9.3 and later read it back exactly.
 
 What that form cannot hold (user-defined types, NUL or bytes that are not UTF-8 in text, payloads of NaN,
 anonymous dimensions other than as named ones, names that Zarr or netcdf-c cannot keep) is refused, or with the

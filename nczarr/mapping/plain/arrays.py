@@ -1,4 +1,4 @@
-"""Arrays without NCZarr's keys as netCDF variables: dimensions, types and attributes worked out.
+"""Read arrays without NCZarr's keys as netCDF variables: dimensions, types and attributes worked out.
 
 The rules are in ``docs/spec/plain-zarr.md``. They hold for plain Zarr of any version, and for arrays that
 another tool added to an NCZarr dataset.

@@ -1,4 +1,4 @@
-"""Labels: the ``dimension_names`` of arrays (``docs/spec/nczarr-v3.md``, *Dimensions*).
+"""Choose the ``dimension_names`` of arrays (``docs/spec/nczarr-v3.md``, *Dimensions*).
 
 Foreign readers see labels only, so that they have to make sense by themselves: inside an array they are unique,
 and inside a group one label has one meaning.

@@ -1,4 +1,4 @@
-"""Plain Zarr, of any version, as a netCDF model (``docs/spec/plain-zarr.md``)."""
+"""Read plain Zarr, of any version, as a netCDF model (``docs/spec/plain-zarr.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""netCDF types for Zarr data types that NCZarr does not write (``docs/spec/plain-zarr.md``).
+"""Find netCDF types for Zarr data types that NCZarr does not write (``docs/spec/plain-zarr.md``).
 
 ==============================  ==================================================================================
 Zarr data type                  netCDF

@@ -1,4 +1,4 @@
-"""How the values of each netCDF type are held by a Zarr array, both ways.
+"""Encode the values of each netCDF type as elements of a Zarr array, and decode them.
 
 ========================  ==========================================================  ========================
 netCDF type               Zarr data type                                              class

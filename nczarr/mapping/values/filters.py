@@ -1,4 +1,4 @@
-"""netCDF's filters as Zarr codecs, and back (``docs/spec/nczarr-v3.md``, *Filters*).
+"""Turn netCDF's filters into Zarr codecs, and back (``docs/spec/nczarr-v3.md``, *Filters*).
 
 The filter list of a variable is recorded as it is. What the chunks are really encoded with is chosen here, from
 codecs that every Zarr v3 reader has:

@@ -1,4 +1,4 @@
-"""One value of any netCDF type as JSON, exactly (``docs/spec/nczarr-v3.md``, *Values in JSON*).
+"""Write one value of any netCDF type as JSON, exactly, and read it (``docs/spec/nczarr-v3.md``, *Values in JSON*).
 
 ==================  ============================================================================================
 type                JSON

@@ -1,4 +1,4 @@
-"""The packed form: one value of any type as bytes (``docs/spec/nczarr-v3.md``, *The packed form*).
+"""Pack one value of any type into bytes, and unpack it (``docs/spec/nczarr-v3.md``, *The packed form*).
 
 Numbers are little-endian and without padding; a string is its length as uint32 and its bytes; a sequence inside
 another value is its number of elements as uint32 and the elements; a compound is its fields in order, a field

@@ -1,4 +1,4 @@
-"""Text as arrays of characters: :func:`stringtochar`, :func:`chartostring`, :func:`stringtoarr`."""
+"""Turn text into arrays of characters, and back: :func:`stringtochar`, :func:`chartostring`, :func:`stringtoarr`."""
 
 from __future__ import annotations
 

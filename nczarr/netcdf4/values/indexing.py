@@ -1,4 +1,4 @@
-"""Orthogonal indexing: from what stands in brackets to one plain selector per axis.
+"""Parse what stands in brackets into one plain selector per axis: orthogonal indexing.
 
 Each index applies to its own axis: ``v[[0, 1], [2, 3, 4]]`` has the shape (2, 3). What may stand in brackets is
 what netCDF4-python allows: integers, slices, one ellipsis, one-dimensional sequences of integers or booleans,

@@ -1,4 +1,4 @@
-"""Missing values and packing: stored values to what a program sees, and back.
+"""Mask missing values and unpack numbers, and the way back.
 
 On reading: values that mean *missing* become masked, then packed numbers are unpacked. On writing: numbers are
 packed, then masked elements get the missing value. The rules are netCDF4-python's, which follow the netCDF

@@ -1,4 +1,4 @@
-"""Rounding of floats before they are compressed: decimal digits of netCDF4-python, and netCDF-C's quantisation.
+"""Round floats before they are compressed: decimal digits of netCDF4-python, and netCDF-C's quantisation.
 
 The three modes of netCDF-C (4.9 and later) clear or round bits of the mantissa that lie beyond the digits that
 are significant, so that they compress well: *BitGroom* (alternately clears and sets them), *GranularBitRound*
