@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
+import tempfile
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore, MemoryStore, Store
@@ -166,3 +170,68 @@ def test_wrong_configuration(configuration: dict[str, Any]) -> None:
     codec = NamedConfig("sharding_indexed", {**sharding([4, 4]).configuration, **configuration})
     with pytest.raises(CodecError):
         Chain([codec], ChunkSpec((8, 8), np.dtype("int16"), np.int16(0)))
+
+
+def _rewritten(data: bytes, order: list[int], gaps: bool) -> bytes:
+    """A shard with its inner chunks in another order, perhaps apart from each other."""
+    count = len(order)
+    entries = np.frombuffer(data[-16 * count :], "<u8").reshape(-1, 2).copy()
+    result = bytearray()
+    for number in order:
+        offset, length = entries[number].tolist()
+        if offset == 2**64 - 1:
+            continue
+        result += b"\xaa" * (3 * gaps)
+        entries[number, 0] = len(result)
+        result += data[offset : offset + length]
+    return bytes(result) + entries.tobytes()
+
+
+@given(st.data())
+def test_rows_of_small_inner_chunks(data: st.DataObject) -> None:
+    """Whatever the order of the inner chunks in the shard, and whichever of them are there."""
+    inner = data.draw(st.sampled_from([(1,), (3,), (1, 2), (2, 3), (1, 1, 2)]))
+    grid = data.draw(st.tuples(*[st.integers(1, 6)] * len(inner)))
+    shard = tuple(n * m for n, m in zip(grid, inner, strict=True))
+    shape = tuple(data.draw(st.integers(1, n)) for n in shard)
+    codec: list[Any] = data.draw(
+        st.sampled_from([[], [{"name": "zstd", "configuration": {"level": 1}}], [{"name": "crc32c"}]])
+    )
+    if len(inner) == 2 and data.draw(st.booleans()):
+        before: list[Any] = [{"name": "transpose", "configuration": {"order": [1, 0]}}]
+    else:
+        before = []
+    little = {"name": "bytes", "configuration": {"endian": data.draw(st.sampled_from(["little", "big"]))}}
+    store = MemoryStore()
+    made = sharding(list(inner), [*before, little, *codec], index_codecs=[LITTLE])
+    array = make(store, made, shape, shard)
+    values = np.arange(prod(shape), dtype="i2").reshape(shape)
+    for index in data.draw(st.lists(st.tuples(*[st.integers(0, n - 1) for n in shape]), max_size=2)):
+        box = tuple(slice(i // m * m, (i // m + 1) * m) for i, m in zip(index, inner, strict=True))
+        values[box] = -1  # an inner chunk that is not stored
+    array.write(..., values)
+    key = array.chunk_key((0,) * len(inner))
+    stored = store.get(key)
+    if stored is not None:
+        order = data.draw(st.one_of(st.just(list(range(prod(grid)))), st.permutations(range(prod(grid)))))
+        store.set(key, _rewritten(stored, order, data.draw(st.booleans())))
+    limits = [data.draw(st.tuples(st.integers(0, n), st.integers(0, n))) for n in shape]
+    box = tuple(slice(*sorted(limit), data.draw(st.sampled_from([1, 1, 2]))) for limit in limits)
+    np.testing.assert_array_equal(array.read(box), values[box])
+    with tempfile.TemporaryDirectory() as folder:
+        files = LocalStore(folder, "w")
+        for name in store.list():
+            files.set(name, store.get(name) or b"")
+        np.testing.assert_array_equal(make(files, made, shape, shard).read(box), values[box])
+
+
+def test_a_damaged_inner_chunk_of_a_row_is_named() -> None:
+    store = MemoryStore()
+    array = make(store, sharding([4], [LITTLE, CRC]), (64,), (64,))
+    array.write(..., np.arange(1, 65, dtype="i2"))
+    data = bytearray(store.get("v/c/0") or b"")
+    data[5 * 12] ^= 1
+    store.set("v/c/0", bytes(data))
+    with pytest.raises(ChunkError, match="inner chunk 5"):
+        array.read(...)
+    np.testing.assert_array_equal(array.read(slice(24, 64)), np.arange(25, 65))

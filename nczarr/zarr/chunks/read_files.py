@@ -17,7 +17,7 @@ from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly,
 from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
 from nczarr.zarr.chunks.place import needed_bytes, place_start, put_fill, put_whole
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.chunks.read_shards import Run, read_shards
+from nczarr.zarr.chunks.read_shards import SMALL, Run, read_shards
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run, scratch
 
@@ -31,8 +31,6 @@ FEW_SHARDS = 4
 OBJECT_BYTES = 64
 #: Uncompressed chunks up to this size are read at once, and copied to their place if that is not contiguous.
 WHOLE_BYTES = 256 << 10
-#: Uncompressed inner chunks of at least this many bytes are read one by one, straight to their place.
-DIRECT_BYTES = 16 << 10
 
 
 def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
@@ -313,9 +311,9 @@ class _ShardFile:
         """Do nothing: files answer at once."""
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Read a run into the thread's own buffer, or large uncompressed inner chunks straight to their place."""
+        """Read a run into the thread's own buffer, or uncompressed inner chunks straight to their place."""
         chain = self._codec.inner
-        is_large = chain.is_raw and (chain.decoded_size or 0) >= DIRECT_BYTES
+        is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
         if is_large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
                 try:

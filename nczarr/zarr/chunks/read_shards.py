@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +23,9 @@ GAP = 32 << 10
 #: but not more than this at a time.
 RUN = 1 << 20
 
+#: Inner chunks of fewer decoded bytes are planned in rows: each for itself would cost more than its bytes.
+SMALL = 16 << 10
+
 InnerItem = tuple[int, tuple[Part, ...]]
 
 
@@ -35,12 +38,35 @@ class Piece(NamedTuple):
     stop: int
 
 
+class Row(NamedTuple):
+    """Whole inner chunks of a run that lie side by side, in the shard and along the last dimension of the result.
+
+    `number` is that of the first one, `item` says where all of them go, and `bounds` which bytes of the run each is.
+    """
+
+    number: int
+    item: tuple[Part, ...]
+    bounds: list[tuple[int, int]]
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the inner chunks one by one."""
+        *head, last = self.item
+        for i, (start, stop) in enumerate(self.bounds):
+            low = last.out.start + i * last.size
+            yield Piece(self.number + i, (*head, last._replace(out=slice(low, low + last.size))), start, stop)
+
+
 class Run(NamedTuple):
     """Neighbouring inner chunks of a shard that are read together."""
 
     start: int
     length: int
     pieces: list[Piece]
+    rows: list[Row]
+
+
+#: Stored bytes, begin and end, of what goes into a run: an inner chunk, or a row of them, whose bounds begin at 0.
+Entry = tuple[int, int, InnerItem | Row]
 
 
 class ShardSource(Protocol):
@@ -69,7 +95,7 @@ def read_shards(
         if where is None:
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
-        needed, missing = plan_runs(where, inner_items(codec, item))
+        needed, missing = plan_runs(where, *_items_and_rows(codec, item), row_length(codec.inner))
         for _, inner in missing:
             put_fill(target, take(inner, "out"), codec.inner.spec.fill)
         jobs.extend([(number, job) for job in needed])
@@ -112,56 +138,141 @@ def _split(part: Part, length: int) -> list[Part]:
 
 def inner_items(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
     """Return the numbers of the inner chunks that are needed, in C order, and what of each goes where."""
-    if not item:
-        return [(0, ())]
+    return _combined(_heads(codec, item), _split(item[-1], codec.inner_shape[-1])) if item else [(0, ())]
+
+
+def _heads(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
+    """Return what is needed along all dimensions but the last, with the number of the first inner chunk there."""
     axes = []
-    weight = 1
-    for part, length, count in zip(
-        reversed(item), reversed(codec.inner_shape), reversed(codec.grid), strict=True
-    ):
-        axes.append([(piece.chunk * weight, piece) for piece in _split(part, length)])
-        weight *= count
+    weight = codec.grid[-1]
+    for i in range(len(item) - 2, -1, -1):
+        axes.append([(piece.chunk * weight, piece) for piece in _split(item[i], codec.inner_shape[i])])
+        weight *= codec.grid[i]
     axes.reverse()
-    if len(axes) == 1:
-        return [(number, (piece,)) for number, piece in axes[0]]
     return [(sum([n for n, _ in pieces]), tuple([p for _, p in pieces])) for pieces in product(*axes)]
 
 
-def plan_runs(index: ShardIndex, items: Sequence[InnerItem]) -> tuple[list[Run], list[InnerItem]]:
-    """Return which bytes to read, and the inner chunks that are not stored."""
+def _combined(heads: Sequence[InnerItem], last: Sequence[Part]) -> list[InnerItem]:
+    return [(number + part.chunk, (*head, part)) for number, head in heads for part in last]
+
+
+def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[InnerItem], list[InnerItem]]:
+    """Return the inner chunks that are needed, one by one, and in rows where they are small.
+
+    A row has the number of its first inner chunk, and says where all of them go.
+    """
+    middle = _whole_middle(codec, item[-1], codec.inner_shape[-1]) if item else None
+    if middle is None:
+        return inner_items(codec, item), []
+    last, length = item[-1], codec.inner_shape[-1]
+    heads = _heads(codec, item)
+    whole = [head for head in heads if all(map(is_whole, head[1]))]
+    others = [head for head in heads if not all(map(is_whole, head[1]))]
+    items = _combined(
+        whole, [piece for edge in _edges(last, middle, length) for piece in _split(edge, length)]
+    )
+    if others:
+        items += _combined(others, _split(last, length))
+    return items, _combined(whole, [middle])
+
+
+def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
+    """Return the several small inner chunks along the last dimension that are needed as a whole, if there are any."""
+    chain = codec.inner
+    if not fits_rows(chain) or (chain.decoded_size or 0) >= SMALL:
+        return None
+    if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
+        return None
+    first, stop = -(-part.inner.start // length), part.inner.stop // length
+    if stop - first < 2:
+        return None
+    low = part.out.start + first * length - part.inner.start
+    return Part(first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length)
+
+
+def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
+    """Yield what of a part lies before and behind its middle."""
+    low = middle.chunk * length
+    high = low + middle.out.stop - middle.out.start
+    if part.inner.start < low:
+        yield part._replace(
+            inner=slice(part.inner.start, low, 1), out=slice(part.out.start, middle.out.start), full=False
+        )
+    if part.inner.stop > high:
+        yield part._replace(
+            inner=slice(high, part.inner.stop, 1), out=slice(middle.out.stop, part.out.stop), full=False
+        )
+
+
+def plan_runs(
+    index: ShardIndex, items: Sequence[InnerItem], rows: Sequence[InnerItem] = (), length: int = 1
+) -> tuple[list[Run], list[InnerItem]]:
+    """Return which bytes to read, and the inner chunks that are not stored; `length`: of a row, at most."""
+    stored: list[Entry] = []
+    items = list(items)
+    for row in rows:
+        _plan_row(index, row, length, stored, items)
     missing = []
-    stored = []
     if len(items) < 16:
         for pair in items:
             if index.present[pair[0]]:
-                stored.append((int(index.offsets[pair[0]]), int(index.lengths[pair[0]]), pair))
+                start = int(index.offsets[pair[0]])
+                stored.append((start, start + int(index.lengths[pair[0]]), pair))
             else:
                 missing.append(pair)
     else:
         numbers = np.array([pair[0] for pair in items])
         present = index.present[numbers].tolist()
-        offsets = index.offsets[numbers].tolist()
-        lengths = index.lengths[numbers].tolist()
-        for there, offset, length, pair in zip(present, offsets, lengths, items, strict=True):
+        starts = index.offsets[numbers]
+        stops = (starts + index.lengths[numbers]).tolist()
+        for there, start, stop, pair in zip(present, starts.tolist(), stops, items, strict=True):
             if there:
-                stored.append((offset, length, pair))
+                stored.append((start, stop, pair))
             else:
                 missing.append(pair)
-    stored.sort(key=lambda entry: entry[0])
+    stored.sort(key=itemgetter(0))
     result: list[Run] = []
-    pieces: list[Piece] = []
-    start = stop = 0
-    for offset, length, (number, item) in stored:
-        if pieces and (offset > stop + GAP or max(stop, offset + length) - start > RUN):
-            result.append(Run(start, stop - start, pieces))
-            pieces = []
-        if not pieces:
-            start = stop = offset
-        stop = max(stop, offset + length)
-        pieces.append(Piece(number, item, offset - start, offset - start + length))
-    if pieces:
-        result.append(Run(start, stop - start, pieces))
+    run: Run | None = None
+    low = high = 0
+    for start, stop, what in stored:
+        if run is not None and (start > high + GAP or max(high, stop) - low > RUN):
+            result.append(run._replace(length=high - low))
+            run = None
+        if run is None:
+            low = high = start
+            run = Run(low, 0, [], [])
+        high = max(high, stop)
+        if isinstance(what, Row):
+            moved = [(begin + start - low, end + start - low) for begin, end in what.bounds]
+            run.rows.append(what._replace(bounds=moved))
+        else:
+            run.pieces.append(Piece(*what, start - low, stop - low))
+    if run is not None:
+        result.append(run._replace(length=high - low))
     return result, missing
+
+
+def _plan_row(
+    index: ShardIndex, row: InnerItem, length: int, stored: list[Entry], items: list[InnerItem]
+) -> None:
+    """Add a row to what is stored, in parts of at most `length` inner chunks; to the items what is not side by side."""
+    number, (*head, last) = row
+    count = (last.out.stop - last.out.start) // last.size
+    for first in range(0, count, length):
+        some = min(length, count - first)
+        here = slice(number + first, number + first + some)
+        starts, lengths = index.offsets[here], index.lengths[here]
+        low = last.out.start + first * last.size
+        if index.present[here].all() and (starts[1:] == starts[:-1] + lengths[:-1]).all():
+            begin = int(starts[0])
+            ends = starts + lengths
+            bounds = list(zip((starts - begin).tolist(), (ends - begin).tolist(), strict=True))
+            part = last._replace(out=slice(low, low + some * last.size))
+            stored.append((begin, int(ends[-1]), Row(number + first, (*head, part), bounds)))
+            continue
+        for i in range(some):
+            at = low + i * last.size
+            items.append((here.start + i, (*head, last._replace(out=slice(at, at + last.size)))))
 
 
 def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
@@ -172,14 +283,25 @@ def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray)
     CodecError
         An inner chunk is damaged; the message has its number.
     """
+    whole = as_bytes_array(data)
+    for stored in job.rows:
+        if not _place_row(codec, stored.bounds, target[take(stored.item, "out")], whole):
+            _place_pieces(codec, stored.pieces(), data, target)
     for row in _rows(codec, job.pieces):
-        if len(row) > 1 and _place_row(codec, row, data, target):
-            continue
-        for piece in row:
-            try:
-                place(codec.inner, piece.item, data[piece.start : piece.stop], target)
-            except CodecError as error:
-                raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
+        if len(row) > 1:
+            bounds = [(piece.start, piece.stop) for piece in row]
+            if _place_row(codec, bounds, row_view([piece.item for piece in row], target), whole):
+                continue
+        _place_pieces(codec, row, data, target)
+
+
+def _place_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer, target: np.ndarray) -> None:
+    """Decode inner chunks one by one."""
+    for piece in pieces:
+        try:
+            place(codec.inner, piece.item, data[piece.start : piece.stop], target)
+        except CodecError as error:
+            raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
 
 def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
@@ -199,11 +321,15 @@ def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
     yield row
 
 
-def _place_row(codec: ShardingCodec, row: list[Piece], data: Buffer, target: np.ndarray) -> bool:
-    """Put a row of inner chunks into the result; False if one of them is damaged."""
-    bounds = [(piece.start, piece.stop) for piece in row]
+def _place_row(
+    codec: ShardingCodec, bounds: Sequence[tuple[int, int]], view: np.ndarray, data: np.ndarray
+) -> bool:
+    """Put a row of inner chunks into its part of the result; False if one of them is damaged."""
+    chain = codec.inner
+    if chain.is_raw and any(stop - start != chain.decoded_size for start, stop in bounds):
+        return False
     try:
-        place_row(codec.inner, as_bytes_array(data), bounds, row_view([piece.item for piece in row], target))
+        place_row(chain, data, bounds, view)
     except CodecError:
         return False
     return True
