@@ -54,6 +54,18 @@ def lacks_bucket(error: BaseException) -> bool:
     return "NoSuchBucket" in text or "bucket does not exist" in text
 
 
+def is_unreached(error: BaseException) -> bool:
+    """True if an error says that nobody answered; some clients call that a missing file.
+
+    Examples
+    --------
+    >>> is_unreached(FileNotFoundError("Cannot connect to host 127.0.0.1:9")), is_unreached(FileNotFoundError("404"))
+    (True, False)
+    """
+    text = whole_text(error)
+    return any(word in text for word in _UNREACHED)
+
+
 def reason_of(error: BaseException) -> tuple[str, str | None]:
     """Return why a request failed, without the client's own words for its insides, and what may help.
 

@@ -18,6 +18,7 @@ from nczarr.convert.edges import (
     inside_folder,
     is_folder,
     open_source,
+    refuse_existing,
     same_place,
 )
 from nczarr.convert.plan import planned
@@ -34,6 +35,7 @@ from nczarr.transfer import (
     MEMORY,
     Block,
     NoProgress,
+    PartOfProgress,
     Progress,
     Work,
     blocks_of,
@@ -199,6 +201,10 @@ def copy(
         listed(variables), listed(only), listed(groups), listed(exclude), select or {}, rename or {}
     )
     how = Shaping(chunks, chunk_bytes, shards, compression, checksum, quantize, fixed, listed(unlimited))
+    if workers is not None and workers < 1:
+        raise UnsupportedError(f"--workers {workers}: at least one is needed")
+    if append and virtual:
+        raise UnsupportedError("--append: --virtual does not go with it")
     job = _Job(
         what,
         how,
@@ -242,11 +248,10 @@ def copy(
     twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
     if twins:
         raise UnsupportedError("two sources would have this name", path=min(twins))
-    losses: list[str] = []
-    for one, path in zip(sources, targets, strict=True):
-        with open_source(one, storage_options=source_options, fresh=True) as opened:
-            losses += job.copy(opened, [one], path)
-    return tuple(losses)
+    if len(sources) > 1:
+        return job.copy_each(sources, targets)
+    with open_source(sources[0], storage_options=source_options, fresh=True) as opened:
+        return job.copy(opened, sources, targets[0])
 
 
 class _Job:
@@ -325,6 +330,31 @@ class _Job:
             self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
 
+    def copy_each(self, sources: Sequence[Any], targets: Sequence[Any]) -> tuple[str, ...]:
+        """Copy each source to a target of its own; all are looked at before the first is copied."""
+        losses: list[str] = []
+        whole, total = self.progress, 0
+        if not self.dry_run:
+            for source, target in zip(sources, targets, strict=True):
+                _refuse_same(source, target)
+                if not (self.overwrite or self.resume):
+                    refuse_existing(target, self.target_options)
+                with self.chosen(source) as dataset:
+                    self.shaped(dataset, target, kind_of_source(source))
+                    total += sum(
+                        data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None
+                    )
+        whole.start(total)
+        self.progress = PartOfProgress(whole)
+        try:
+            for source, target in zip(sources, targets, strict=True):
+                with open_source(source, storage_options=self.source_options, fresh=True) as opened:
+                    losses += self.copy(opened, [source], target)
+        finally:
+            self.progress = whole
+            whole.finish()
+        return tuple(losses)
+
     def joined(self, sources: Sequence[Any], along: str) -> AbstractContextManager[Dataset]:
         """Open sources as one dataset."""
         return many.join(
@@ -339,6 +369,7 @@ class _Job:
         """Write references to the values of netCDF files."""
         from nczarr.convert.virtual import write_virtual
 
+        self.refuse("--virtual", "dry_run", "resume", "verify", "digest", "dask")
         if self.how != Shaping() or self.options:
             raise UnsupportedError("--virtual: no option of how it is stored goes with it")
         if len(sources) != 1 and self.concat is None:
@@ -361,9 +392,8 @@ class _Job:
         """Append sources to the dataset at the target."""
         for source in sources:
             _refuse_same(source, target)
-        if self.dry_run or self.resume:
-            raise UnsupportedError("--append: neither --dry-run nor --resume goes with it")
-        if self.how != Shaping():
+        self.refuse("--append", "dry_run", "resume", "verify", "digest", "overwrite", "dask")
+        if self.how != Shaping() or (self.options and kind_of_source(target) == "zarr"):
             raise UnsupportedError(
                 "--append keeps the chunks and codecs of the dataset; leave out options of them"
             )
@@ -407,6 +437,12 @@ class _Job:
             with placed(str(source)):
                 part = self.what.of(opened)
             yield part
+
+    def refuse(self, option: str, *others: str) -> None:
+        """Refuse options that would do nothing beside another one."""
+        for name in others:
+            if getattr(self, name) not in (None, False):
+                raise UnsupportedError(f"{option}: --{name.replace('_', '-')} does not go with it")
 
     def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, dict[str, Any]]:
         """Return the dataset as it is written, and the options of what writes it."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nczarr.atomic import holds_nothing
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -310,6 +311,30 @@ def is_folder(target: Any) -> bool:
 
     with open_store(path) as store:
         return not is_zarr(store) and not store.exists(UNFINISHED)
+
+
+def refuse_existing(target: Any, storage_options: Mapping[str, Any] | None = None) -> None:
+    """Refuse the place of a new Zarr dataset where something is; what is written last finds out more.
+
+    Raises
+    ------
+    DatasetExistsError
+        If something is there.
+    """
+    from nczarr.mapping.guarding import UNFINISHED, is_zarr
+
+    path = local_path(target)
+    if path is not None:
+        found = path.exists() and not (path.is_dir() and holds_nothing(path))
+    else:
+        with open_store(target, "r", _plain(storage_options)) as store:
+            found = is_zarr(store) or store.exists(UNFINISHED)
+    if found:
+        raise DatasetExistsError(
+            "the dataset exists already",
+            path=str(target),
+            hint="--overwrite, in Python overwrite=True, replaces it",
+        )
 
 
 def inside_folder(source: Any, target: Any) -> Any:

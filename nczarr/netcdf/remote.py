@@ -25,7 +25,7 @@ from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.ranges import Ranges
 from nczarr.netcdf.sink import FileSink
-from nczarr.reasons import lacks_bucket, reason_of
+from nczarr.reasons import is_unreached, lacks_bucket, reason_of
 
 _BLOCK = 4 << 20
 
@@ -82,7 +82,7 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
         file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
         size = file.seek(0, 2)
     except Exception as error:
-        if isinstance(error, FileNotFoundError) and not lacks_bucket(error):
+        if isinstance(error, FileNotFoundError) and not (lacks_bucket(error) or is_unreached(error)):
             raise DatasetNotFoundError("there is no such file", path=url) from None
         reason, hint = reason_of(error)
         raise NetCDFFileError(f"the file cannot be read: {reason}", path=url, hint=hint) from error

@@ -14,13 +14,14 @@ from nczarr.transfer.blocks import (
     value_bytes,
 )
 from nczarr.transfer.moving import transfer
-from nczarr.transfer.progress import NoProgress, Progress
+from nczarr.transfer.progress import NoProgress, PartOfProgress, Progress
 
 __all__ = [
     "BLOCK_BYTES",
     "MEMORY",
     "Block",
     "NoProgress",
+    "PartOfProgress",
     "Progress",
     "Work",
     "block_shape",

@@ -29,3 +29,20 @@ class NoProgress:
 
     def finish(self) -> None:
         """Do nothing."""
+
+
+class PartOfProgress:
+    """Passes on what parts of a job report, for a job that has begun with the total of all."""
+
+    def __init__(self, whole: Progress) -> None:
+        self._whole = whole
+
+    def start(self, total: int) -> None:
+        """Do nothing: the job has begun."""
+
+    def advance(self, count: int, fqn: str) -> None:
+        """Pass it on."""
+        self._whole.advance(count, fqn)
+
+    def finish(self) -> None:
+        """Do nothing: other parts follow."""

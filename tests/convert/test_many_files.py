@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.cli import main
 from nczarr.convert.many.joining import JoinedSource
-from nczarr.errors import ModelError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetExistsError, ModelError, NCZarrError, UnsupportedError
 from nczarr.model import MemorySource
 
 
@@ -261,6 +261,70 @@ def test_each_into_a_folder(days: list[Path], tmp_path: Path) -> None:
     assert main(["copy", "-q", str(days[3]), str(out)]) == 0
     assert list(nczarr.diff(days[3], out / "day3.zarr")) == []
     assert main(["copy", "-q", str(days[3]), str(out)]) == 1
+
+
+def test_each_or_none_into_a_folder(days: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "broken.nc").write_bytes(days[1].read_bytes()[:3000])
+    for wrong in (tmp_path / "none.nc", tmp_path / "broken.nc"):
+        with pytest.raises(NCZarrError, match=wrong.name):
+            nczarr.copy([days[0], wrong], f"{out}/")
+        assert not out.exists()
+    nczarr.copy([days[1]], f"{out}/")
+    with pytest.raises(DatasetExistsError, match=r"day1\.zarr"):
+        nczarr.copy(days[:2], f"{out}/")
+    assert [p.name for p in out.iterdir()] == ["day1.zarr"]
+    nczarr.copy(days[:2], f"{out}/", overwrite=True)
+    assert sorted(p.name for p in out.iterdir()) == ["day0.zarr", "day1.zarr"]
+
+
+def test_one_progress_for_all(days: list[Path], tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Recorder:
+        def start(self, total: int) -> None:
+            told.append(total)
+
+        def advance(self, count: int, fqn: str) -> None:
+            told[0] -= count
+
+        def finish(self) -> None:
+            told.append("finished")
+
+    nczarr.copy(days[:3], f"{tmp_path}/out/", progress=Recorder())
+    assert told == [0, "finished"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"append": True, "verify": True},
+        {"append": True, "digest": True},
+        {"append": True, "dry_run": True},
+        {"append": True, "resume": True},
+        {"append": True, "overwrite": True},
+        {"append": True, "dask": "local"},
+        {"append": True, "virtual": True},
+        {"append": True, "layout": "nczarr-v2"},
+        {"virtual": True, "dry_run": True},
+        {"virtual": True, "verify": True},
+        {"virtual": True, "digest": True},
+        {"virtual": True, "resume": True},
+        {"workers": 0},
+        {"workers": -1},
+    ],
+)
+def test_no_option_is_ignored(days: list[Path], tmp_path: Path, options: dict[str, Any]) -> None:
+    target = tmp_path / ("out.json" if "virtual" in options and "append" not in options else "out.zarr")
+    if "append" in options:
+        nczarr.copy(days[0], target)
+        before = nczarr.digest(target)
+    with pytest.raises(UnsupportedError, match="--"):
+        nczarr.copy(days[1], target, **options)
+    if "append" in options:
+        assert nczarr.digest(target) == before
+    else:
+        assert not target.exists()
 
 
 def test_two_sources_need_a_word(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,15 @@ def test_failures_say_where(memory: Any, tmp_path: Path) -> None:
     memory.pipe_file("/nczarr-test/cut.nc", FILES[0].read_bytes()[:3000])
     with pytest.raises(NCZarrError, match=r"cut\.nc"):
         nczarr.copy("memory://nczarr-test/cut.nc", tmp_path / "a.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_is_no_missing_file(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/a.nc"
+    with pytest.raises(NCZarrError, match="cannot be reached"):
+        nczarr.copy(url, tmp_path / "a.zarr")
     assert list(tmp_path.iterdir()) == []
 
 
