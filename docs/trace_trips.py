@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -104,7 +104,8 @@ def trips(folder: Path) -> Iterator[tuple[str, Trip]]:
     shutil.copy(EXAMPLE, source)
     # Importing is not the trip: everything is loaded before.
     for module in pkgutil.walk_packages(nczarr.__path__, "nczarr."):
-        importlib.import_module(module.name)
+        with suppress(ImportError, nczarr.NCZarrError):  # what needs a library that is not here
+            importlib.import_module(module.name)
     # In a process of its own, so that the first trip finds nothing prepared.
     dump = "import sys, nczarr.cli; sys.exit(nczarr.cli.main(sys.argv[1:]))"
     subprocess.run([sys.executable, "-c", dump, "dump", str(source), "-o", str(text)], check=True)
