@@ -164,6 +164,8 @@ def netcdf_format(path: str) -> str:
             return format_of(file, path)
     except FileNotFoundError:
         raise DatasetNotFoundError("there is no such file", path=path) from None
+    except NetCDFFileError:
+        raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise NetCDFFileError(f"the file cannot be read: {reason}", path=path) from error

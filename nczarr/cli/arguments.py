@@ -47,13 +47,14 @@ def _complete(
 ) -> None:
     if name == "dump":
         parser.add_argument("--help", action="help", help="show this help message and exit")
-    parser.add_argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option for the file system of a URL, such as anon=true; may be repeated",
-    )
+    if name != "completion":
+        parser.add_argument(
+            "--storage-option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="an option for the file system of a URL, such as anon=true; may be repeated",
+        )
     if name in _READING:
         parser.add_argument(
             "--isolated",
@@ -139,6 +140,7 @@ def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
     _shown(parser, "names")
     return (
         commands.run_ls,
@@ -240,9 +242,9 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], tuple[Any, st
     "info": ("Say what a dataset is, and how each variable is stored.", _info),
     "tree": ("Show the groups and variables as a tree.", _tree),
     "ls": ("List the full names of groups and variables.", _ls),
-    "diff": ("Compare two datasets; exit status 1 if they differ.", _diff),
+    "diff": ("Compare two datasets; exit status 1 if they differ, 2 on an error.", _diff),
     "digest": ("Print checksums of datasets and variables, whatever their format and chunks.", _digest),
-    "check": ("Check a Zarr dataset; exit status 1 on a finding.", _check),
+    "check": ("Check a Zarr dataset; exit status 1 on a finding, 2 on an error.", _check),
     "repair": ("Mend the metadata of a dataset that other programs have changed.", _repair),
     "consolidate": ("Rewrite the consolidated metadata.", _consolidate),
     "clean": ("Finish or remove what interrupted writers left.", _clean),

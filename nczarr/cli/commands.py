@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
-from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, summary, tree_json
+from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, nodes_json, summary, tree_json
 from nczarr.cli.terminal import can_draw, say
 from nczarr.convert import open_source
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
@@ -58,11 +58,17 @@ def run_tree(options: argparse.Namespace) -> None:
 
 def run_ls(options: argparse.Namespace) -> None:
     """``nczarr ls``."""
+    listed: list[dict[str, Any]] = []
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:
+            if options.json:
+                listed += nodes_json(source, dataset)
+                continue
             if len(options.source) > 1:
                 say(f"{source}:")
             say(*list_nodes(dataset, long=options.long))
+    if options.json:
+        print(json.dumps(listed))
 
 
 def run_completion(options: argparse.Namespace) -> None:

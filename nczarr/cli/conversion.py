@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.formats import kind_of_source
 from nczarr.transfer import NoProgress
 
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
@@ -310,5 +312,8 @@ def run_gen(options: argparse.Namespace) -> None:
         text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
         dataset = cdl.loads(text, path="<stdin>")
     else:
+        if (kind := kind_of_source(options.source)) == "netcdf" or os.path.isdir(options.source):
+            what = "a netCDF file" if kind == "netcdf" else "a directory"
+            raise UnsupportedError(f"this is {what}, not CDL text", path=options.source, hint="nczarr copy copies it")
         dataset = cdl.load(options.source)
     _copy(dataset, options)

@@ -18,7 +18,7 @@ from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.edges import provenance
 from nczarr.convert.reading import read_whole, watch_reading
-from nczarr.errors import NCZarrError, StoreError
+from nczarr.errors import NCZarrError, StoreError, placed
 from nczarr.formats import local_path
 from nczarr.transfer import NoProgress
 
@@ -122,7 +122,7 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
     from nczarr import cdl
 
     chosen = _chosen(source, options)
-    with open_source(source, storage_options=storage_options(options)) as dataset:
+    with open_source(source, storage_options=storage_options(options)) as dataset, placed(source):
         if chosen.name is None:
             stem = PurePosixPath(source.rstrip("/").partition("#")[0]).stem
             chosen = replace(chosen, name=stem or dataset.name)

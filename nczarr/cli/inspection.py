@@ -111,6 +111,25 @@ def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
             yield f"{variable.type.name:10} {shape:20} {at}" if long else at
 
 
+def nodes_json(source: str, dataset: Dataset) -> list[dict[str, Any]]:
+    """Return what ``nczarr ls --json`` prints: an object for every group and variable."""
+    nodes: list[dict[str, Any]] = []
+    for fqn, group in dataset.all_groups.items():
+        if fqn != "/":
+            nodes.append({"source": source, "fqn": fqn, "node": "group"})
+        for variable in group.variables:
+            nodes.append(
+                {
+                    "source": source,
+                    "fqn": join_fqn(fqn, variable.name),
+                    "node": "variable",
+                    "type": variable.type.name,
+                    "shape": list(dataset.shape(variable)),
+                }
+            )
+    return nodes
+
+
 def tree_json(dataset: Dataset) -> dict[str, Any]:
     """Return a dataset's groups, dimensions, types and variables as a JSON object."""
 

@@ -1,7 +1,7 @@
 """Parse the command line, run the command, and turn errors into one line and an exit status.
 
-Exit statuses: 0 done; 1 an error, or for ``diff`` and ``check`` a finding; 2 wrong usage; 130 interrupted;
-143 terminated.
+Exit statuses: 0 done; 1 an error, but for ``diff`` and ``check`` a finding; 2 wrong usage, and an error of these two;
+130 interrupted; 143 terminated.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from nczarr.cli.arguments import build_parser
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
+
+#: Commands whose exit status 1 is an answer, as that of ``diff`` and ``cmp`` is: what keeps them from answering is 2.
+_COMPARING = ("diff", "check")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
-    options = build_parser(command).parse_args(words)
+    parser = build_parser(command)
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(words)
+    trouble = 2 if command in _COMPARING else 1
     try:
         status = 0
         with (
@@ -56,14 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
             print(visible(f"nczarr: {line}", layout=True), file=sys.stderr)
-        return 1
+        return trouble
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         print(visible(f"nczarr: {error}"), file=sys.stderr)
-        return 1
+        return trouble
     except KeyboardInterrupt as error:
         print(f"nczarr: interrupted; {_left(error)}", file=sys.stderr)
         return 130

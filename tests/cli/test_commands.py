@@ -295,3 +295,45 @@ def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
         main(["copy"])
     assert caught.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["dump", "-v", "nope", "{nc}"], "{nc}: there is no variable 'nope'"),
+        (["gen", "{nc}", "{out}"], "{nc}: this is a netCDF file, not CDL text (nczarr copy copies it)"),
+        (["gen", "{folder}", "{out}"], "{folder}: this is a directory, not CDL text (nczarr copy copies it)"),
+        (["info", "{empty}"], "{empty}: the file is empty"),
+        (["copy", "--shards", "big", "{nc}", "{out}"], "--shards: 'big' does not say the length along a dimension"),
+    ],
+)
+def test_mistakes_are_named_once_with_their_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    (tmp_path / "empty.nc").touch()
+    names = {"nc": EXAMPLE, "folder": tmp_path, "empty": tmp_path / "empty.nc", "out": tmp_path / "out.zarr"}
+    assert main([word.format(**names) for word in words]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"nczarr: {said.format(**names)}")
+    assert message.count("\n") == 1
+    assert not (tmp_path / "out.zarr").exists()
+
+
+@pytest.mark.parametrize("command", [["diff", str(EXAMPLE)], ["check"]])
+def test_what_cannot_be_compared_is_no_difference(tmp_path: Path, command: list[str]) -> None:
+    assert main([*command, str(tmp_path / "nothing.zarr")]) == 2
+
+
+def test_no_command_is_a_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "copy" in capsys.readouterr().err
+
+
+def test_ls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--json", str(EXAMPLE)]) == 0
+    listed = {node["fqn"]: node for node in json.loads(capsys.readouterr().out)}
+    assert listed["/ocean"]["node"] == "group"
+    assert listed["/ocean/temp"]["type"] == "short"
+    assert listed["/ocean/temp"]["shape"] == [6, 4, 18, 36]
+    assert main(["ls", str(EXAMPLE)]) == 0
+    assert [line.rstrip("/") for line in capsys.readouterr().out.splitlines()] == list(listed)

@@ -58,8 +58,10 @@ def parse_bytes(value: int | str) -> int:
     raise UnsupportedError(f"{value!r} is not a number of bytes", hint="for example 512MiB")
 
 
-def parse_lengths(text: str | Mapping[str, int]) -> dict[str, int | None]:
+def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, int | None]:
     """Read lengths by dimension: ``time=1,lat=100``, or with nccopy's slash; ``auto`` is None.
+
+    `option` is for messages.
 
     Examples
     --------
@@ -82,7 +84,7 @@ def parse_lengths(text: str | Mapping[str, int]) -> dict[str, int | None]:
             or int(length) == 0
         ):
             raise UnsupportedError(
-                f"{item!r} does not say the length along a dimension", hint="for example time=1,lat=100"
+                f"{option and option + ': '}{item!r} does not say the length along a dimension", hint="for example time=1,lat=100"
             )
         lengths[name.strip()] = int(length)
     return lengths
