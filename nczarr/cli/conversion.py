@@ -314,6 +314,8 @@ def run_gen(options: argparse.Namespace) -> None:
     else:
         if (kind := kind_of_source(options.source)) == "netcdf" or os.path.isdir(options.source):
             what = "a netCDF file" if kind == "netcdf" else "a directory"
-            raise UnsupportedError(f"this is {what}, not CDL text", path=options.source, hint="nczarr copy copies it")
+            raise UnsupportedError(
+                f"this is {what}, not CDL text", path=options.source, hint="nczarr copy copies it"
+            )
         dataset = cdl.load(options.source)
     _copy(dataset, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ def open_references(path: Path, options: dict[str, Any] | None) -> Any:
                 fs={**systems, "file": local, None: local} if protocols is not None else None,
                 skip_instance_cache=True,
             )
+            if path.is_dir():
+                _read_with_pyarrow(fs.references)
             return fs.get_mapper("")
         except (ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
             raise MetadataError(f"these are no references that can be read: {error}") from error
@@ -58,11 +61,28 @@ def _protocol(url: str) -> str:
 
 def _need_parquet() -> None:
     try:
-        import fastparquet  # noqa: F401
+        import pyarrow  # noqa: F401
     except ImportError:
         raise UnsupportedError(
-            "references in Parquet files need fastparquet", hint="pip install fastparquet"
+            "references in Parquet files need pyarrow", hint="pip install pyarrow"
         ) from None
+
+
+def _read_with_pyarrow(references: Any) -> None:
+    """Let fsspec's mapper of references read its files with pyarrow.
+
+    By itself it goes through pandas and fastparquet, and with pandas 3 and pyarrow a chunk that is not there has NaN
+    for its URL.
+    """
+    from pyarrow import BufferReader, parquet
+
+    references.setup()
+
+    def columns(field: str, record: int) -> dict[str, list[Any]]:
+        data = references.fs.cat_file(references.url.format(field=field, record=record))
+        return dict(parquet.read_table(BufferReader(data)).to_pydict())
+
+    references.open_refs = lru_cache(references.cache_size)(columns)
 
 
 def open_repository(path: Path) -> Any:

@@ -304,7 +304,10 @@ def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["gen", "{nc}", "{out}"], "{nc}: this is a netCDF file, not CDL text (nczarr copy copies it)"),
         (["gen", "{folder}", "{out}"], "{folder}: this is a directory, not CDL text (nczarr copy copies it)"),
         (["info", "{empty}"], "{empty}: the file is empty"),
-        (["copy", "--shards", "big", "{nc}", "{out}"], "--shards: 'big' does not say the length along a dimension"),
+        (
+            ["copy", "--shards", "big", "{nc}", "{out}"],
+            "--shards: 'big' does not say the length along a dimension",
+        ),
     ],
 )
 def test_mistakes_are_named_once_with_their_place(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +248,25 @@ def test_icechunk_sessions(tmp_path: Path) -> None:
     os.utime(tmp_path / "a.nc", (later, later))
     with nczarr.Dataset(repository.readonly_session("main").store) as dataset, pytest.raises(NCZarrError):
         dataset["v"][:]
+
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, *rest):
+        if name in ("pandas", "fastparquet"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Missing())
+import nczarr
+
+nczarr.copy(sys.argv[1], sys.argv[2], virtual=True)
+print(list(nczarr.diff(sys.argv[1], sys.argv[2])))
+"""
+
+
+def test_parquet_needs_pyarrow_only(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT, str(FILES[0]), str(tmp_path / "refs.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "[]\n", done.stderr

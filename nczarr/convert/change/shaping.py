@@ -321,7 +321,9 @@ def _by_dimension(
         return str(parse_bytes(value))
     if isinstance(value, int):
         raise UnsupportedError(f"{option} {value}: say the dimension", hint="for example time=1,lat=100")
-    return {find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()}
+    return {
+        find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()
+    }
 
 
 def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping) -> Storage:

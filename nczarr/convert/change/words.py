@@ -84,7 +84,8 @@ def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, 
             or int(length) == 0
         ):
             raise UnsupportedError(
-                f"{option and option + ': '}{item!r} does not say the length along a dimension", hint="for example time=1,lat=100"
+                f"{option and option + ': '}{item!r} does not say the length along a dimension",
+                hint="for example time=1,lat=100",
             )
         lengths[name.strip()] = int(length)
     return lengths

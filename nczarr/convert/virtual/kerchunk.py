@@ -43,12 +43,20 @@ def write_parquet(found: Virtual, path: Path) -> None:
         If no package for Parquet is installed.
     """
     try:
-        import fastparquet
-        import pandas
-    except ImportError as error:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
         raise UnsupportedError(
-            f"references in Parquet files: {error}", path=str(path), hint="pip install fastparquet"
-        ) from error
+            "references in Parquet files need pyarrow", path=str(path), hint="pip install pyarrow"
+        ) from None
+    schema = pyarrow.schema(
+        [
+            pyarrow.field("path", pyarrow.string()),
+            pyarrow.field("offset", pyarrow.int64()),
+            pyarrow.field("size", pyarrow.int64()),
+            pyarrow.field("raw", pyarrow.binary()),
+        ]
+    )
     kept, chunks, grids = _contents(found)
     documents = {key: json.loads(value) for key, value in kept.items() if _is_document(key)}
     rows: dict[tuple[str, int], dict[int, tuple[Any, int, int, Any]]] = defaultdict(dict)
@@ -78,21 +86,13 @@ def write_parquet(found: Virtual, path: Path) -> None:
                 there = rows.get((array, record), {})
                 size = min(RECORD, math.prod(grid) - record * RECORD)
                 columns = zip(*(there.get(i, (None, 0, 0, None)) for i in range(size)), strict=True)
-                frame = pandas.DataFrame(
-                    {
-                        name: pandas.Series(
-                            list(column), dtype=object if name in ("path", "raw") else "int64"
-                        )
-                        for name, column in zip(("path", "offset", "size", "raw"), columns, strict=True)
-                    }
-                )
-                fastparquet.write(
-                    str(folder / f"refs.{record}.parq"),
-                    frame,
-                    compression="ZSTD",
-                    object_encoding={"path": "utf8", "raw": "bytes"},
-                    has_nulls=["path", "raw"],
-                    stats=False,
+                parquet.write_table(
+                    pyarrow.table([list(column) for column in columns], schema=schema),
+                    folder / f"refs.{record}.parq",
+                    compression="zstd",
+                    use_dictionary=["path"],
+                    # Without these fastparquet takes numbers for floats, as some might be missing.
+                    write_statistics=["offset", "size"],
                 )
         if path.exists():
             replace_directory(partial, path)
