@@ -47,14 +47,13 @@ def _complete(
 ) -> None:
     if name == "dump":
         parser.add_argument("--help", action="help", help="show this help message and exit")
-    if name != "completion":
-        parser.add_argument(
-            "--storage-option",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="an option for the file system of a URL, such as anon=true; may be repeated",
-        )
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option for the file system of a URL, such as anon=true; may be repeated",
+    )
     if name in _READING:
         parser.add_argument(
             "--isolated",
