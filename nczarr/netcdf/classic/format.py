@@ -7,6 +7,7 @@ bytes; CDF-2 has 64-bit offsets, CDF-5 has 64-bit counts as well and five more t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class Header:
             size *= length
         return size
 
-    @property
+    @cached_property
     def record_size(self) -> int:
         """Bytes from one record to the next. A record variable that is alone is not padded."""
         slabs = [self.slab(v) for v in self.variables if self.is_record(v)]

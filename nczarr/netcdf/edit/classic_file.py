@@ -229,9 +229,9 @@ class EditedClassic(FileEditor):
 
     def _extend(self, header: Header) -> None:
         """Make the file as long as its header says, with the padding at the end."""
-        ends = [header.end(v) for v in header.variables]
+        end = max((header.end(v) for v in header.variables), default=0) or len(format_header(header))
         try:
-            self.file.extend(max([len(format_header(header)), *(-(-end // 4) * 4 for end in ends)]))
+            self.file.extend(-(-end // 4) * 4)
         except OSError as error:
             raise self._failed(error) from error
 

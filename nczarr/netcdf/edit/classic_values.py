@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, Protocol
 
@@ -67,7 +68,7 @@ class ClassicValues(EditedValues):
         """True if it grows."""
         return self.owner.header.is_record(self.owner.header.variables[self.index])
 
-    @property
+    @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
         """Blocks that lie together in the file; some records."""
         if not self.shape:

@@ -54,7 +54,7 @@ def weight_of(dtype: np.dtype, count: int) -> int:
 
 
 #: Smaller chunks are kept even when they are whole, and written together.
-_SMALL = 64 << 10
+_SMALL = 32 << 10
 #: Bytes that are written together.
 _TOGETHER = 4 << 20
 _NO_END = 1 << 62
