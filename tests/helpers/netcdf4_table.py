@@ -317,9 +317,16 @@ TAIL = """## Several threads, processes and crashes
 * A classic file counts a record when all variables have it, and the number is written last. A header that grows beyond
   its room makes the data move; until they have moved, the file begins with no format's mark, so that a process killed
   then leaves a file that is refused, not one with wrong values. There is room behind a header that has grown once.
-* HDF5 keeps part of its books in memory between two calls of `sync()`, and does not promise what a file is worth whose
-  writer was killed: as a rule it is as it was at the last `sync()`; in the moment of a `sync()` it can be damaged, as one
-  of netCDF4-python's can.
+* A netCDF-4 file gets HDF5's books at `sync()` (or when 16 MiB of them wait), in an order of ours: what is new first, then
+  the superblock, then indexes, and last the headers that say how much there is. A file whose writer is killed between two
+  calls is as the last call left it. One whose writer is killed within a `sync()` that appends numbers without compression
+  can be read, and has every step that was acknowledged. **Not promised** is a kill within the fraction of a millisecond
+  of a `sync()` that writes a chunk of strings or a compressed chunk once more, or makes variables: HDF5 puts other bytes
+  in their place, and may refuse that chunk, or the file, afterwards. netCDF4-python's files have no more than that.
+* `sync()` hands everything to the system and does not wait for the disk, as netCDF-C's does not: what it acknowledged
+  outlives the process, but not always a loss of power.
+* A type that another group declares can be used in groups that come after that one; elsewhere it is refused when the
+  variable or type is made (netCDF-C writes such files, and cannot read them).
 * A full disk is an error, and not the end of the process. A file that was being edited then may be damaged.
 * An HDF5 file that does not keep the order of its objects (h5py makes such by default) can be read, not changed, as with
   netCDF-C.

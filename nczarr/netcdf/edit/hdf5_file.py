@@ -31,8 +31,9 @@ _STRICT = "netCDF-4 classic model"
 class EditedHDF5(FileEditor):
     """A netCDF-4 file that is open for reading and writing.
 
-    What was written is in the file after :meth:`sync`. Between two calls HDF5 keeps part of its own books in memory:
-    if the process is killed then, the file is mostly as it was at the last call, but HDF5 does not promise it.
+    What was written is in the file after :meth:`sync`, though not always on the disk. Between two calls what HDF5
+    writes of its own books is held back (:class:`~nczarr.netcdf.hdf5.guarded.GuardedFile`), so that a process that is
+    killed leaves the file as it was at the last call.
 
     Parameters
     ----------

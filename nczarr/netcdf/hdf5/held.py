@@ -11,6 +11,8 @@ from bisect import bisect_left, bisect_right, insort
 
 #: What a version 2 header of an object begins with, and one of its continuations.
 _HEADERS = (b"OHDR", b"OCHK")
+#: What a heap of strings and sequences begins with.
+_TEXTS = b"GCOL"
 
 
 class HeldBytes:
@@ -108,5 +110,13 @@ class HeldBytes:
         upper node comes first: it has the lower place.
         """
         parts = [(start, self._parts[start]) for start in self._starts[: bisect_left(self._starts, end)]]
-        parts.sort(key=lambda part: part[1].startswith(_HEADERS) if part[0] else -1)
+        parts.sort(key=lambda part: _rank(*part))
         return parts
+
+
+def _rank(place: int, data: bytes) -> int:
+    if not place:
+        return 0
+    if data.startswith(_TEXTS):
+        return 1
+    return 3 if data.startswith(_HEADERS) else 2

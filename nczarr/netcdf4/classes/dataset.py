@@ -656,7 +656,7 @@ class Dataset(AttributeOwner):
         return self._nc_session.is_open
 
     def sync(self) -> None:
-        """Write all that is not stored yet."""
+        """Write all that is not stored yet; the system may still have it in its caches, as with netCDF-C."""
         self._nc_session.sync()
 
     def __repr__(self) -> str:
