@@ -290,6 +290,9 @@ def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray
 def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
     result = np.empty(values.shape, object)
     flat = result.reshape(-1)
+    if values.size == 1:  # the loops of most programs
+        flat[0] = convert(values.item())
+        return result
     for i, value in enumerate(values.flat):
         flat[i] = convert(value)
     return result
@@ -300,9 +303,10 @@ def _text(node: VariableNode, text: Any) -> str:
         return text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=node.fqn)
-    encoding = lookup_in(node)("_Encoding")
-    if isinstance(encoding, str) and not text.isascii():
-        return text.encode(encoding).decode("utf-8", "surrogateescape")
+    if not text.isascii():
+        encoding = lookup_in(node)("_Encoding")
+        if isinstance(encoding, str):
+            return text.encode(encoding).decode("utf-8", "surrogateescape")
     return str(text)
 
 
