@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import (
@@ -69,9 +70,10 @@ class V3Layout(Layout):
         if inside is not None:
             nodes: dict[str, RawNode] = {"": root_node}
             if isinstance(inside, UnreadDocuments):
-                for path, unread in inside.items():
-                    nodes[path] = UnreadNode(path + "/zarr.json", unread, place)
-                return Found.among(nodes, consolidated=True)
+                with paused_collector():
+                    for path, unread in inside.items():
+                        nodes[path] = UnreadNode(path + "/zarr.json", unread, place)
+                    return Found.among(nodes, consolidated=True)
             for path, document in inside.items():
                 try:
                     is_array = documents_v3.node_type(document, "") == "array"
