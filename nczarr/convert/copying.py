@@ -10,7 +10,7 @@ from dataclasses import replace as replace_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nczarr.convert import change, many
+from nczarr.convert import change
 from nczarr.convert.change import Shaping, parse_bytes, parse_kind
 from nczarr.convert.edges import (
     create_sink,
@@ -20,6 +20,7 @@ from nczarr.convert.edges import (
     open_source,
     refuse_existing,
     same_place,
+    state_of_file,
 )
 from nczarr.convert.plan import planned
 from nczarr.convert.recipe import Choice, Recipe
@@ -290,11 +291,11 @@ class _Job:
         """Copy an open dataset."""
         for source in sources:
             _refuse_same(source, target)
-        states = [None if isinstance(source, Dataset) else many.state_of_file(source) for source in sources]
+        states = [None if isinstance(source, Dataset) else state_of_file(source) for source in sources]
 
         def unchanged() -> None:
             for source, before in zip(sources, states, strict=True):
-                if before is not None and before != many.state_of_file(source):
+                if before is not None and before != state_of_file(source):
                     raise NCZarrError("the file has changed while it was copied", path=str(source))
 
         kinds: set[Kind] = {kind_of_source(s) for s in sources if not isinstance(s, Dataset)}
@@ -357,6 +358,8 @@ class _Job:
 
     def joined(self, sources: Sequence[Any], along: str) -> AbstractContextManager[Dataset]:
         """Open sources as one dataset."""
+        from nczarr.convert import many
+
         return many.join(
             sources,
             along,
@@ -390,6 +393,8 @@ class _Job:
         self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
     ) -> None:
         """Append sources to the dataset at the target."""
+        from nczarr.convert import many
+
         for source in sources:
             _refuse_same(source, target)
         self.refuse("--append", "dry_run", "resume", "verify", "digest", "overwrite", "dask")

@@ -7,10 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nczarr.convert import change, many
+from nczarr.convert import change
 from nczarr.convert.change import Shaping
-from nczarr.convert.edges import open_source
-from nczarr.convert.many import state_of_file
+from nczarr.convert.edges import open_source, state_of_file
 from nczarr.errors import NCZarrError
 from nczarr.formats import Kind
 from nczarr.model import Dataset
@@ -111,6 +110,8 @@ class Recipe:
                     open_source(self.sources[0], storage_options=self.source_options, fresh=True)
                 )
             else:
+                from nczarr.convert import many
+
                 opened = stack.enter_context(
                     many.join(
                         self.sources,

@@ -4,7 +4,7 @@ All files are looked at before anything is written; what does not fit is listed.
 """
 
 from nczarr.convert.many.appending import append, appended, growing_dimension
-from nczarr.convert.many.files import FilePart, state_of_file
+from nczarr.convert.many.files import FilePart
 from nczarr.convert.many.joining import JoinedSource, StackedSource, join
 
 __all__ = [
@@ -15,5 +15,4 @@ __all__ = [
     "appended",
     "growing_dimension",
     "join",
-    "state_of_file",
 ]

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.change import rewrite
-from nczarr.convert.edges import open_source
+from nczarr.convert.edges import open_source, state_of_file
 from nczarr.errors import NCZarrError
-from nczarr.formats import local_path
 from nczarr.model import Dataset, Region, Variable
 
 #: Files that are open at once.
@@ -84,16 +83,6 @@ class Files:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def state_of_file(source: Any) -> tuple[int, int] | None:
-    """Return size and time of change of a local file; None for everything else."""
-    path = local_path(source)
-    try:
-        status = None if path is None else path.stat()
-    except OSError:
-        return None
-    return None if status is None or path is None or path.is_dir() else (status.st_size, status.st_mtime_ns)
 
 
 @dataclass(frozen=True, eq=False)
