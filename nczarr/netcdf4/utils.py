@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.netcdf4.classes import Dataset
-from nczarr.netcdf4.errors import NetCDFValueError
-from nczarr.netcdf4.values import chartostring, round_to_digit, stringtoarr, stringtochar
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
+from nczarr.netcdf4.values import chartostring, parse_selection, round_to_digit, stringtoarr, stringtochar
 
 # What programs import from here.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)
@@ -28,6 +28,64 @@ def _safecast(a: Any, b: Any) -> bool:
     if one.dtype.kind in "fc" and other.dtype.kind in "fc":
         same = same | (np.isnan(one) & np.isnan(other))
     return bool(np.all(same))
+
+
+def _StartCountStride(
+    elem: Any,
+    shape: Sequence[int],
+    dimensions: Sequence[str] | None = None,
+    grp: Any = None,
+    datashape: Sequence[int] | None = None,
+    put: bool = False,
+    use_get_vars: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Split a selection into regions: where each starts, its counts and strides, and its place in the data.
+
+    Returns
+    -------
+    start, count, stride : ndarray of int
+        One axis for each of the variable, as long as there are pieces along it; then one for their numbers.
+    place : ndarray of object
+        Likewise: an index of the data, -1 for an axis that an integer takes away.
+    """
+    sizes = tuple(shape)
+    growable = None
+    if put:
+        names = list(dimensions or ())
+        if len(names) < len(sizes):
+            raise NetCDFIndexError("list index out of range")
+        growable = [_find_dim(grp, name).isunlimited() for name in names[: len(sizes)]]
+    data_shape = None if datashape is None else tuple(datashape)
+    index = parse_selection(elem, sizes, growable=growable, data_shape=data_shape if put else None)
+    pieces = [_pieces(axis, together=0 in index.counts) for axis in index.axes]
+    grid = tuple(len(p) for p in pieces)
+    numbers = np.empty((3, *grid, len(pieces)), int)
+    place = np.empty((*grid, len(pieces)), object)
+    for i, along in enumerate(pieces):
+        for k, (*values, where) in enumerate(along):
+            at = (slice(None),) * i + (k,) + (slice(None),) * (len(pieces) - i - 1) + (i,)
+            for target, value in zip(numbers, values, strict=True):
+                target[at] = value
+            place[at] = where
+    return numbers[0], numbers[1], numbers[2], place
+
+
+def _pieces(axis: Any, *, together: bool) -> list[tuple[int, int, int, Any]]:
+    """Start, count, stride and place of the pieces of one axis; a single one if nothing is selected in all."""
+    if isinstance(axis, int):
+        return [(axis, 1, 1, -1)]
+    if isinstance(axis, range):
+        return [(axis.start, len(axis), axis.step, slice(None))]
+    if together:
+        return [(int(axis[0]), len(axis), 1, slice(None))]
+    return [(int(position), 1, 1, k) for k, position in enumerate(axis)]
+
+
+def _out_array_shape(count: np.ndarray) -> tuple[int, ...]:
+    """The shape of the data that regions fill, where axes that an integer takes away have the size 1."""
+    return tuple(
+        int(count[..., i].flat[0]) if pieces == 1 else pieces for i, pieces in enumerate(count.shape[:-1])
+    )
 
 
 def _find_dim(grp: Any, dimname: str) -> Any:

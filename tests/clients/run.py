@@ -42,6 +42,7 @@ class Client:
     what: str
     only: str = ""
     inside: str = ""
+    source: str = ""
     extra: list[str] = field(default_factory=list)
     exceptions: list[dict[str, str]] = field(default_factory=list)
 
@@ -62,6 +63,7 @@ def read_clients(path: Path = HERE / "clients.toml") -> dict[str, Client]:
             entry["what"],
             only=entry.get("only", ""),
             inside=entry.get("inside", ""),
+            source=entry.get("source", ""),
             extra=entry["with"],
             exceptions=exceptions,
         )
@@ -77,8 +79,39 @@ def environment(client: Client, folder: Path) -> Path:
         subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
         wanted = [f"{client.name}=={client.version}", NETCDF4, *COMMON, *client.extra]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+        if client.source:
+            unpack_source(client, python)
         done.touch()
     return python
+
+
+def unpack_source(client: Client, python: Path) -> None:
+    """Keep the tests of a package that come with its source only."""
+    folder = python.parents[1] / "source"
+    with tempfile.TemporaryDirectory() as unpacked:
+        # pip asks each package for its metadata, for which a compiled one wants its libraries. What pip has unpacked by
+        # then is all that is needed: that it fails later is no matter.
+        command = [python, "-m", "pip", "download", "--quiet", "--no-clean", "--no-deps"]
+        command += ["--no-binary", ":all:", "--no-build-isolation"]
+        subprocess.run(
+            [*command, "--dest", unpacked, f"{client.name}=={client.version}"],
+            env=os.environ | {"TMPDIR": unpacked},
+            capture_output=True,
+            check=False,
+        )
+        found = next((path for path in Path(unpacked).rglob(client.source) if path.is_dir()), None)
+        if found is None:
+            raise SystemExit(f"{client.name}: its source has no folder {client.source}")
+        shutil.copytree(found, folder / client.source)
+
+
+def place_of_tests(client: Client, python: Path, folder: str) -> Path:
+    """Where the tests have to run."""
+    if client.source:
+        return python.parents[1] / "source" / client.source
+    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
+    return Path(packages, client.inside) if client.inside else Path(folder)
 
 
 def run_tests(client: Client, python: Path, *, stand_in: bool) -> dict[str, str]:
@@ -87,19 +120,17 @@ def run_tests(client: Client, python: Path, *, stand_in: bool) -> dict[str, str]
     settings = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NCZARR_STANDS_IN")}
     if stand_in:
         settings |= {"PYTHONPATH": os.pathsep.join(paths), "NCZARR_STANDS_IN": "1"}
-    settings["MPLBACKEND"] = "agg"
+    settings |= {"MPLBACKEND": "agg", "NO_NET": "1"}
     with tempfile.TemporaryDirectory() as folder, without_traces(python.parents[1]):
         report = Path(folder, "report.xml")
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--tb=short"]
         command += ["--continue-on-collection-errors", f"--timeout={ONE_TEST}", f"--junitxml={report}"]
         command += ["-W", "ignore", "-k", client.only] if client.only else ["-W", "ignore"]
         log = Path(folder, "log")
-        where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-        packages = subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip()
         with log.open("wb") as file:
             subprocess.run(
-                [*command, "--pyargs", *client.tests],
-                cwd=Path(packages, client.inside) if client.inside else folder,
+                [*command, *([] if client.source else ["--pyargs"]), *client.tests],
+                cwd=place_of_tests(client, python, folder),
                 env=settings,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -94,7 +94,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "`install()`, `uninstall()`",
             "log(hasattr(nc, 'install'))",
-            "stands in for netCDF4 in programs that cannot be edited",
+            "stands in for netCDF4 in programs that cannot be edited, under its name",
         ),
     ],
     "Dataset": [
@@ -306,6 +306,8 @@ TAIL = """## Several threads, processes and crashes
 * Values that are written in parts wait in a cache of decoded chunks (64 MiB for a dataset; `NCZARR_CACHE`,
   `set_chunk_cache`). `sync()` and `close()` write them; after a crash everything that `sync()` acknowledged is there.
   Readers see values before the sizes that claim them, never the other way round.
+* A dataset that a program drops without closing it is written when Python collects it, at the latest when the same process
+  opens its path again.
 * Values that a killed writer left behind the end of a dimension never come back: they are removed before it grows.
 
 ## netCDF files

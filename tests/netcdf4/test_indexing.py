@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import netCDF4
+import netCDF4.utils
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -303,3 +304,64 @@ def test_nothing_can_be_written_to_what_is_only_read(same: Same) -> None:
                 log.assign(ds["v"], elem, 5)
 
     same(script)
+
+
+@pytest.mark.parametrize(
+    ("elem", "shape"),
+    [
+        (0, (10,)),
+        (-1, (10,)),
+        (slice(2, 5, 2), (10,)),
+        ([2, 4, 7], (10,)),
+        ([2, 3, 4], (10,)),
+        (np.array([True, False, False, True, True]), (5,)),
+        (np.zeros(4, bool), (4,)),
+        ((0, slice(None), slice(5, 8, 2)), (5, 4, 10)),
+        (([4, 6, 7], [0, 1, 3], slice(None)), (8, 4, 10)),
+        ((Ellipsis, slice(1, 4)), (5, 3, 4)),
+        ((1, slice(None), np.array([True, True, False, False, True])), (5, 4, 5)),
+        ((slice(None, None, -1), [0, 3, 1]), (5, 4)),
+        (([0, 2, 3], 1, [3, 0, 1]), (4, 4, 4)),
+    ],
+)
+def test_regions_of_selections(elem: Any, shape: tuple[int, ...]) -> None:
+    """What programs take from ``netCDF4.utils`` to read in pieces."""
+    data = np.arange(np.prod(shape)).reshape(shape)
+    expected = data[
+        np.ix_(*[np.atleast_1d(np.arange(n)[i]) for i, n in zip(full(elem, shape), shape, strict=True)])
+    ]
+    for utils in (netCDF4.utils, ours.utils):
+        start, count, stride, place = utils._StartCountStride(elem, shape)
+        assert start.shape == count.shape == stride.shape == place.shape
+        assert tuple(utils._out_array_shape(count)) == expected.shape
+        result = np.full(expected.shape, -1)
+        for at in np.ndindex(start.shape[:-1]):
+            pairs = zip(start[at], count[at], stride[at], strict=True)
+            region = np.ix_(*[s + np.arange(c) * step for s, c, step in pairs])
+            target = tuple(
+                [
+                    slice(0, 1)
+                    if isinstance(i, int) and i == -1
+                    else slice(i, i + 1)
+                    if isinstance(i, int | np.integer)
+                    else i
+                    for i in place[at]
+                ]
+            )
+            result[target] = data[region]
+        assert (result == expected).all()
+
+
+def full(elem: Any, shape: tuple[int, ...]) -> list[Any]:
+    """One index for each axis."""
+    items = list(elem) if isinstance(elem, tuple) else [elem]
+    if Ellipsis in [i for i in items if not isinstance(i, np.ndarray | list)]:
+        items[0:1] = [slice(None)] * (len(shape) - len(items) + 1)
+    return items
+
+
+def test_regions_of_nothing_are_few() -> None:
+    many = np.zeros(100, int)
+    start, count, _, _ = ours.utils._StartCountStride((np.array([], int), many, many), (3, 5, 7))
+    assert start.size == 3
+    assert ours.utils._out_array_shape(count) == (0, 100, 100)
