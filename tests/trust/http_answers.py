@@ -23,7 +23,7 @@ VALUE = bytes(range(256)) * 4
 def trial(budget: Budget) -> None:
     """Ask for a key, whole and in parts, and get odd answers."""
     warnings.simplefilter("ignore")
-    http.MAX_VALUE, http.MAX_DOCUMENT = 1 << 20, 1 << 16
+    http.MAX_VALUE, http.MAX_DOCUMENT, http.FIRST_WAIT = 1 << 20, 1 << 16, 0.0
     chance = budget.random
     server = OddServer()
     sent: list[int] = []

@@ -36,7 +36,7 @@ def _restore(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(LIMITS, "variable_chunk_bytes", LIMITS.variable_chunk_bytes)
     monkeypatch.setattr(destination, "new_writer", destination.new_writer)
-    for name in ("MAX_VALUE", "MAX_DOCUMENT"):
+    for name in ("MAX_VALUE", "MAX_DOCUMENT", "FIRST_WAIT"):
         monkeypatch.setattr(http, name, getattr(http, name))
 
 

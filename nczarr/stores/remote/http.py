@@ -12,6 +12,8 @@ from nczarr.stores.base import Names, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 _TRIES = 4
+#: Seconds before the first of the other tries; each wait is four times the one before.
+FIRST_WAIT = 0.1
 _NO_INDEX = frozenset({401, 403, 405, 501})
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
@@ -87,7 +89,7 @@ class HTTPStore(ConcurrentStore):
         again = AsyncRetrying(
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(_TRIES),
-            wait=wait_exponential(multiplier=0.1, exp_base=4),
+            wait=wait_exponential(multiplier=FIRST_WAIT, exp_base=4),
             reraise=True,
         )
         value: bytes | None = (await again(self._request, key, start, length))[0]
