@@ -18,17 +18,23 @@ from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 from nczarr.stores.held import HeldDirectory
 
-# What the operating system answers when there is nothing under a name: no such file, a file where a directory
-# would have to be, a directory where the file would have to be, a name that the file system cannot hold.
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
-
-_HINTS = {
+#: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
+HINTS = {
     errno.ENAMETOOLONG: "the file system cannot hold so long a name",
+    errno.ELOOP: "links on the way to it lead round in a circle",
+    errno.EACCES: "this user may not",
+    errno.ENXIO: "it may be a socket; a store has regular files only",
     errno.ENOTDIR: "a part of the key is itself a key",
     errno.EISDIR: "there are keys below this one",
     errno.ENOTEMPTY: "there are keys below this one",
     errno.ENOSPC: "the disk is full",
 }
+
+#: There is nothing to be removed: no such file, or a file where a directory would have to be.
+_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
+
+#: A link leads nowhere.
+_NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 # A pipe is opened without waiting for its other end, and refused then.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -130,7 +136,7 @@ class LocalStore(Store):
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
         reason = error.strerror or str(error)
         raise StoreError(
-            f"cannot {what}: {reason}", path=self.place(key), hint=_HINTS.get(error.errno or 0)
+            f"cannot {what}: {reason}", path=self.place(key), hint=HINTS.get(error.errno or 0)
         ) from error
 
     # --- reading
@@ -142,10 +148,10 @@ class LocalStore(Store):
         """
         try:
             return os.open(self.file_path(key), _READ)
+        except FileNotFoundError:
+            refuse_dangling(self._base + key, self.place(key))
+            return None
         except OSError as error:
-            if error.errno in _MISSING:
-                refuse_dangling(self._base + key, self.place(key))
-                return None
             self._fail("read", key, error)
 
     def get(self, key: str) -> bytes | None:
@@ -157,8 +163,6 @@ class LocalStore(Store):
             return None
         try:
             status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                return None
             self._refuse_special(status, key)
             first, last = clip(status.st_size, start, length)
             return read_at(descriptor, first, last - first)
@@ -170,18 +174,17 @@ class LocalStore(Store):
     def size(self, key: str) -> int | None:
         try:
             status = os.stat(self.file_path(key))
-        except OSError as error:
-            if error.errno in _MISSING:
-                refuse_dangling(self._base + key, self.place(key))
-                return None
-            self._fail("read", key, error)
-        if stat.S_ISDIR(status.st_mode):
+        except FileNotFoundError:
+            refuse_dangling(self._base + key, self.place(key))
             return None
+        except OSError as error:
+            self._fail("read", key, error)
         self._refuse_special(status, key)
         return status.st_size
 
     def _refuse_special(self, status: os.stat_result, key: str) -> None:
-        if kind := special_kind(status.st_mode):
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
+        if kind:
             raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(key))
 
     def exists(self, key: str) -> bool:
@@ -346,7 +349,7 @@ class LocalStore(Store):
             os.unlink(path)
         except OSError as error:
             # Unlinking a directory is EPERM on some systems, EISDIR on others.
-            if error.errno in _MISSING or os.path.isdir(path):
+            if error.errno in _NOT_THERE or os.path.isdir(path):
                 return
             self._fail("delete", key, error)
         self._prune(key)
@@ -375,7 +378,7 @@ class LocalStore(Store):
                 if prefix:
                     self._prune(f"{prefix}/")
         except OSError as error:
-            if error.errno not in _MISSING:
+            if error.errno not in _NOT_THERE:
                 self._fail("delete", prefix, error)
 
     # --- listing
@@ -397,9 +400,12 @@ class LocalStore(Store):
         try:
             with os.scandir(self._base + start) as found:
                 entries = list(found)
-            folders = {entry.name for entry in entries if entry.is_dir()}
+            folders = {entry.name for entry in entries if _is_directory(entry)}
+        except FileNotFoundError:
+            refuse_dangling(f"{self._base}{start}".rstrip("/"), self.place(start))
+            return [], []
         except OSError as error:
-            if error.errno not in _MISSING:
+            if error.errno != errno.ENOTDIR:  # a key, which has none below it
                 self._fail("list", start, error)
             return [], []
         names = [entry.name for entry in entries]
@@ -411,6 +417,16 @@ class LocalStore(Store):
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """True if an entry is a directory, or leads to one; a link that leads to nothing is a name."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno not in _NO_WAY:
+            raise
+        return False
 
 
 def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:

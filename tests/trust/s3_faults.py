@@ -26,6 +26,8 @@ from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variabl
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
+#: Kills, and processes that end by themselves, in each round.
+EACH = 5
 CONFIGURATION = """\
 global
   maxconn 1000
@@ -156,9 +158,9 @@ def trial(budget: Budget) -> None:
             else:
                 budget.count("copies")
                 assert values(target, straight) == {number}
-            for more in range(5):
-                copy_and_end(budget, EXAMPLE, options["backend"], number * 5 + more)
-            kill(budget, options["backend"], number * 2)
+            for more in range(EACH):
+                copy_and_end(budget, EXAMPLE, options["backend"], number * EACH + more)
+                kill(budget, options["backend"], 2 * (number * EACH + more))
             try:
                 found = values(target, options)
             except NCZarrError:

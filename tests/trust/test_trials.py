@@ -59,6 +59,7 @@ def test_s3_faults(
         if variable.startswith("AWS_"):
             monkeypatch.setenv(variable, value)  # the trial has a server of its own, and sets others
     budget = Budget(rounds=rounds, seed=1)
+    monkeypatch.setattr("s3_faults.EACH", 2)
     try:
         importlib.import_module(name).trial(budget)
     except Exception as error:

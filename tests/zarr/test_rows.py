@@ -199,9 +199,11 @@ def test_missing_chunks(chain: str, tmp_path: Path) -> None:
     for i, j in [(0, 0), (0, 3), (1, 7)]:
         array.store.delete(array.chunk_key((i, j)))
         values[4 * i : 4 * i + 4, 8 * j : 8 * j + 8] = -7
-    # A directory in the place of a chunk is no chunk.
-    (tmp_path / array.chunk_key((0, 0))).mkdir()
     np.testing.assert_array_equal(array.read(), values)
+    # A directory in the place of a chunk is no missing chunk.
+    (tmp_path / array.chunk_key((0, 0))).mkdir()
+    with pytest.raises(StoreError, match=r"c/0/0: .*this is a directory, not a file"):
+        array.read()
 
 
 def test_an_array_without_any_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ spares the system the walk along the path.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -16,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
-from nczarr.stores.local import refuse_dangling
+from nczarr.formats import special_kind
+from nczarr.stores.local import HINTS, refuse_dangling
 from nczarr.zarr.codecs import Chain
 from nczarr.zarr.pool import scratch
 
 #: A pipe in the place of a file is opened at once, and then refused.
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
 #: A piece that fits the processor's cache: it is read, and copied to its place before the next one.
 PIECE = 1024 << 10
@@ -62,10 +61,12 @@ class Directory:
             return
         try:
             self.descriptor = os.open(path, _READ | getattr(os, "O_DIRECTORY", 0))
-        except OSError as error:
-            if error.errno not in _MISSING:
-                raise StoreError(f"cannot open: {error.strerror}", path=place("")) from error
+        except FileNotFoundError:
             refuse_dangling(path.rstrip("/"), place(""))
+        except OSError as error:
+            raise StoreError(
+                f"cannot open: {error.strerror}", path=place(""), hint=HINTS.get(error.errno or 0)
+            ) from error
 
     def __enter__(self) -> Directory:
         return self
@@ -80,18 +81,19 @@ class Directory:
             return None
         try:
             descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            refuse_dangling(self._start + name, self.place(name), self.descriptor)
+            return None
         except OSError as error:
-            if error.errno in _MISSING:
-                refuse_dangling(self._start + name, self.place(name), self.descriptor)
-                return None
-            raise StoreError(f"cannot read: {error.strerror}", path=self.place(name)) from error
+            raise StoreError(
+                f"cannot read: {error.strerror}", path=self.place(name), hint=HINTS.get(error.errno or 0)
+            ) from error
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             return descriptor, status
         os.close(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            return None
-        raise StoreError("cannot read: it is not a regular file", path=self.place(name))
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
+        raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(name))
 
     def read_into(self, name: str, buffer: Any) -> int:
         """Read a file from its beginning until `buffer` (contiguous bytes) is full.
@@ -110,11 +112,9 @@ class Directory:
             return -1
         try:
             descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
-        except OSError as error:
-            if error.errno in _MISSING:
-                refuse_dangling(self._start + name, self.place(name), self.descriptor)
-                return -1
-            raise
+        except FileNotFoundError:
+            refuse_dangling(self._start + name, self.place(name), self.descriptor)
+            return -1
         try:
             return os.preadv(descriptor, [buffer], 0)
         finally:
