@@ -46,6 +46,8 @@ class Array:
         The path of the node, for messages, where it is not `prefix` (the drafts).
     save : callable, optional
         Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
+    confirm : callable, optional
+        Raises an error if the array is not there any more, or is another one; asked when a chunk is missing.
 
     Examples
     --------
@@ -69,10 +71,12 @@ class Array:
         *,
         path: str | None = None,
         save: Callable[[ArrayMetadata], None] | None = None,
+        confirm: Callable[[], None] | None = None,
     ) -> None:
         path = prefix.strip("/") if path is None else path
         self._chunks = Chunks(store, prefix.rstrip("/") + "/" if prefix else "", metadata, path)
         self._save = save
+        self._confirm = confirm
         self._has_files = type(store) is LocalStore and supported()
 
     # --- what it is
@@ -189,10 +193,12 @@ class Array:
         if 0 not in shape:
             target = chosen.expand(out)
             read = read_from_files if self._has_files else read_from_store
-            metadata = self._chunks.metadata
+            metadata, missed = self._chunks.metadata, self._chunks.missed
             for part, where in self._steps(chosen):
                 parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
+            if self._confirm is not None and self._chunks.missed is not missed:
+                self._confirm()  # the fill of an array that has gone is no answer
             if self._has_files:
                 self.store.check_current()  # values of another dataset are no answer
         return out

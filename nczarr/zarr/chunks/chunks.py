@@ -39,6 +39,8 @@ class Chunks:
         self.owner = new_owner()
         #: True once a decoded chunk was put there.
         self.are_kept = False
+        #: Another object each time that a chunk was missing: so a reader tells whether one was, of its own or others'.
+        self.missed = object()
         self.shard_indexes: BoundedCache[ShardIndex] = BoundedCache(SHARD_INDEXES)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
@@ -127,6 +129,10 @@ class Chunks:
                 low, high = grid.offsets(dimension, size)[number : number + 2].tolist()
             region.append(slice(low, min(high, size), 1))
         return tuple(region)
+
+    def miss(self) -> None:
+        """Note that a chunk is missing, and was taken for fill."""
+        self.missed = object()
 
     # --- errors
 

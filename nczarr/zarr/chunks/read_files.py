@@ -87,6 +87,7 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
     chain = chunks.fixed_chain or chunks.chain(index)
     found = directory.open(chunks.name(index))
     if found is None:
+        chunks.miss()
         put_fill(target, take(item, "out"), chain.spec.fill)
         return
     descriptor, status = found
@@ -267,6 +268,7 @@ def _read_shards(
         index = tuple([part.chunk for part in item])
         found = directory.open(chunks.name(index))
         if found is None:
+            chunks.miss()
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             return
         try:

@@ -93,6 +93,7 @@ def read_shards(
     for number, where in enumerate(source.indexes(places)):
         item = items[number]
         if where is None:
+            chunks.miss()
             put_fill(target, take(item, "out"), codec.inner.spec.fill)
             continue
         needed, missing = plan_runs(where, *_items_and_rows(codec, item), row_length(codec.inner))

@@ -70,6 +70,8 @@ def _read_chunks(
 
     def work(number: int) -> None:
         index, item, data, span = indices[number], batch[number], values[number], spans[number]
+        if data is None:
+            chunks.miss()
         try:
             chain = chunks.chain(index)
             if data is not None and span is not None:

@@ -6,6 +6,7 @@ they are asked for. :func:`create_hierarchy` begins a new one.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,6 +37,12 @@ LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
 #: How often a hierarchy is opened that is replaced while it is read.
 _TRIES = 5
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
+#: What an array's document says of its bytes, in any version of Zarr.
+_STORAGE = frozenset({
+    "chunk_grid", "chunk_key_encoding", "chunk_memory_layout", "chunks", "codecs", "compressor", "data_type",
+    "dimension_separator", "dtype", "fill_value", "filters", "node_type", "order", "storage_transformers",
+    "zarr_format",
+})  # fmt: skip
 
 
 class Nodes(Mapping[str, Metadata]):
@@ -212,12 +219,39 @@ class Hierarchy:
         from nczarr.zarr.arrays.array import Array
 
         save = self._saver(path) if self._writable else None
-        array = Array(self.store, self._layout.chunk_prefix(path), metadata, path=path, save=save)
+        confirm = None if self._writable else self._confirmer(path)
+        prefix = self._layout.chunk_prefix(path)
+        array = Array(self.store, prefix, metadata, path=path, save=save, confirm=confirm)
         if metadata.extensions:
             from nczarr.zarr.arrays.extended import extend
 
             return extend(array)
         return array
+
+    def _confirmer(self, path: str) -> Callable[[], None]:
+        return lambda: self._confirm(path)
+
+    def _confirm(self, path: str) -> None:
+        """Make sure that an array is still there, and still the one whose metadata are known.
+
+        Raises
+        ------
+        StoreError
+            It was removed, renamed or replaced by another program.
+        """
+        known = self._nodes._raw[path]
+        found = self._layout.fetch(self.store, [path]).get(path)
+        if found is None and known.consolidated:
+            # Not all programs write the documents that the consolidated metadata are copies of.
+            with contextlib.suppress(DatasetNotFoundError):
+                found = self._layout.discover(self.store, True).nodes.get(path)
+        if found is None or _storage_of(found) != _storage_of(known):
+            raise StoreError(
+                "the array was removed, renamed or replaced since the dataset was opened",
+                path=self.store.url,
+                fqn=f"/{path}",
+                hint="open it again",
+            )
 
     def override(self, path: str, metadata: Metadata) -> None:
         """Use other metadata for a node that exists, without writing them.
@@ -549,6 +583,18 @@ class Hierarchy:
             from nczarr.zarr.chunks import forget_chunks
 
             forget_chunks({array.owner for array in arrays.values()})
+
+
+def _storage_of(node: RawNode) -> list[dict[str, Any]]:
+    """Return what the documents of an array say that cannot change while it is the same array.
+
+    Its shape can, and what is said about its dimensions.
+    """
+    return [
+        {name: value for name, value in document.items() if name in _STORAGE}
+        for key, document in sorted(node.documents.items())
+        if not key.endswith(".zattrs")
+    ]
 
 
 def _flat(found: Found) -> dict[str, Any]:
