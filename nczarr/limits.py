@@ -6,7 +6,7 @@ Setting                      Default   Bounds
 ``NCZARR_MAX_DEPTH``         100       groups inside each other, and types inside each other
 ``NCZARR_MAX_VALUE_BYTES``   67108864  bytes of one value (of an opaque or compound type) that CDL declares
 ``NCZARR_ISOLATED_SECONDS``  60        seconds for one request to a child process that reads a file
-``NCZARR_ISOLATED``          unset     1: conversions and commands read netCDF files in a child process
+``NCZARR_ISOLATED``          unset     1: netCDF files are read in a child process
 ``NCZARR_EXTERNAL_FILES``    unset     1: follow an HDF5 file's references to other files
 ===========================  ========  ==================================================================
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from nczarr.errors import StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.options import LayoutName
 from nczarr.model import DOUBLE, INT, Dataset, Dimension, Storage, Variable
-from nczarr.stores import MemoryStore, Store
+from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.mapping import MappingStore
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
@@ -133,3 +134,30 @@ def test_chunks_that_are_there_cost_no_more() -> None:
         assert store.asked == ["v/c/0", "v/c/1", "v/c/2"]
         reader.data("/v").read((slice(0, 8),))
         assert store.asked[3:] == ["v/c/0", "v/c/1", "v/c/2", "v/c/3", "v/zarr.json"]
+
+
+def test_documents_of_before_and_after_an_append_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that writes no consolidated metadata was here, so the documents count; and now another appends."""
+    path = tmp_path / "a.zarr"
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.createDimension("x")
+        for name in "ab":
+            dataset.createVariable(name, "i4", ("x",), chunksizes=(2,))[:] = [5, 5]
+    later = (path / "zarr.json").stat().st_mtime_ns + 10**9
+    os.utime(path / "a/zarr.json", ns=(later, later))
+    read, begun = LocalStore.get_range, []
+
+    def get_range(store: LocalStore, key: str, start: int, length: int | None = None) -> bytes | None:
+        if key == "b/zarr.json" and not begun:
+            begun.append(key)
+            with nczarr.Dataset(path, "a") as writer:
+                writer["a"][2:4] = 5
+                writer["b"][2:4] = 5
+        return read(store, key, start, length)
+
+    monkeypatch.setattr(LocalStore, "get_range", get_range)
+    with nczarr.Dataset(path) as reader:
+        assert begun
+        assert reader["a"][:].tolist() == reader["b"][:].tolist() == [5] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import shutil
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from real_data import DATA
 import nczarr
 from nczarr.cli import main
 from nczarr.convert.verify.check import check
-from nczarr.errors import DatasetNotFoundError, NetCDFFileError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, NetCDFFileError
 from nczarr.model import DOUBLE, Dataset, Dimension, Variable, compare
 from nczarr.netcdf import create_dataset, open_dataset, open_isolated
 
@@ -82,6 +83,35 @@ def test_a_hang_is_an_error(path: Path, tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(NetCDFFileError, match="longer than 5 s"):
             data.read((slice(0, 4),))
     assert time.monotonic() - start < 3600
+
+
+@pytest.mark.parametrize("by_setting", [True, False])
+def test_the_dataset_interface_reads_so(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_setting: bool
+) -> None:
+    with nczarr.Dataset(path) as direct:
+        values = {name: variable[:].tolist() for name, variable in direct.variables.items()}
+    if by_setting:
+        monkeypatch.setenv("NCZARR_ISOLATED", "1")
+    wanted = None if by_setting else True
+    with nczarr.Dataset(path, isolated=wanted) as dataset:
+        assert {name: variable[:].tolist() for name, variable in dataset.variables.items()} == values
+        again = pickle.loads(pickle.dumps(dataset))
+        assert again["v"][:].tolist() == values["v"]
+        again.close()
+    in_the_child(monkeypatch, tmp_path, "os.abort()")
+    with nczarr.Dataset(path, isolated=False) as dataset:
+        assert dataset["v"][:].tolist() == values["v"]
+    with nczarr.Dataset(path, isolated=wanted) as dataset, pytest.raises(NetCDFFileError, match="is damaged"):
+        dataset["v"][:]
+
+
+def test_a_file_that_is_written_is_not_isolated(path: Path) -> None:
+    for mode in ("a", "w"):
+        with pytest.raises(NCZarrError, match="in a child process, not written"):
+            nczarr.Dataset(path, mode, isolated=True)
+    with nczarr.Dataset(path) as dataset:
+        assert "v" in dataset.variables
 
 
 def test_check_survives_and_names_the_variable(

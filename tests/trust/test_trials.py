@@ -1,9 +1,10 @@
-"""A few rounds of each trial; by hand they run for as long as one likes."""
+"""A few rounds of each trial, or as many seconds as ``NCZARR_TRIAL_SECONDS`` says; by hand as long as one likes."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import random
 
 import pytest
 from budget import Budget
@@ -22,9 +23,22 @@ ROUNDS = {
     "cdl_texts": 60,
     "documents": 300,
     "chunk_bytes": 1000,
+    "readers": 2,
     "resumes": 5,
     "appends": 6,
 }
+
+
+#: These end by themselves, when all there is was tried; the others go on for ever.
+ENDING = ("dying", "appends")
+
+
+def budget_of(name: str) -> Budget:
+    """The rounds of a trial; where seconds are asked for these, with another seed each time."""
+    seconds = os.environ.get("NCZARR_TRIAL_SECONDS")
+    if seconds is None or name in ENDING:
+        return Budget(rounds=ROUNDS[name], seed=1)
+    return Budget(seconds=float(seconds), seed=random.SystemRandom().randrange(1 << 30))
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +58,12 @@ def _restore(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals and forks of POSIX")
 @pytest.mark.parametrize("name", ROUNDS)
 def test_trial(name: str) -> None:
-    budget = Budget(rounds=ROUNDS[name], seed=1)
-    importlib.import_module(name).trial(budget)
+    budget = budget_of(name)
+    try:
+        importlib.import_module(name).trial(budget)
+    except BaseException:
+        print(f"--seed {budget.seed}, after {budget.line}, with {budget.shown!r}")
+        raise
     assert budget.counts, "nothing was tried"
 
 

@@ -13,7 +13,7 @@ from nczarr.mapping.dataset.dialects import dialect_named, dialect_of
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Reading
 from nczarr.mapping.findings import Finding, warn_of
-from nczarr.mapping.guarding import Destination, refuse_unfinished, stale_nodes
+from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.mapping.rewriting import ASIDE, finish_moves, refuse_interrupted
@@ -21,6 +21,9 @@ from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.stores.remote.zarr_store import ZarrStore
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
+
+#: How often metadata are read again because somebody writes them meanwhile.
+_TRIES = 20
 
 
 def open_dataset(
@@ -210,10 +213,18 @@ def _own_documents(
     store: Store, hierarchy: Hierarchy, mode: Literal["r", "r+"]
 ) -> tuple[Hierarchy, tuple[Finding, ...]]:
     """The hierarchy as its own documents have it, where these are known to be newer than the consolidated copy."""
-    stale = stale_nodes(store, hierarchy)
-    if not stale:
+    for _ in range(_TRIES):
+        before = moment(store)
+        stale = stale_nodes(store, hierarchy)
+        if not stale:
+            return hierarchy, ()
+        own = open_hierarchy(store, consolidated=False, mode=mode)
+        if before is not None and moment(store) == before:
+            break
+        # Somebody writes: documents of before and after do not belong together, the copies of them do.
+        hierarchy = open_hierarchy(store, mode=mode)
+    else:
         return hierarchy, ()
-    own = open_hierarchy(store, consolidated=False, mode=mode)
     more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
     what = f"the consolidated metadata are older than the document of {stale[0]!r}{more}"
     return own, (Finding("consolidated-stale", "/", what, "note", "consolidate"),)

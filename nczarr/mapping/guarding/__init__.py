@@ -16,7 +16,7 @@ from nczarr.mapping.guarding.destination import (
     refuse_unfinished,
     remove_unfinished,
 )
-from nczarr.mapping.guarding.fresh import WRITING, begin_changes, end_changes, stale_nodes
+from nczarr.mapping.guarding.fresh import WRITING, begin_changes, end_changes, moment, stale_nodes
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "forget_chunks",
     "is_zarr",
     "missing_chunks",
+    "moment",
     "put_in_place",
     "record_chunks",
     "recorded_arrays",

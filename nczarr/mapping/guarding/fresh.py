@@ -31,6 +31,20 @@ def end_changes(store: Store) -> None:
     store.delete(WRITING)
 
 
+def moment(store: Store) -> tuple[int, ...] | None:
+    """Return what stays the same until nczarr writes to a local dataset with consolidated metadata; None while it does.
+
+    The documents that are read between two equal moments belong together.
+    """
+    if type(store) is not LocalStore or _is_changing(store):
+        return None
+    try:
+        root = os.stat(f"{store.root}/zarr.json")
+    except OSError:
+        return None
+    return (root.st_ino, root.st_mtime_ns)
+
+
 def _is_changing(store: Store) -> bool:
     """True if a process that lives, or that cannot be asked, is changing documents."""
     data = store.get(WRITING)

@@ -98,6 +98,9 @@ class Dataset(AttributeOwner):
     storage : {'zarr', 'netcdf'}, optional
         What a new dataset is kept in. Default: by its name, a netCDF file for ``.nc``, ``.nc4``, ``.cdf``, ``.h5`` …
         (:func:`nczarr.formats.storage_of`), Zarr for all others. What is there already is opened as what it is.
+    isolated : bool, optional
+        Mode ``r``, a netCDF file: read it in a child process, so that a damaged file that crashes the HDF5 library,
+        or keeps it busy for ever, is an error. Default: as the setting ``NCZARR_ISOLATED`` says. Nothing else needs it.
     **kwargs
         Ignored, as netCDF4-python does.
 
@@ -168,6 +171,7 @@ class Dataset(AttributeOwner):
         options: Any = None,
         shared: bool = False,
         storage: str | None = None,
+        isolated: bool | None = None,
         **kwargs: Any,
     ) -> None:
         path = local_path(filename)
@@ -186,6 +190,7 @@ class Dataset(AttributeOwner):
             options=options,
             shared=shared,
             storage=storage,
+            isolated=isolated,
         )
         session.cache.bound = get_chunk_cache()[0]
         session.auto_complex = bool(auto_complex)
@@ -195,6 +200,7 @@ class Dataset(AttributeOwner):
             "memory": memory,
             "auto_complex": auto_complex,
             "storage_options": storage_options,
+            "isolated": isolated,
         }
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:

@@ -11,7 +11,8 @@ from nczarr import model
 from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import is_netcdf
-from nczarr.netcdf import create_file, open_dataset, open_file, open_remote
+from nczarr.limits import reads_isolated
+from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, open_remote
 from nczarr.netcdf.byte_file import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, WriterLock
@@ -40,10 +41,11 @@ def create_netcdf(path: Path, name: str, data_model: str, *, clobber: bool) -> S
     return session
 
 
-def open_netcdf(path: Path, name: str, *, writable: bool) -> Session:
-    """Open a netCDF file."""
+def open_netcdf(path: Path, name: str, *, writable: bool, isolated: bool | None = None) -> Session:
+    """Open a netCDF file; for reading in a child process if it is asked for, by the caller or by the setting."""
     if not writable:
-        opened = open_dataset(path)
+        apart = reads_isolated() if isolated is None else isolated
+        opened = open_isolated(path) if apart else open_dataset(path)
         return _reading(opened.dataset, opened, name)
     if not os.access(path, os.W_OK):
         raise NetCDFOSError("the file cannot be written: Permission denied", path=name)

@@ -50,6 +50,7 @@ def open_session(
     options: Any,
     shared: bool = False,
     storage: str | None = None,
+    isolated: bool | None = None,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
     if mode not in _MODES:
@@ -83,6 +84,10 @@ def open_session(
                 hint="write it here and copy it there, or ask for storage='zarr'",
             )
         _check_options(options, shared, name)
+        if isolated:
+            raise NetCDFValueError(
+                "a netCDF file is read in a child process, not written", path=name, hint='use mode="r"'
+            )
         if diskless:
             return diskless_netcdf(path, name, wanted, DATA_MODELS[format], clobber=clobber, persist=persist)
         if wanted == "w" or not path.exists():
@@ -94,7 +99,9 @@ def open_session(
         )
     if wanted == "w":
         return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
-    return _existing(target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared)
+    return _existing(
+        target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared, isolated=isolated
+    )
 
 
 def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> Session:
@@ -182,11 +189,12 @@ def _existing(
     storage_options: dict[str, Any] | None,
     *,
     shared: bool = False,
+    isolated: bool | None = None,
 ) -> Session:
     path = local_path(target)
     if path is not None and path.is_file():
         if is_netcdf(path):
-            return open_netcdf(path, name, writable=False)
+            return open_netcdf(path, name, writable=False, isolated=isolated)
         if not is_zip(_first_bytes(path)):
             error = NetCDFOSError("NetCDF: Unknown file format", path=name)
             error.errno, error.filename = _NC_ENOTNC, name
