@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
+
+#: Held while a value is set where there is none.
+_absent = threading.Lock()
 
 
 class MemoryStore(Store):
@@ -39,7 +43,11 @@ class MemoryStore(Store):
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         self.check_writable(key)
         value = bytes(data)
-        return self._values.setdefault(check_key(key), value) is value
+        # Python keeps one object of short values, and two callers may give the same: which one is there says nothing.
+        with _absent:
+            if check_key(key) in self._values:
+                return False
+            return self._values.setdefault(key, value) is value
 
     def delete(self, key: str) -> None:
         self.check_writable(key)

@@ -371,3 +371,20 @@ def test_read_only_stores_refuse_changes(make: Callable[[], Store]) -> None:
     ):
         with pytest.raises(ReadOnlyError):
             act()
+
+
+def test_a_copy_to_a_folder_that_is_not_there_yet(store: Store) -> None:
+    store.set("zarr.json", b"x")
+    store.copy_many([("zarr.json", "g/h/zarr.json"), ("zarr.json", "c")])
+    assert {key: store.get(key) for key in store.list()} == dict.fromkeys(
+        ("c", "g/h/zarr.json", "zarr.json"), b"x"
+    )
+    with pytest.raises(StoreError, match="missing"):
+        store.copy_many([("missing", "m/n")])
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"long enough to be no one's but the caller's"])
+def test_a_value_is_set_once_where_there_is_none(store: Store, value: bytes) -> None:
+    assert store.set_if_absent("zarr.json", value)
+    assert not store.set_if_absent("zarr.json", value)
+    assert store.get("zarr.json") == value

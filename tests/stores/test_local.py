@@ -214,7 +214,7 @@ def test_pipes_sockets_and_devices_are_refused(tmp_path: Path, monkeypatch: pyte
                 act(name)
     with (
         nczarr.Dataset(tmp_path / "a.zarr") as dataset,
-        pytest.raises(StoreError, match=r"v/c/0: .*(this is a pipe|not a regular file)"),
+        pytest.raises(StoreError, match=r"v/c/0: .*this is a pipe, not a file"),
     ):
         dataset["v"][:]
     for target in (tmp_path / "a.zarr" / "pipe", "/dev/zero"):

@@ -285,7 +285,7 @@ def test_a_pipe_in_the_place_of_a_chunk_is_refused(tmp_path: Path) -> None:
     server = threading.Thread(target=serve, daemon=True)
     server.start()
     try:
-        with pytest.raises(NCZarrError, match="not a regular file"):
+        with pytest.raises(NCZarrError, match="this is a pipe, not a file"):
             values(path)
     finally:
         os.close(os.open(chunk, os.O_RDONLY | os.O_NONBLOCK))

@@ -173,7 +173,7 @@ def test_a_pipe_in_the_place_of_a_chunk_is_refused(count: int, tmp_path: Path) -
     chunk = tmp_path / "v" / "c" / "0"
     chunk.unlink()
     os.mkfifo(chunk)
-    with pytest.raises(StoreError, match="not a regular file"):
+    with pytest.raises(StoreError, match="this is a pipe, not a file"):
         open_hierarchy(LocalStore(tmp_path)).array("v").read()
 
 

@@ -129,7 +129,13 @@ class FsspecStore(ConcurrentStore):
             NotImplementedError,
             FileNotFoundError,
         ):  # also where there is no directory for the target yet
-            await super()._copy(source, target)
+            if self._async:
+                await super()._copy(source, target)
+                return
+            value = self.get(source)
+            if value is None:
+                raise FileNotFoundError(source) from None
+            self._put_now(target, value)
 
     async def _remove(self, key: str) -> None:
         if self._async:
