@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.collector import paused_collector
@@ -219,7 +220,9 @@ class Hierarchy:
         from nczarr.zarr.arrays.array import Array
 
         save = self._saver(path) if self._writable else None
-        confirm = None if self._writable else self._confirmer(path)
+        confirm = None
+        if not self._writable:  # without the hierarchy itself, which would not go with its last name then
+            confirm = partial(_confirm, self.store, self._layout, path, self._nodes._raw[path])
         prefix = self._layout.chunk_prefix(path)
         array = Array(self.store, prefix, metadata, path=path, save=save, confirm=confirm)
         if metadata.extensions:
@@ -227,31 +230,6 @@ class Hierarchy:
 
             return extend(array)
         return array
-
-    def _confirmer(self, path: str) -> Callable[[], None]:
-        return lambda: self._confirm(path)
-
-    def _confirm(self, path: str) -> None:
-        """Make sure that an array is still there, and still the one whose metadata are known.
-
-        Raises
-        ------
-        StoreError
-            It was removed, renamed or replaced by another program.
-        """
-        known = self._nodes._raw[path]
-        found = self._layout.fetch(self.store, [path]).get(path)
-        if found is None and known.consolidated:
-            # Not all programs write the documents that the consolidated metadata are copies of.
-            with contextlib.suppress(DatasetNotFoundError):
-                found = self._layout.discover(self.store, True).nodes.get(path)
-        if found is None or _storage_of(found) != _storage_of(known):
-            raise StoreError(
-                "the array was removed, renamed or replaced since the dataset was opened",
-                path=self.store.url,
-                fqn=f"/{path}",
-                hint="open it again",
-            )
 
     def override(self, path: str, metadata: Metadata) -> None:
         """Use other metadata for a node that exists, without writing them.
@@ -583,6 +561,28 @@ class Hierarchy:
             from nczarr.zarr.chunks import forget_chunks
 
             forget_chunks({array.owner for array in arrays.values()})
+
+
+def _confirm(store: Store, layout: Layout, path: str, known: RawNode) -> None:
+    """Make sure that an array is still there, and still the one whose document is known.
+
+    Raises
+    ------
+    StoreError
+        It was removed, renamed or replaced by another program.
+    """
+    found = layout.fetch(store, [path]).get(path)
+    if found is None and known.consolidated:
+        # Not all programs write the documents that the consolidated metadata are copies of.
+        with contextlib.suppress(DatasetNotFoundError):
+            found = layout.discover(store, True).nodes.get(path)
+    if found is None or _storage_of(found) != _storage_of(known):
+        raise StoreError(
+            "the array was removed, renamed or replaced since the dataset was opened",
+            path=store.url,
+            fqn=f"/{path}",
+            hint="open it again",
+        )
 
 
 def _storage_of(node: RawNode) -> list[dict[str, Any]]:
