@@ -16,6 +16,13 @@ def test_import_is_light() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_help_is_light() -> None:
+    code = "import sys; from nczarr.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    code += f"\nprint([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+
+
 def test_every_public_name_is_there() -> None:
     import nczarr
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from nczarr.cli.arguments import build_parser
-from nczarr.display import visible
 from nczarr.errors import NCZarrError
 
 #: Commands whose exit status 1 is an answer, as that of ``diff`` and ``cmp`` is: what keeps them from answering is 2.
@@ -63,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
-            print(visible(f"nczarr: {line}", layout=True), file=sys.stderr)
+            _complain(str(line), layout=True)
         return trouble
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(visible(f"nczarr: {error}"), file=sys.stderr)
+        _complain(str(error))
         return trouble
     except KeyboardInterrupt as error:
         print(f"nczarr: interrupted; {_left(error)}", file=sys.stderr)
@@ -78,6 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated as error:
         print(f"nczarr: terminated; {_left(error)}", file=sys.stderr)
         return 143
+
+
+def _complain(text: str, *, layout: bool = False) -> None:
+    from nczarr.display import visible  # numpy comes with it, which --help can do without
+
+    print(visible(f"nczarr: {text}", layout=layout), file=sys.stderr)
 
 
 def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:
@@ -99,9 +104,7 @@ def _short_warnings() -> Iterator[None]:
     """Print warnings in one line, without the place in the code."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=".*'nczarr repair'")
-        warnings.showwarning = lambda message, *_, **__: print(
-            visible(f"nczarr: warning: {message}", layout=True), file=sys.stderr
-        )
+        warnings.showwarning = lambda message, *_, **__: _complain(f"warning: {message}", layout=True)
         yield
 
 
