@@ -97,8 +97,8 @@ def open_repository(path: Path) -> Any:
     """
     try:
         import icechunk
-    except ImportError as error:
-        raise UnsupportedError(str(error), path=str(path), hint="pip install icechunk") from None
+    except ImportError:
+        raise UnsupportedError("this needs icechunk", path=str(path), hint="pip install icechunk") from None
     with placed(str(path)):
         try:
             storage = icechunk.local_filesystem_storage(str(path))

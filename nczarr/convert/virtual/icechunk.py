@@ -33,8 +33,8 @@ def write_repository(found: Virtual, path: Path) -> None:
     """
     try:
         import icechunk
-    except ImportError as error:
-        raise UnsupportedError(str(error), path=str(path), hint="pip install icechunk") from None
+    except ImportError:
+        raise UnsupportedError("this needs icechunk", path=str(path), hint="pip install icechunk") from None
     config = icechunk.RepositoryConfig.default()
     for prefix in sorted({_prefix(url) for v in found.places.values() for url, _, _ in v.places.values()}):
         folder = prefix.removeprefix("file://")
