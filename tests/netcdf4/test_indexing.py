@@ -360,6 +360,14 @@ def full(elem: Any, shape: tuple[int, ...]) -> list[Any]:
     return items
 
 
+@pytest.mark.parametrize("fill", [b"", b"n/a", None])
+def test_masked_text_as_characters_has_its_fill_value(fill: bytes | None) -> None:
+    text = np.ma.array(["January", "February", "March"], dtype="S8", mask=[0, 1, 0], fill_value=fill)
+    for length in (None, 5, 8):
+        theirs = netCDF4.stringtochar(text, n_strlen=length)
+        assert ours.stringtochar(text, n_strlen=length).tolist() == theirs.tolist()
+
+
 def test_regions_of_nothing_are_few() -> None:
     many = np.zeros(100, int)
     start, count, _, _ = ours.utils._StartCountStride((np.array([], int), many, many), (3, 5, 7))

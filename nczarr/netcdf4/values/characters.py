@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import ma
 
 from nczarr.netcdf4.errors import NetCDFValueError
 
@@ -53,7 +54,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     Parameters
     ----------
     a : ndarray
-        Of dtype ``SN`` or ``UN``.
+        Of dtype ``SN`` or ``UN``; what is masked has its fill value.
     encoding : str, optional
         Default: ``ascii`` for ``SN``, ``utf-8`` for ``UN``; ``none`` or ``bytes``: raw bytes.
     n_strlen : int, optional
@@ -70,6 +71,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     [[b'a', b'b'], [b'c', b'']]
     """
     encoding = _encoding(a, encoding)
+    a = ma.filled(a)
     length = a.dtype.itemsize if n_strlen is None else n_strlen
     if encoding in _RAW:
         raw = np.frombuffer(a.tobytes(), "S1").reshape(*a.shape, a.dtype.itemsize)
