@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import nczarr
@@ -12,6 +12,24 @@ _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 #: Commands that read netCDF files, besides ``check``, which always does it in a child process.
 _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
 _HIERARCHY = "a Zarr hierarchy (path or URL)"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that takes options between names too: ``copy a.nc -c x=1 b.zarr``."""
+
+    _mixing = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse what the program's parser hands on; names behind ``--`` are taken as they stand."""
+        if self._mixing or args is None or "--" in args:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True  # the method below calls this one
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixing = False
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -27,7 +45,9 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         description="netCDF datasets on Zarr: copy, print as CDL, generate from CDL, compare, check.",
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
-    verbs = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    verbs = parser.add_subparsers(
+        title="commands", dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
+    )
     for name, (text, complete) in COMMANDS.items():
         # ncdump's -h is the header; help is --help here, as everywhere else too.
         verb = verbs.add_parser(

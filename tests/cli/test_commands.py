@@ -290,6 +290,13 @@ def test_a_closed_pipe_is_quiet(zarr: Path) -> None:
     assert result.stderr == ""
 
 
+def test_options_stand_between_names_too(tmp_path: Path) -> None:
+    target = str(tmp_path / "b.zarr")
+    assert main(["copy", str(EXAMPLE), "--quiet", target, "--compression", "none"]) == 0
+    assert main(["copy", "--quiet", "--overwrite", "--", str(EXAMPLE), target]) == 0
+    assert main(["diff", str(EXAMPLE), "--rtol", "0", target]) == 0
+
+
 def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["copy"])
