@@ -124,29 +124,30 @@ def public() -> Iterator[Path]:
 
 
 READER = """
+import os
 import sys
 import nczarr
 from nczarr.errors import NCZarrError
-for path in sys.argv[1:]:
+def read(path):
     try:
         with nczarr.Dataset(path) as dataset:
             for selection in (2, slice(0, 4), slice(None)):
                 print(path, *set(dataset["v"][selection].filled(-1).ravel().tolist()))
     except NCZarrError as error:
         print(path, type(error).__name__, error)
+read(sys.argv[1])  # imports all that is needed: another user may not read the environment
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+for path in sys.argv[2:]:
+    read(path)
 """
 
 
 @pytest.mark.parametrize("layout", PLACES)
 def test_what_may_not_be_read_is_no_fill(layout: LayoutName, public: Path) -> None:
     """Read as a user whom permissions bind: root reads everything."""
-    prefix: list[str] = []
-    if os.geteuid() == 0:
-        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        if shutil.which("setpriv") is None:
-            pytest.skip("setpriv is not there")
-    if subprocess.run([*prefix, sys.executable, "-c", "import numpy"], check=False, cwd="/").returncode:
-        pytest.skip("another user cannot run Python here")
     chunk, document = PLACES[layout]
     parts = {
         "nothing": None,
@@ -166,7 +167,7 @@ def test_what_may_not_be_read_is_no_fill(layout: LayoutName, public: Path) -> No
     for path in forbidden:
         path.chmod(0)
     environment = {**os.environ, "PYTHONPATH": str(Path(nczarr.__file__).parents[1]), "HOME": "/nonexistent"}
-    command = [*prefix, sys.executable, "-c", READER, *(f"{name}.zarr" for name in parts)]
+    command = [sys.executable, "-c", READER, "nothing.zarr", *(f"{name}.zarr" for name in parts)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=environment, cwd=public, check=False
@@ -176,7 +177,7 @@ def test_what_may_not_be_read_is_no_fill(layout: LayoutName, public: Path) -> No
             path.chmod(mode)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:3] == ["nothing.zarr 5"] * 3
+    assert lines[:6] == ["nothing.zarr 5"] * 6
     for name in list(parts)[1:]:
         (said,) = [line for line in lines if line.startswith(f"{name}.zarr")]
         assert "Error" in said
