@@ -308,8 +308,10 @@ class LocalStore(Store):
         try:
             os.mkdir(path)
         except FileExistsError:
-            if not os.path.isdir(path):
-                raise
+            # What has vanished meanwhile was a directory that another thread removed; who asks asks again.
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISDIR(os.lstat(path).st_mode) and not os.path.isdir(path):
+                    raise
         except FileNotFoundError:
             above = path.rstrip("/").rpartition("/")[0]
             if not above:

@@ -163,7 +163,8 @@ def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[An
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            LocalStore.make_folder(os.path.join(folder, parent))
+            with suppress(FileNotFoundError):  # what is above vanished again
+                LocalStore.make_folder(os.path.join(folder, parent))
     try:
         try:
             _write_all(file, buffers)
