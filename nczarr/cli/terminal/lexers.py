@@ -19,7 +19,7 @@ class _TreeLexer(RegexLexer):
             (r"[^\n]*(?:/|:)$", Name.Namespace),
             (r"([^\s(]+)( )([^\n(]+)", bygroups(Keyword.Type, Whitespace, Name.Variable)),
             (r"\(", Punctuation, "sizes"),
-            (r".", Text),
+            (r"[^\s(]+|.", Text),  # not character by character: each would look at all that follow
         ],
         "sizes": [
             (r"\)?\n", Punctuation, "#pop"),
