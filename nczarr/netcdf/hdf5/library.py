@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
 
 _loading = threading.Lock()
 _loaded: SimpleNamespace | None = None
@@ -46,14 +46,13 @@ def hdf5() -> Any:
         return _loaded
 
 
-class hdf5_errors:
+class hdf5_errors(placed):
     """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
 
-    __slots__ = ("doing", "fqn", "path")
+    __slots__ = ("doing",)
 
     def __init__(self, path: str, fqn: str | None = None, doing: str = "cannot be read") -> None:
-        self.path = path
-        self.fqn = fqn
+        super().__init__(path, fqn=fqn)
         self.doing = doing
 
     def __enter__(self) -> None:
@@ -64,8 +63,7 @@ class hdf5_errors:
         if error is None:
             return
         if isinstance(error, NCZarrError):  # our own, some of which are OSErrors too
-            error.path = error.path or self.path
-            error.fqn = error.fqn or self.fqn
+            super().__exit__(kind, error, trace)
         elif isinstance(error, RecursionError):
             raise NetCDFFileError(
                 f"{self.doing}: groups or types are nested too deeply", path=self.path, fqn=self.fqn
