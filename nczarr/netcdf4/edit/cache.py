@@ -25,6 +25,7 @@ import numpy as np
 from nczarr.model import STRING
 from nczarr.netcdf4.edit.nodes import VariableNode
 from nczarr.netcdf4.edit.stored import StoredArray
+from nczarr.zarr.chunks import each_axis
 from nczarr.zarr.pool import run
 
 #: What one object is taken to need.
@@ -354,7 +355,7 @@ class ChunkCache:
                 try:
                     with block.lock:
                         if block.values is not None and not block.gone:
-                            return block.values[_index([axis[0].inner for axis in parts])].copy()
+                            return block.values[each_axis([axis[0].inner for axis in parts])].copy()
                 finally:
                     self._unpin(block)
         with self._lock:
@@ -535,7 +536,7 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
 def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
     """What a selection takes from the chunk where its parts along all axes meet; `alone`: there is no other."""
     chunk, inner, outer, covers = zip(*parts, strict=True)
-    return _Item(chunk, _index(inner), None if alone else _index(outer), all(covers), parts)
+    return _Item(chunk, each_axis(inner), None if alone else each_axis(outer), all(covers), parts)
 
 
 def _is_one(parts: list[list[_Part]]) -> bool:
@@ -561,20 +562,6 @@ def _outside(parts: Iterable[_Part], chunk: tuple[int, ...]) -> tuple[Any, ...]:
         else:
             result.append(inner + low)
     return tuple(result)
-
-
-def _index(items: Iterable[Any]) -> tuple[Any, ...]:
-    """An index that acts on each axis for itself."""
-    items = tuple(items)
-    for item in items:
-        if type(item) is not slice:
-            break
-    else:
-        return items
-    if len(items) == 1:
-        return items
-    arrays = [np.arange(i.start, i.stop, i.step or 1) if isinstance(i, slice) else i for i in items]
-    return np.ix_(*arrays)
 
 
 def _region(index: tuple[int, ...], chunk: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:

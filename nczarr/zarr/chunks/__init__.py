@@ -10,7 +10,7 @@ for all arrays. Nothing here knows documents or other arrays.
 from nczarr.zarr.chunks.cache import forget_chunks
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import supported
-from nczarr.zarr.chunks.plan import chunk_count, plan, steps
+from nczarr.zarr.chunks.plan import chunk_count, each_axis, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files
 from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.selection import Axis, Selection, normalize
@@ -22,6 +22,7 @@ __all__ = [
     "Chunks",
     "Selection",
     "chunk_count",
+    "each_axis",
     "forget_chunks",
     "normalize",
     "plan",

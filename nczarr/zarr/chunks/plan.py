@@ -5,7 +5,7 @@ All is computed along each dimension for itself, with numpy; the chunks are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from math import prod
 from typing import Any, NamedTuple
@@ -253,13 +253,26 @@ def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:
     """
     if not parts:
         return (Ellipsis,)  # a view, where an empty index would give a scalar
-    items = [getattr(part, attribute) for part in parts]
+    return each_axis([getattr(part, attribute) for part in parts])
+
+
+def each_axis(items: Iterable[Any]) -> tuple[Any, ...]:
+    """Return an index that acts on each axis for itself: plain slices, or an open mesh of arrays.
+
+    Examples
+    --------
+    >>> each_axis([slice(0, 2), slice(1, 3)])
+    (slice(0, 2, None), slice(1, 3, None))
+    >>> [axis.ravel().tolist() for axis in each_axis([slice(0, 2), np.array([4, 7])])]
+    [[0, 1], [4, 7]]
+    """
+    items = tuple(items)
     for item in items:
         if type(item) is not slice:
             break
     else:
-        return tuple(items)
-    arrays = [
-        np.arange(item.start, item.stop, item.step) if isinstance(item, slice) else item for item in items
-    ]
+        return items
+    if len(items) == 1:
+        return items
+    arrays = [np.arange(i.start, i.stop, i.step or 1) if isinstance(i, slice) else i for i in items]
     return np.ix_(*arrays)
