@@ -106,6 +106,11 @@ def test_hints(text: str, hint: str) -> None:
         ("types: opaque(2) o; variables: o v; data: v = 1;", "1 is no value of the opaque type 'o'"),
         ("dimensions: x = 2; u = unlimited; variables: int v(x, u); data: v = 1, 2;", "stand in braces"),
         (r'variables: char c; c:a = "\1";', "an octal escape needs three digits"),
+        (r'variables: int t; string t:units = "\1"; data: t = 1;', "an octal escape needs three digits"),
+        (
+            r'variables: string s; string s:_FillValue = "\1"; data: s = _;',
+            "an octal escape needs three digits",
+        ),
     ],
 )
 def test_messages(text: str, message: str) -> None:

@@ -30,18 +30,22 @@ class AttributeReader:
         self._elements = elements
 
     def typed(self, name: str, type_: Type, token: Token, items: Sequence[Value]) -> Attribute | None:
-        """An attribute with a declared type; an empty list is an attribute of no value."""
+        """An attribute with a declared type; an empty list is an attribute of no value.
+
+        None if a value cannot be read: what would stand in its place is no value of the type.
+        """
         if type_ == CHAR:
             pieces = self._elements.texts(items, b"\0")
             raw = b"".join(pieces) if not items else b"".join(pieces) or b"\0"
             return Attribute(name, CHAR, np.frombuffer(raw, "S1"))
+        problems = len(self._problems)
         values = np.zeros(count_values(items), type_.dtype)
         for i, item in enumerate(expand(items)):
             if isinstance(item, Token) and str(item) == "_":
                 self._problems.add("'_' has no meaning in an attribute", position_of(item))
                 return None
             self._elements.read(values, (i,), type_, item)
-        return Attribute(name, type_, values)
+        return Attribute(name, type_, values) if len(self._problems) == problems else None
 
     def untyped(self, name: str, token: Token, items: Sequence[Value]) -> Attribute | None:
         """An attribute without a declared type: text is char; numbers take the widest type among them."""
@@ -113,9 +117,10 @@ class AttributeReader:
                 np.isfinite(real[0]) and real[0] == np.trunc(real[0]) and limits.min <= real[0] <= limits.max
             ):
                 return Attribute("_FillValue", declared, real)
+        problems = len(self._problems)
         values = np.zeros(1, type_.dtype)
         self._elements.read(values, (0,), type_, item)
-        return Attribute("_FillValue", type_, values)
+        return Attribute("_FillValue", type_, values) if len(self._problems) == problems else None
 
 
 def _widest(constants: Sequence[Constant]) -> PrimitiveType:

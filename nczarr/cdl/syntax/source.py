@@ -87,8 +87,8 @@ class Problems:
         place = ":".join(str(p) for p in (self.source.path or "<cdl>", error.line, error.column) if p)
         warnings.warn(f"{place}: {message}", CDLWarning, stacklevel=2)
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
 
     def raise_all(self) -> None:
         """Raise all problems as one error, in the order of the text; do nothing if there are none."""
