@@ -225,6 +225,54 @@ def test_rows_of_small_inner_chunks(data: st.DataObject) -> None:
         np.testing.assert_array_equal(make(files, made, shape, shard).read(box), values[box])
 
 
+@given(st.data())
+def test_what_is_selected_of_a_single_inner_chunk(data: st.DataObject) -> None:
+    """It is read without a plan of the shard: all of it or a part, in any order and with any steps."""
+    inner = data.draw(st.sampled_from([(5,), (3, 4), (2, 1, 3)]))
+    grid = data.draw(st.tuples(*[st.integers(1, 3)] * len(inner)))
+    shard = tuple(n * m for n, m in zip(grid, inner, strict=True))
+    shape = tuple(data.draw(st.integers(n, 2 * n)) for n in shard)
+    codecs: list[Any] = [
+        *data.draw(
+            st.sampled_from(
+                [[], [{"name": "transpose", "configuration": {"order": list(range(len(inner)))[::-1]}}]]
+            )
+        ),
+        {"name": "bytes", "configuration": {"endian": data.draw(st.sampled_from(["little", "big"]))}},
+        *data.draw(st.sampled_from([[], [{"name": "gzip", "configuration": {"level": 1}}], [CRC]])),
+    ]
+    values = np.arange(prod(shape), dtype="i2").reshape(shape)
+    place = [data.draw(st.integers(0, (n - 1) // m)) for n, m in zip(shape, inner, strict=True)]
+    values[tuple(slice(i * m, (i + 1) * m) for i, m in zip(place, inner, strict=True))] += 7
+    selection = []
+    for i, m, n in zip(place, inner, shape, strict=True):
+        low, high = i * m, min((i + 1) * m, n)
+        start = data.draw(st.integers(low, high - 1))
+        stop = data.draw(st.integers(start + 1, high))
+        indices = st.lists(st.integers(low, high - 1), min_size=1, max_size=4)
+        selection.append(
+            data.draw(
+                st.one_of(
+                    st.just(start),
+                    st.builds(slice, st.just(start), st.just(stop), st.integers(1, 3)),
+                    st.just(slice(stop - 1, start - 1 if start else None, -1)),
+                    indices,
+                )
+            )
+        )
+    wanted = values
+    for axis in reversed(range(len(shape))):
+        wanted = wanted[(slice(None),) * axis + (selection[axis],)]
+    with tempfile.TemporaryDirectory() as folder:
+        for store in (MemoryStore(), LocalStore(folder, "w")):
+            array = make(store, sharding(list(inner), codecs), shape, shard)
+            array.write(..., values)
+            for _ in range(2):  # the second time with the index that was kept
+                np.testing.assert_array_equal(array.read(tuple(selection)), wanted)
+            array.write(tuple(slice(i * m, (i + 1) * m) for i, m in zip(place, inner, strict=True)), -1)
+            assert (array.read(tuple(selection)) == -1).all()
+
+
 def test_a_damaged_inner_chunk_of_a_row_is_named() -> None:
     store = MemoryStore()
     array = make(store, sharding([4], [LITTLE, CRC]), (64,), (64,))

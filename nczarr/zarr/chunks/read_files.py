@@ -15,9 +15,9 @@ from nczarr.zarr.chunks.cache import CHUNKS
 from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
-from nczarr.zarr.chunks.place import needed_bytes, place_start, put_fill, put_whole
+from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
-from nczarr.zarr.chunks.read_shards import SMALL, Run, read_shards
+from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run, scratch
 
@@ -40,12 +40,8 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     items = list(product(*parts))
     folder = f"{store.root}/{chunks.prefix}"
     fixed, sharding = chunks.fixed()
-    if len(items) == 1:
-        if chunks.are_kept and _place_kept(chunks, folder, items[0], target):
-            return
-        if sharding is None:
-            _read_one(chunks, folder, items[0], target)
-            return
+    if len(items) == 1 and _read_one(chunks, folder, items[0], target):
+        return
     shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
     workers = reading_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
@@ -71,14 +67,25 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         run(work_row, shared_rows(fixed, parts, items, workers, evenly), workers)
 
 
-def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> None:
-    """Read a single chunk: nothing is opened but its file."""
-    chain = chunks.fixed_chain or chunks.chain(tuple([part.chunk for part in item]))
+def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
+    """Read a single chunk, for which only its file is opened; False if several chunks of a shard are needed."""
+    if chunks.are_kept and _place_kept(chunks, folder, item, target):
+        return True
+    fixed, sharding = chunks.fixed()
+    directory = Directory(folder, chunks.place, few=True)
+    if sharding is not None:
+        inner = single_inner_item(sharding, item)
+        if inner is None:
+            return False
+        _read_inner(chunks, sharding, directory, item, inner, target)
+        return True
+    chain = fixed or chunks.chain(tuple([part.chunk for part in item]))
     if chain.is_raw:
         read = _raw_reader(target)
     else:
         read = _reader(chunks, target, _weight(chain) <= CHUNKS.bound // 2)
-    _read_item(chunks, Directory(folder, chunks.place, few=True), item, target, read)
+    _read_item(chunks, directory, item, target, read)
+    return True
 
 
 def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndarray, read: Reader) -> None:
@@ -232,10 +239,16 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
     assert stored is not None
     order = chain.order or ()
     shape = chain.stored_spec.shape
-    if all(type(part.out) is slice and type(part.inner) is slice for part in item):
+    whole = sliced = True
+    for part in item:
+        whole = whole and part.full
+        sliced = sliced and type(part.out) is slice and type(part.inner) is slice
+    if sliced:
         view = target[take(item, "out")].transpose(order)
         size = chain.decoded_size or 0
-        if size <= WHOLE_BYTES and all(part.full for part in item) and not view.flags.c_contiguous:
+        if whole and view.flags.c_contiguous and view.dtype == stored:
+            read_exactly(descriptor, view.reshape(-1).view(np.uint8), base)
+        elif whole and size <= WHOLE_BYTES and not view.flags.c_contiguous:
             buffer = scratch("box", size)[:size]
             read_exactly(descriptor, buffer, base)
             np.copyto(view, buffer.view(stored).reshape(shape))
@@ -251,6 +264,55 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
 
 
 # --- shards
+
+
+def _read_inner(
+    chunks: Chunks,
+    codec: ShardingCodec,
+    directory: Directory,
+    item: Item,
+    inner: InnerItem,
+    target: np.ndarray,
+) -> None:
+    """Read what is needed of a single inner chunk of a shard."""
+    index = tuple([part.chunk for part in item])
+    found = directory.open(chunks.name(index))
+    if found is None:
+        chunks.miss()
+        put_fill(target, take(item, "out"), codec.inner.spec.fill)
+        return
+    try:
+        where = _ShardFile(chunks, codec, *found).index(index)
+        number, parts = inner
+        if where.present[number]:
+            _place_inner(
+                codec.inner, inner, found[0], int(where.offsets[number]), int(where.lengths[number]), target
+            )
+        else:
+            put_fill(target, take(parts, "out"), codec.inner.spec.fill)
+    except CodecError as error:
+        raise chunks.damaged(index, error) from error
+    except OSError as error:
+        raise chunks.failed("read", index, error) from error
+    finally:
+        os.close(found[0])
+
+
+def _place_inner(
+    chain: Chain, inner: InnerItem, descriptor: int, start: int, length: int, target: np.ndarray
+) -> None:
+    """Put what is selected of an inner chunk, which a file has from `start` on, into the result."""
+    number, parts = inner
+    try:
+        if chain.is_raw:
+            _check_size(chain, length)
+            _read_raw(chain, parts, descriptor, start, target)
+        else:
+            data = scratch("run", length)[:length]
+            read_exactly(descriptor, data, start)
+            place(chain, parts, data, target)
+    except CodecError as error:
+        raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
 
 def _read_shards(
@@ -292,22 +354,32 @@ class _ShardFile:
         self._descriptor = descriptor
         self._status = status
 
-    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Return the index of the shard, kept as long as the file stays what it was."""
-        (index,) = places
+    def index(self, place: Index) -> ShardIndex:
+        """Return the index of the shard, kept as long as the file stays what it was.
+
+        Raises
+        ------
+        CodecError
+            The index is damaged.
+        """
         codec, status = self._codec, self._status
         mark = _mark(status)
-        known = self._chunks.shard_indexes.get(index, mark)
+        known = self._chunks.shard_indexes.get(place, mark)
         if known is None:
             size = status.st_size
             data = np.empty(min(codec.index_size, size), np.uint8)
-            try:
-                read_exactly(self._descriptor, data, 0 if codec.index_first else size - data.nbytes)
-                known = codec.parse_index(data, size)
-            except CodecError as error:
-                raise self._chunks.damaged(index, error) from error
-            self._chunks.shard_indexes.put(index, mark, known)
-        return [known]
+            read_exactly(self._descriptor, data, 0 if codec.index_first else size - data.nbytes)
+            known = codec.parse_index(data, size)
+            self._chunks.shard_indexes.put(place, mark, known)
+        return known
+
+    def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
+        """Return the index of the shard."""
+        (place,) = places
+        try:
+            return [self.index(place)]
+        except CodecError as error:
+            raise self._chunks.damaged(place, error) from error
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
         """Do nothing: files answer at once."""
@@ -318,11 +390,8 @@ class _ShardFile:
         is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
         if is_large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
-                try:
-                    _check_size(chain, piece.stop - piece.start)
-                except CodecError as error:
-                    raise CodecError(f"inner chunk {piece.number}: {error.message}") from error
-                _read_raw(chain, piece.item, self._descriptor, job.start + piece.start, target)
+                start, length = job.start + piece.start, piece.stop - piece.start
+                _place_inner(chain, (piece.number, piece.item), self._descriptor, start, length, target)
             return None
         buffer = scratch("run", job.length)[: job.length]
         read_exactly(self._descriptor, buffer, job.start)

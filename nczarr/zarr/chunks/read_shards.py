@@ -116,8 +116,37 @@ def read_shards(
     run(work, jobs, workers)
 
 
+def _within(part: Part, length: int) -> Part | None:
+    """Return what a part of a shard takes from one inner chunk along a dimension, None if it is not from one only."""
+    if type(part.inner) is not slice:
+        return None
+    start, stop, step = part.inner.start, part.inner.stop, part.inner.step
+    number = start // length
+    low = number * length
+    if stop > low + length:
+        return None
+    full = step == 1 and stop - start == length
+    return Part(number, part.out, slice(start - low, stop - low, step), full, full, length)
+
+
+def single_inner_item(codec: ShardingCodec, item: Sequence[Part]) -> InnerItem | None:
+    """Return the inner chunk that is needed, if it is a single one and no index array says so: planned at once."""
+    number = 0
+    parts = []
+    for part, length, count in zip(item, codec.inner_shape, codec.grid, strict=True):
+        piece = _within(part, length)
+        if piece is None:
+            return None
+        number = number * count + piece.chunk
+        parts.append(piece)
+    return number, tuple(parts)
+
+
 def _split(part: Part, length: int) -> list[Part]:
     """Return what a part of a shard takes from the inner chunks along one dimension."""
+    piece = _within(part, length)
+    if piece is not None:
+        return [piece]
     if isinstance(part.inner, slice):
         step = part.inner.step
         axis = Axis(part.inner.start, (part.inner.stop - part.inner.start - 1) // step + 1, step)
@@ -179,13 +208,10 @@ def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[In
 
 def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
     """Return the several small inner chunks along the last dimension that are needed as a whole, if there are any."""
-    chain = codec.inner
-    if not fits_rows(chain) or (chain.decoded_size or 0) >= SMALL:
-        return None
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
     first, stop = -(-part.inner.start // length), part.inner.stop // length
-    if stop - first < 2:
+    if stop - first < 2 or not fits_rows(codec.inner) or (codec.inner.decoded_size or 0) >= SMALL:
         return None
     low = part.out.start + first * length - part.inner.start
     return Part(first, slice(low, low + (stop - first) * length), slice(0, length, 1), True, True, length)
