@@ -159,12 +159,12 @@ class ArrayMetadata:
         self, attributes: dict[str, Any], extra: dict[str, Any] | None = None
     ) -> ArrayMetadata:
         """Return the same metadata with other attributes, and perhaps keys; much cheaper than `dataclasses.replace`."""
-        result = object.__new__(type(self))
-        fields = result.__dict__
-        fields.update(self.__dict__)
+        fields = self.__dict__.copy()
         fields["attributes"] = attributes
         if extra is not None:
             fields["extra"] = extra
+        result = object.__new__(type(self))
+        object.__setattr__(result, "__dict__", fields)
         return result
 
     @property

@@ -104,15 +104,23 @@ def root(inside: dict, **others) -> dict:
     }
 
 
-@given(roots, st.sampled_from([None, 1]), st.booleans())
+members = st.dictionaries(st.sampled_from(["foreign", "attributes", "must_understand"]), ignored, max_size=1)
+
+
+@given(roots, st.sampled_from([None, 1]), st.booleans(), members, members)
 @example(
-    {"a": {**ARRAY, "foreign": {"attributes": {}, "must_understand": False}, "attributes": {}}}, None, True
+    {"a": {**ARRAY, "foreign": {"attributes": {}, "must_understand": False}, "attributes": {}}},
+    None, True, {}, {},
+)  # fmt: skip
+@example(
+    {"a": {**ARRAY, "attributes": {"attributes": {}}}, "b": {**ARRAY, "attributes": {}}}, None, True, {}, {}
 )
-@example({"a": {**ARRAY, "attributes": {"attributes": {}}}, "b": {**ARRAY, "attributes": {}}}, None, True)
-@example({"a": {**ARRAY, "attributes": 0}, "b": {**ARRAY, "attributes": 1}}, None, True)
-@example({"a": {**ARRAY, "attributes": {"x": 2**64}}}, None, True)
-def test_what_is_read_by_parts_is_what_is_read_at_once(inside, indent, ascii_only):
-    text = json.dumps(root(inside), indent=indent, ensure_ascii=ascii_only)
+@example({"a": {**ARRAY, "attributes": 0}, "b": {**ARRAY, "attributes": 1}}, None, True, {}, {})
+@example({"a": {**ARRAY, "attributes": {"x": 2**64}}}, None, True, {}, {})
+def test_what_is_read_by_parts_is_what_is_read_at_once(inside, indent, ascii_only, others, beside):
+    document = root(inside, **others)
+    document["consolidated_metadata"].update(beside)
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
     by_parts, at_once = both(text.encode("utf-8", "backslashreplace"))
     assert by_parts == at_once
 
@@ -166,5 +174,5 @@ def test_documents_are_read_when_they_are_asked_for():
     found = read["consolidated_metadata"]["metadata"]
     assert isinstance(found, unread.UnreadDocuments)
     assert list(found) == list(inside)
-    assert json.loads(bytes(found["v1"].text)) == inside["v1"]
-    assert json.loads(bytes(found["v1"].attributes)) == {"i": 1}
+    assert json.loads(bytes(found["v1"])) == inside["v1"]
+    assert json.loads(bytes(found.heads["v1"].attributes)) == {"i": 1}

@@ -13,13 +13,12 @@ from nczarr.zarr.documents.extensions import (
     unregister_extension,
 )
 from nczarr.zarr.documents.json import dump_json, parse_json, parse_object, parse_part
-from nczarr.zarr.documents.unread import UnreadDocument, UnreadDocuments, parse_root
+from nczarr.zarr.documents.unread import UnreadDocuments, parse_root
 from nczarr.zarr.documents.v2_types import parse_v2_dtype
 from nczarr.zarr.documents.v3 import node_document
 
 __all__ = [
     "Extension",
-    "UnreadDocument",
     "UnreadDocuments",
     "active_extensions",
     "dump_json",

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from nczarr.collector import paused_collector
 from nczarr.zarr.documents.json import MAX_CHECKED, check_bounds, fast_library, parse_object, parse_part
 
-_KINDS = {"array": True, "group": False}
+#: What stands beside consolidated metadata in a root's document, and beside the documents in these.
+_ROOT = ("zarr_format", "node_type", "attributes")
+_INSIDE = ("kind", "must_understand")
 
 
-class UnreadDocument(NamedTuple):
-    """The document of a node as JSON, whose syntax was checked; the texts have the buffers of their bytes."""
+class UnreadDocuments(dict[str, Any]):
+    """The documents in consolidated metadata by path: as JSON whose syntax was checked, texts with their bytes' buffer.
 
-    is_array: bool
-    text: Any
-    #: The text of the attributes; None if there are none.
-    attributes: Any
+    Attributes
+    ----------
+    heads : dict
+        By path too, what was read of each: `node_type`, and the text of its `attributes`, None if there are none.
+    """
 
-
-class UnreadDocuments(dict[str, UnreadDocument]):
-    """The documents in consolidated metadata by path."""
+    def __init__(self, texts: dict[str, Any], heads: dict[str, Any]) -> None:
+        super().__init__(texts)
+        self.heads = heads
 
 
 def parse_root(data: bytes, document: str) -> dict[str, Any]:
@@ -55,42 +58,51 @@ def _split(data: bytes) -> dict[str, Any]:
         raise ValueError("no msgspec")
     if not data.isascii():
         data.decode()  # texts that are not read are not looked at so closely
-    names, heads = _decoders()
+    texts, heads = _decoders()
     with paused_collector():
         try:
-            root = names(data)
-            inside = names(root.pop("consolidated_metadata", b"{}"))
-            metadata = inside.pop("metadata", b"null")
-            documents = UnreadDocuments(
-                (path, UnreadDocument(_KINDS[head.node_type], text, head.attributes))
-                for (path, text), head in zip(names(metadata).items(), heads(metadata).values(), strict=True)
-            )
+            root = texts(data)
+            inside = root.consolidated_metadata
+            documents = UnreadDocuments(inside.metadata, heads(data).consolidated_metadata.metadata)
         except (library.MsgspecError, RecursionError) as error:
             raise ValueError(str(error)) from None
-    consolidated = {**_read(inside), "metadata": documents}
-    return {**_read(root), "consolidated_metadata": consolidated}
+    return {
+        **_read(root, _ROOT),
+        "consolidated_metadata": {**_read(inside, _INSIDE), "metadata": documents},
+    }
 
 
-def _read(members: dict[str, Any]) -> dict[str, Any]:
-    return {name: parse_part(text) for name, text in members.items()}
+def _read(found: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: parse_part(text) for name in names if (text := getattr(found, name)) is not None}
 
 
 @functools.cache
-def _decoders() -> tuple[Callable[[Any], dict[str, Any]], Callable[[Any], dict[str, Any]]]:
-    """What reads an object's members as texts, and what reads the heads of the documents in an object.
+def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """What reads a root's document: the texts in it, and the heads of the documents inside.
 
-    The latter refuses what no document of version 3 is.
+    Refused is what no document of version 3 is, and a root, or consolidated metadata, with other members than usual.
     """
     library = fast_library()
+    raw, struct = library.Raw, library.defstruct
+
+    def decoder(document: Any, names: Any, inside: Any, strict: bool) -> Callable[[Any], Any]:
+        """What reads a root whose consolidated documents are read as `document` says, other members as texts."""
+        metadata = dict.__class_getitem__((str, document))
+        members = [(name, raw, None) for name in inside]
+        consolidated = struct(
+            "consolidated", [("metadata", metadata), *members], forbid_unknown_fields=strict
+        )
+        members = [(name, raw, None) for name in names]
+        root = struct(
+            "root", [("consolidated_metadata", consolidated), *members], forbid_unknown_fields=strict
+        )
+        decode: Callable[[Any], Any] = library.json.Decoder(root).decode
+        return decode
+
     fields = [
         ("zarr_format", Literal[3]),
         ("node_type", Literal["array", "group"]),
-        ("attributes", library.Raw, None),
+        ("attributes", raw, None),
     ]
-    head = library.defstruct("head", fields, gc=False)
-    decoder = library.json.Decoder
-    return decoder(_objects_of(library.Raw)).decode, decoder(_objects_of(head)).decode
-
-
-def _objects_of(kind: Any) -> Any:
-    return dict.__class_getitem__((str, kind))
+    head = struct("head", fields, gc=False)
+    return decoder(raw, _ROOT, _INSIDE, True), decoder(head, (), (), False)

@@ -18,7 +18,6 @@ from nczarr.zarr.documents.extensions import (
     parse_extensions,
 )
 from nczarr.zarr.documents.json import ParseCache, parse_part
-from nczarr.zarr.documents.unread import UnreadDocument
 from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
@@ -102,9 +101,8 @@ def parse_found(document: dict[str, Any], is_array: bool) -> ArrayMetadata | Gro
     return _array(document) if is_array else _group(document)
 
 
-def parse_unread(document: UnreadDocument) -> ArrayMetadata | GroupMetadata:
-    """Return what `parse_found` returns for a document that is not read yet."""
-    is_array, text, attributes = document
+def parse_unread(is_array: bool, text: Any, attributes: Any) -> ArrayMetadata | GroupMetadata:
+    """Return what `parse_found` returns for a document of which only the text is known, and that of its attributes."""
     if not is_array or attributes is None:
         return parse_found(parse_part(text), is_array)
     own = bytes(attributes)
@@ -113,12 +111,11 @@ def parse_unread(document: UnreadDocument) -> ArrayMetadata | GroupMetadata:
     if not after.startswith(own):
         return _array(parse_part(text))
     key = before, after[len(own) :]
-    metadata = _around.get(key)
+    metadata = _around.get(key) or _read_around(*key)
     if metadata is None:
-        metadata = _read_around(*key)
-        if metadata is None:
-            return _array(parse_part(text))
-    return metadata.with_attributes(_attributes({"attributes": parse_part(attributes)}))
+        return _array(parse_part(text))
+    found = parse_part(attributes)
+    return metadata.with_attributes(found if type(found) is dict else _attributes({"attributes": found}))
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:

@@ -75,9 +75,7 @@ class Nodes(Mapping[str, Metadata]):
     def values(self) -> ValuesView[Metadata]:
         """All metadata; who asks for them wants them all, and so they are parsed now."""
         with paused_collector():
-            for path in self:
-                self[path]
-        return super().values()
+            return {path: self[path] for path in self}.values()
 
     def is_array(self, path: str) -> bool:
         """True if the node is an array; its metadata are not parsed."""

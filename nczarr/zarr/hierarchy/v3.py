@@ -10,7 +10,6 @@ from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import (
-    UnreadDocument,
     UnreadDocuments,
     consolidated,
     dump_json,
@@ -36,20 +35,22 @@ from nczarr.zarr.names import check_name, split_path
 class UnreadNode(RawNode):
     """A node in consolidated metadata whose document is not read yet."""
 
-    def __init__(self, key: str, document: UnreadDocument, place: str) -> None:
-        self.is_array = document.is_array
-        self.consolidated = True
-        self.key = key
-        self.document = document
+    consolidated = True
+    _documents: dict[str, dict[str, Any]] | None = None
+
+    def __init__(self, place: str, path: str, text: Any, head: Any) -> None:
+        self.is_array = head.node_type == "array"
         self.place = place
-        self._documents: dict[str, dict[str, Any]] | None = None
+        self.path = path
+        self.text = text
+        self.attributes = head.attributes
 
     @property
     def documents(self) -> dict[str, dict[str, Any]]:  # type: ignore[override]
         """The document by its key; read once."""
         if self._documents is None:
-            with placed(_inside(self.place, self.key.removesuffix("/zarr.json"))):
-                self._documents = {self.key: parse_part(self.document.text)}
+            with placed(_inside(self.place, self.path)):
+                self._documents = {self.path + "/zarr.json": parse_part(self.text)}
         return self._documents
 
 
@@ -71,8 +72,8 @@ class V3Layout(Layout):
             nodes: dict[str, RawNode] = {"": root_node}
             if isinstance(inside, UnreadDocuments):
                 with paused_collector():
-                    for path, unread in inside.items():
-                        nodes[path] = UnreadNode(path + "/zarr.json", unread, place)
+                    unread = zip(inside.items(), inside.heads.values(), strict=True)
+                    nodes.update({path: UnreadNode(place, path, text, head) for (path, text), head in unread})
                     return Found.among(nodes, consolidated=True)
             for path, document in inside.items():
                 try:
@@ -113,7 +114,7 @@ class V3Layout(Layout):
         # The place is made only for an error: there may be thousands of nodes.
         if isinstance(raw, UnreadNode):
             try:
-                return documents_v3.parse_unread(raw.document)
+                return documents_v3.parse_unread(raw.is_array, raw.text, raw.attributes)
             except NCZarrError as error:
                 error.path = error.path or _inside(raw.place, path)
                 raise
