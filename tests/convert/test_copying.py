@@ -15,7 +15,7 @@ import nczarr
 from nczarr.convert import open_source
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
-from nczarr.transfer.blocks import block_shape
+from nczarr.transfer import block_shape
 
 sizes = st.integers(1, 50)
 
