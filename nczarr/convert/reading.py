@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import rewrite
-from nczarr.model import ArraySource, Dataset, Region, Variable
+from nczarr.model import ArraySource, Dataset, Region, Variable, rewrite
 from nczarr.model.sources import ChangedSource, handed
 from nczarr.transfer import Progress, data_bytes, value_bytes
 

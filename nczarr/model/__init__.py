@@ -1,10 +1,8 @@
 """The abstract model of netCDF datasets: types, nodes, names, rules. Frozen data, no input or output."""
 
-from nczarr.model.binding import bind_data
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of
 from nczarr.model.forward import forward_references, ordered_types, parts_of
-from nczarr.model.lengths import with_lengths
 from nczarr.model.names import (
     ROOT,
     check_name,
@@ -25,6 +23,7 @@ from nczarr.model.nodes import (
     Variable,
 )
 from nczarr.model.resolve import resolve
+from nczarr.model.rewrite import bind_data, rewrite, with_lengths
 from nczarr.model.sources import ArraySource, DatasetSink, MemorySource, Region, RepeatedSource, regions
 from nczarr.model.types import (
     BYTE,
@@ -110,6 +109,7 @@ __all__ = [
     "primitive_for_dtype",
     "regions",
     "resolve",
+    "rewrite",
     "same_values",
     "source_of",
     "split_fqn",

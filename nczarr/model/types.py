@@ -57,9 +57,9 @@ class Type:
         return show_type(describe_type(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrimitiveType(Type):
-    """One of netCDF's twelve atomic types; use the constants (``INT``, ``STRING``, …).
+    """One of netCDF's twelve atomic types: the constants (``INT``, ``STRING``, …), and there is one of each.
 
     Parameters
     ----------
@@ -80,12 +80,8 @@ class PrimitiveType(Type):
     zarr_name: str
     code: str
 
-    def __eq__(self, other: object) -> bool:
-        # Asked thousands of times while a dataset is opened, nearly always of the constants.
-        return self is other or (isinstance(other, PrimitiveType) and self.name == other.name)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    def __reduce__(self) -> str:
+        return repr(self)  # a copy, and what another process gets, is the constant
 
     @cached_property
     def dtype(self) -> np.dtype:  # type: ignore[override]

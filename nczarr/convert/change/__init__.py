@@ -6,7 +6,6 @@ is refused here, before anything is written.
 
 from nczarr.convert.change.choosing import choose, find_variable, matches
 from nczarr.convert.change.renaming import rename
-from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
 from nczarr.convert.change.shaping import Shaping, shape
 from nczarr.convert.change.words import parse_bytes, parse_kind
@@ -21,7 +20,6 @@ __all__ = [
     "parse_bytes",
     "parse_kind",
     "rename",
-    "rewrite",
     "select",
     "shape",
 ]

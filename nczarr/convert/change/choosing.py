@@ -7,9 +7,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from nczarr.convert.change.rewrite import rewrite
 from nczarr.errors import UnsupportedError
-from nczarr.model import CHAR, STRING, Dataset, Variable, parse_fqn, split_fqn
+from nczarr.model import CHAR, STRING, Dataset, Variable, parse_fqn, rewrite, split_fqn
 
 #: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
 _NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change.rewrite import rewrite
 from nczarr.errors import UnsupportedError
-from nczarr.model import Dataset, Dimension, Region, Variable, split_fqn
+from nczarr.model import Dataset, Dimension, Region, Variable, rewrite, split_fqn
 from nczarr.model.sources import ChangedSource
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"

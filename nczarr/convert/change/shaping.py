@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.change.choosing import matches
-from nczarr.convert.change.rewrite import rewrite
 from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values import parse_compression
-from nczarr.model import INT, Attribute, Dataset, Filter, Storage, Variable
+from nczarr.model import INT, Attribute, Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import SelectedSource, find_dimension, rewrite
+from nczarr.convert.change import SelectedSource, find_dimension
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.guarding import writing_alone
-from nczarr.model import ArraySource, Dataset, Region, Variable
+from nczarr.model import ArraySource, Dataset, Region, Variable, rewrite
 from nczarr.stores import open_store
 from nczarr.transfer import Progress, Work, blocks_of, data_bytes, transfer
 

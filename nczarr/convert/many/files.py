@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import rewrite
 from nczarr.convert.edges import open_source, state_of_file
 from nczarr.errors import NCZarrError
-from nczarr.model import Dataset, Region, Variable
+from nczarr.model import Dataset, Region, Variable, rewrite
 
 #: Files that are open at once.
 _OPEN = 24

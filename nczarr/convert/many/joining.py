@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import find_dimension, rewrite
+from nczarr.convert.change import find_dimension
 from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.times import moved, moves
@@ -24,6 +24,7 @@ from nczarr.model import (
     Variable,
     check_name,
     join_fqn,
+    rewrite,
     split_fqn,
 )
 from nczarr.model.sources import ChangedSource, handed, region_shape

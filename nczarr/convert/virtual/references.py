@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import rewrite
 from nczarr.convert.virtual.places import Place, Referred, referred
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
 from nczarr.mapping.values import codecs_of_filters
-from nczarr.model import Dataset, EnumType, PrimitiveType, Variable
+from nczarr.model import Dataset, EnumType, PrimitiveType, Variable, rewrite
 from nczarr.transfer import data_bytes
 from nczarr.zarr import NamedConfig
 from nczarr.zarr.types import data_type_for

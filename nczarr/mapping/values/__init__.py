@@ -21,8 +21,6 @@ from nczarr.mapping.values.encodings import (
     encoding_for_reading,
     encoding_for_writing,
 )
-from nczarr.mapping.values.filters import codecs_of_filters, filters_of, parse_compression
-from nczarr.mapping.values.form import stored_form
 from nczarr.mapping.values.json import (
     array_of,
     float_from_json,
@@ -31,6 +29,7 @@ from nczarr.mapping.values.json import (
     scalar_to_json,
     show,
 )
+from nczarr.mapping.values.storage import codecs_of_filters, filters_of, parse_compression, stored_form
 from nczarr.mapping.values.types import TypeBinder, declarations, find_type, type_name, types_to_json
 
 __all__ = [

@@ -6,6 +6,7 @@ is bounded, exact in both directions, and every fault names the document and the
 part here; others add them by entry points (``docs/extending.md``).
 """
 
+from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.extensions import (
     Extension,
     active_extensions,
@@ -18,6 +19,7 @@ from nczarr.zarr.documents.v2_types import parse_v2_dtype
 from nczarr.zarr.documents.v3 import node_document
 
 __all__ = [
+    "DocumentTexts",
     "Extension",
     "UnreadDocuments",
     "active_extensions",

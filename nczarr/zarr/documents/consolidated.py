@@ -6,7 +6,7 @@ Version 3 keeps them inline in the root group's ``zarr.json`` (flat keys, full d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,9 @@ from nczarr.zarr.documents.json import dump_json
 from nczarr.zarr.documents.unread import UnreadDocuments
 from nczarr.zarr.names import check_path, check_paths
 from nczarr.zarr.types import show
+
+#: Texts beyond this are not kept.
+_MOST_BYTES = 16 << 20
 
 
 def parse_inline(
@@ -96,6 +99,40 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
 def _name(path: str) -> bytes:
     """A path as the name of a JSON object's member: the same for each sync."""
     return dump_json(path) + b":"
+
+
+class DocumentTexts:
+    """The text of each document, as long as the document is the same object: the rest need not be encoded anew.
+
+    Examples
+    --------
+    >>> texts, document = DocumentTexts(), {"zarr_format": 3}
+    >>> texts.keep("v", document, b"{}")
+    >>> texts.get("v", document, lambda: b"made"), texts.get("v", {"zarr_format": 3}, lambda: b"made")
+    (b'{}', b'made')
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[dict[str, Any], bytes]] = {}
+        self._bytes = 0
+
+    def keep(self, path: str, document: dict[str, Any], text: bytes) -> None:
+        """Remember the text of a node's document."""
+        before = self._texts.pop(path, None)
+        if before is not None:
+            self._bytes -= len(before[1])
+        if self._bytes + len(text) <= _MOST_BYTES:
+            self._texts[path] = document, text
+            self._bytes += len(text)
+
+    def get(self, path: str, document: dict[str, Any], make: Callable[[], bytes]) -> bytes:
+        """Return the text of a node's document, made now if it is not known."""
+        known = self._texts.get(path)
+        if known is not None and known[0] is document:
+            return known[1]
+        text = make()
+        self.keep(path, document, text)
+        return text
 
 
 def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]]:

@@ -24,10 +24,10 @@ from nczarr.errors import (
 )
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.describe import describe_hierarchy
+from nczarr.zarr.documents import DocumentTexts
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
 from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode
-from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_path, check_siblings, parent_path
 
@@ -133,7 +133,7 @@ class Hierarchy:
         self._children: dict[str, list[str]] | None = None
         # Nodes that were put: all above them have documents. So nesting costs one look at each new node.
         self._settled: set[str] = set()
-        self._texts = Texts()
+        self._texts = DocumentTexts()
         self._lock = threading.RLock()
 
     @property

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents import dump_json, parse_root
-from nczarr.zarr.hierarchy.texts import Texts
+from nczarr.zarr.documents import DocumentTexts, dump_json, parse_root
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import parent_path
@@ -185,7 +184,7 @@ class Layout(ABC):
         """Return the documents that hold the consolidated metadata (the root's among them), by key."""
 
     def consolidated_texts(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: Texts
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: DocumentTexts
     ) -> list[tuple[str, bytes]]:
         """Return the documents of :meth:`consolidate` as bytes, made of the texts that are known."""
         return [(key, self.encode(key, document)) for key, document in self.consolidate(nodes).items()]

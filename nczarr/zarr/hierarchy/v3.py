@@ -10,6 +10,7 @@ from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import (
+    DocumentTexts,
     UnreadDocuments,
     consolidated,
     dump_json,
@@ -27,7 +28,6 @@ from nczarr.zarr.hierarchy.layout import (
     read_zarr_json,
     walk,
 )
-from nczarr.zarr.hierarchy.texts import Texts
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 
@@ -111,21 +111,16 @@ class V3Layout(Layout):
         return result
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
-        # The place is made only for an error: there may be thousands of nodes.
-        if isinstance(raw, UnreadNode):
-            try:
+        try:
+            if isinstance(raw, UnreadNode):
                 return documents_v3.parse_unread(raw.is_array, raw.text, raw.attributes)
-            except NCZarrError as error:
-                error.path = error.path or _inside(raw.place, path)
-                raise
-        for key, document in raw.documents.items():
-            try:
-                return documents_v3.parse_found(document, raw.is_array)
-            except NCZarrError as error:
-                place = _inside(store.place("zarr.json"), path) if raw.consolidated else store.place(key)
-                error.path = error.path or place
-                raise
-        return GroupMetadata()
+            document = next(iter(raw.documents.values()), None)
+            return GroupMetadata() if document is None else documents_v3.parse_found(document, raw.is_array)
+        except NCZarrError as error:
+            # The place is made only for an error: there may be thousands of nodes.
+            root, key = store.place("zarr.json"), join_key(path, "zarr.json")
+            error.path = error.path or (_inside(root, path) if raw.consolidated else store.place(key))
+            raise
 
     def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
         key = join_key(path, "zarr.json")
@@ -152,7 +147,7 @@ class V3Layout(Layout):
         return {"zarr.json": {**root, "consolidated_metadata": consolidated.inline_metadata(others)}}
 
     def consolidated_texts(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: Texts
+        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: DocumentTexts
     ) -> list[tuple[str, bytes]]:
         root: dict[str, Any] = {}
         parts: list[tuple[str, bytes]] = []
