@@ -34,7 +34,7 @@ SUB_FLOORS = {
     "zarr": [{"types"}, {"codecs", "documents"}, {"chunks"}, {"arrays"}, {"hierarchy"}, {"zom"}],
     "mapping": [{"values"}, {"plain"}, {"nczarr3"}, {"nczarr2"}, {"guarding"}, {"rewriting"}, {"dataset"}],
     "cdl": [{"syntax", "write"}, {"read"}],
-    "netcdf": [{"classic", "hdf5"}, {"edit"}],
+    "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
     "netcdf4": [{"edit"}, {"values"}, {"opening"}, {"classes"}],
     "cli": [{"terminal"}],

@@ -137,7 +137,7 @@ def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
     """The bytes of a file behind a URL, through the store that its folder is; None if there is no such store."""
     from urllib.parse import unquote
 
-    from nczarr.netcdf.ranges import RemoteRanges
+    from nczarr.netcdf.bytes import RemoteRanges
 
     address, mark, query = url.partition("?")
     folder, _, name = address.rpartition("/")

@@ -21,9 +21,9 @@ from nczarr.errors import (
 )
 from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
+from nczarr.netcdf.bytes import Ranges
 from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
-from nczarr.netcdf.ranges import Ranges
 from nczarr.netcdf.sink import FileSink
 from nczarr.reasons import is_unreached, lacks_bucket, reason_of
 

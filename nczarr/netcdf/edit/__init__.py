@@ -6,6 +6,6 @@
 """
 
 from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
-from nczarr.netcdf.edit.opened import editor_of
+from nczarr.netcdf.edit.hdf5_file import editor_of
 
 __all__ = ["EditedFile", "create_file", "editor_of", "open_file"]

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from nczarr.netcdf.byte_file import ByteFile, read_all, write_all
+from nczarr.netcdf.bytes import ByteFile, read_all, write_all
 from nczarr.netcdf.classic import ClassicFile
 
 #: Bytes that are moved at a time.

@@ -11,7 +11,7 @@ import numpy as np
 from nczarr.atomic import Output
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
-from nczarr.netcdf.byte_file import ByteFile, write_all
+from nczarr.netcdf.bytes import ByteFile, write_all
 from nczarr.netcdf.classic import (
     FORMATS,
     Header,

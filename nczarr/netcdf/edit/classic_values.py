@@ -12,11 +12,10 @@ import numpy as np
 
 from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.model.sources import handed
-from nczarr.netcdf.byte_file import read_all, write_all
+from nczarr.netcdf.bytes import read_all, write_all
 from nczarr.netcdf.classic import ClassicSource, Header
 from nczarr.netcdf.edit.classic_bytes import ClassicBytes
-from nczarr.netcdf.edit.edited_values import EditedValues
-from nczarr.netcdf.edit.selecting import Axes, read_selected
+from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.sink import block_shape
 
 #: Bytes of the blocks in which values are best written.

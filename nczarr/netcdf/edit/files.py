@@ -10,7 +10,7 @@ from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
-from nczarr.netcdf.byte_file import ByteFile, DiskFile, MemoryFile
+from nczarr.netcdf.bytes import ByteFile, DiskFile, MemoryFile
 from nczarr.netcdf.classic import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Region, Type, regions
-from nczarr.netcdf.edit.edited_values import EditedValues
-from nczarr.netcdf.edit.selecting import Axes, read_selected
+from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.hdf5.filters import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers

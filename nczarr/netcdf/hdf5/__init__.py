@@ -1,9 +1,9 @@
 """Read and write netCDF-4 files, through the low-level interface of h5py.
 
-From the bottom up: ``library`` (h5py, its lock and errors), ``held`` and ``guarded`` (a file whose full disk HDF5 does
-not see, and which gets its bytes in an order of ours), ``direct`` (C functions that h5py lacks), ``memory`` (values
-with pointers), ``types``, ``filters`` (chunks of plugins' filters); on these ``tree`` (the objects of the groups),
-``dimensions``, ``source`` (values); on these ``reader``, ``objects`` (that are made) and ``writer``.
+From the bottom up: ``library`` (h5py, its lock and errors), ``direct`` (C functions that h5py lacks), ``memory``
+(values with pointers), ``types``, ``filters`` (chunks of plugins' filters); on these ``tree`` (the objects of the
+groups), ``dimensions``, ``chunks`` (read outside HDF5's lock), ``source`` (values); on these ``reader``, ``objects``
+(that are made) and ``writer``. The bytes below are :mod:`nczarr.netcdf.bytes`.
 """
 
 from nczarr.netcdf.hdf5.objects import ObjectMaker

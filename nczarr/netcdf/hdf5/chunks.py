@@ -18,8 +18,8 @@ import numpy as np
 
 from nczarr.errors import placed
 from nczarr.model import Filter, Region
+from nczarr.netcdf.bytes import DiskRanges, Ranges
 from nczarr.netcdf.hdf5.filters import decode_chunk
-from nczarr.netcdf.ranges import DiskRanges, Ranges
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
 #: Files with more chunks are asked for each one, others once for all.

@@ -81,3 +81,13 @@ def available_filter(number: int) -> bool:
         with suppress(ImportError):
             importlib.import_module("hdf5plugin")  # registers its filters
         return bool(hdf5().h5z.filter_avail(number))
+
+
+def access_to(file: Any) -> Any:
+    """Return a list of HDF5's access properties with which a file is the one given, in Python."""
+    api = hdf5()
+    made = api.h5p.create(api.h5p.FILE_ACCESS)
+    # Objects that an exception still holds must not keep the file open behind our back.
+    made.set_fclose_degree(api.h5f.CLOSE_STRONG)
+    made.set_fileobj_driver(api.h5fd.fileobj_driver, file)
+    return made

@@ -16,6 +16,7 @@ from nczarr.errors import NetCDFFileError
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
+from nczarr.netcdf.bytes import GuardedFile, Ranges
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
     ChunkPlaces,
@@ -26,12 +27,10 @@ from nczarr.netcdf.hdf5.chunks import (
 )
 from nczarr.netcdf.hdf5.direct import get_fill_value, read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
-from nczarr.netcdf.hdf5.guarded import GuardedFile
 from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.places import FilePlaces
-from nczarr.netcdf.ranges import Ranges
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20

@@ -18,9 +18,8 @@ from nczarr.model import (
     ordered_types,
     regions,
 )
-from nczarr.netcdf.byte_file import DiskFile
-from nczarr.netcdf.hdf5.guarded import GuardedFile
-from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+from nczarr.netcdf.bytes import DiskFile, GuardedFile
+from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import encode, has_pointers
 from nczarr.netcdf.hdf5.objects import (
     ObjectMaker,
@@ -59,7 +58,7 @@ class HDF5Sink(FileSink):
 
     def _create(self, strict: bool) -> None:
         self._disk = GuardedFile(DiskFile(self.temporary, "x"))
-        self._file = self._make.file(self.temporary, self._disk.access(), strict=strict)
+        self._file = self._make.file(self.temporary, access_to(self._disk), strict=strict)
         self._groups["/"] = hdf5().h5g.open(self._file, b"/")
         for fqn, group in self.dataset.walk():
             for child in group.groups:

@@ -13,7 +13,7 @@ from nczarr.errors import DatasetExistsError
 from nczarr.formats import is_netcdf
 from nczarr.limits import reads_isolated
 from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, open_remote
-from nczarr.netcdf.byte_file import MemoryFile
+from nczarr.netcdf.bytes import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, WriterLock
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError

@@ -13,9 +13,8 @@ import os
 from typing import Any
 
 from nczarr.errors import NetCDFFileError
-from nczarr.netcdf.byte_file import ByteFile
-from nczarr.netcdf.hdf5.held import HeldBytes
-from nczarr.netcdf.hdf5.library import hdf5
+from nczarr.netcdf.bytes.file import ByteFile
+from nczarr.netcdf.bytes.held import HeldBytes
 
 #: Larger pieces are values, not HDF5's books: they are not held back.
 _LARGEST = 64 << 10
@@ -180,12 +179,3 @@ class GuardedFile:
             self._file.close()
         except OSError as error:
             self.failure = self.failure or error
-
-    def access(self) -> Any:
-        """Return a list of HDF5's access properties with which a file is this one."""
-        api = hdf5()
-        made = api.h5p.create(api.h5p.FILE_ACCESS)
-        # Objects that an exception still holds must not keep the file open behind our back.
-        made.set_fclose_degree(api.h5f.CLOSE_STRONG)
-        made.set_fileobj_driver(api.h5fd.fileobj_driver, self)
-        return made

@@ -1,7 +1,8 @@
-"""Cut selections of slices and positions into regular pieces, which files can read and write."""
+"""Cut selections and blocks of a variable into regular pieces, which each format reads and writes in its own way."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from math import prod
@@ -15,6 +16,34 @@ Axes = tuple[range, ...]
 _WASTE = 4
 #: … or have so many elements.
 _SMALL = 1 << 16
+
+
+class EditedValues(ABC):
+    """The values of a variable of an edited file; `shape` is that of its dimensions."""
+
+    shape: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Blocks that lie together in the file."""
+
+    @abstractmethod
+    def _write(self, axes: Axes, values: np.ndarray) -> None:
+        """Write to ranges, one for each axis."""
+
+    def write(self, selection: Any, values: np.ndarray) -> None:
+        """Write to slices or increasing positions, one for each axis."""
+        for axes, place in pieces(selection):
+            self._write(axes, values[place] if place else values)
+
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write a block, of which nothing is kept behind the shape."""
+        block = self.chunk_shape
+        axes = tuple(
+            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
+        )
+        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
 
 
 def read_selected(read: Callable[[Axes], np.ndarray], selection: Any, dtype: np.dtype) -> np.ndarray:
