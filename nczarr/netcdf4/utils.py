@@ -1,19 +1,22 @@
-"""Offer what programs use of ``netCDF4.utils``: information on a dataset, and how indices become regions."""
+"""Offer what programs use of ``netCDF4.utils``: its three commands, and how indices become regions."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from nczarr.netcdf4.classes import Dataset
+from nczarr.netcdf4.converting import copy_to_netcdf3, copy_to_netcdf4
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
 from nczarr.netcdf4.values import chartostring, parse_selection, round_to_digit, stringtoarr, stringtochar
 
 # What programs import from here.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)
+_nc3tonc4, _nc4tonc3 = copy_to_netcdf4, copy_to_netcdf3
 
 
 def _quantize(data: Any, least_significant_digit: int) -> np.ndarray:
@@ -105,6 +108,13 @@ def _walk_grps(topgrp: Any) -> Iterator[Any]:
         yield from _walk_grps(group)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A command line whose help goes where its errors go, as that of netCDF4-python's programs does."""
+
+    def print_help(self, file: Any = None) -> None:
+        super().print_help(file or sys.stderr)
+
+
 def ncinfo(arguments: Sequence[str] | None = None) -> None:
     """Print a dataset, one of its groups or one of its variables, as the command ``ncinfo`` does.
 
@@ -122,7 +132,7 @@ def ncinfo(arguments: Sequence[str] | None = None) -> None:
     >>> ncinfo(["-d", "x", path])
     "<class 'nczarr.Dimension'>": name = 'x', size = 3
     """
-    parser = argparse.ArgumentParser(prog="ncinfo", description="Print a dataset or a part of it.")
+    parser = _Parser(prog="ncinfo", description="Print a dataset or a part of it.")
     parser.add_argument("-g", "--group", default=None)
     parser.add_argument("-v", "--variable", default=None)
     parser.add_argument("-d", "--dimension", default=None)
@@ -135,3 +145,119 @@ def ncinfo(arguments: Sequence[str] | None = None) -> None:
         elif given.dimension is not None:
             shown = shown.dimensions[given.dimension]
         print(shown)
+
+
+def _add_copying(parser: argparse.ArgumentParser) -> None:
+    """Add what both programs that copy take."""
+    parser.add_argument("-o", dest="clobber", action="store_true", help="replace what has the target's name")
+    _add_switch(parser, "quiet", False, "print nothing")
+    parser.add_argument("--chunk", type=int, default=10, help="records copied at once; 0: all (default: 10)")
+
+
+def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, text: str) -> None:
+    parser.add_argument(
+        f"--{name}", type=int, choices=(0, 1), default=int(default), help=f"{text} (default: {int(default)})"
+    )
+
+
+def _parse_digits(text: str) -> dict[str, int]:
+    """Read ``speed=2,height=-2``."""
+    return {
+        name.strip(): int(digits) for name, _, digits in (item.rpartition("=") for item in text.split(","))
+    }
+
+
+def nc3tonc4(arguments: Sequence[str] | None = None) -> None:
+    """Copy a netCDF-3 file to a netCDF-4 file, compressed and unpacked, as the command ``nc3tonc4`` does.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        As on the command line, ``--help`` says more; default: :data:`sys.argv`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> source, target = os.path.join(folder, "3.nc"), os.path.join(folder, "4.nc")
+    >>> with Dataset(source, "w", format="NETCDF3_CLASSIC") as ds:
+    ...     x = ds.createDimension("x", 3)
+    ...     ds.createVariable("v", "f4", ("x",))[:] = [1, 2, 3]
+    >>> nc3tonc4(["--complevel=9", source, target])
+    v: 3 values
+    >>> with Dataset(target) as ds:
+    ...     print(ds.data_model, ds["v"].filters()["complevel"])
+    NETCDF4_CLASSIC 9
+    """
+    parser = _Parser(prog="nc3tonc4", description="Copy a netCDF-3 file to a netCDF-4 file.")
+    _add_copying(parser)
+    parser.add_argument("--vars", type=lambda text: text.split(","), help="names with commas; default: all")
+    _add_switch(parser, "classic", True, "NETCDF4_CLASSIC as the target's model")
+    _add_switch(parser, "zlib", True, "compress")
+    parser.add_argument("--complevel", type=int, choices=range(1, 10), default=6, metavar="1-9")
+    _add_switch(parser, "shuffle", True, "shuffle bytes before compressing")
+    _add_switch(parser, "fletcher32", False, "add checksums")
+    _add_switch(parser, "unpackshort", True, "make floats of packed 16-bit integers")
+    parser.add_argument("--quantize", type=_parse_digits, help="decimal digits to keep: speed=2,height=-2")
+    parser.add_argument("--istart", type=int, default=0, help="first record")
+    parser.add_argument("--istop", type=int, default=-1, help="the record to stop before; -1: to the end")
+    parser.add_argument("source")
+    parser.add_argument("target")
+    given = parser.parse_args(arguments)
+    _nc3tonc4(
+        given.source,
+        given.target,
+        unpackshort=bool(given.unpackshort),
+        zlib=bool(given.zlib),
+        complevel=given.complevel,
+        shuffle=bool(given.shuffle),
+        fletcher32=bool(given.fletcher32),
+        clobber=given.clobber,
+        lsd_dict=given.quantize,
+        nchunk=given.chunk,
+        quiet=bool(given.quiet),
+        classic=bool(given.classic),
+        vars=given.vars,
+        istart=given.istart,
+        istop=given.istop,
+    )
+
+
+def nc4tonc3(arguments: Sequence[str] | None = None) -> None:
+    """Copy a netCDF-4 file of the classic model to a netCDF-3 file, as the command ``nc4tonc3`` does.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        As on the command line: ``[-o] [--quiet=1] [--format=NETCDF3_CLASSIC] [--chunk=N] SOURCE TARGET``; default:
+        :data:`sys.argv`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> source, target = os.path.join(folder, "4.nc"), os.path.join(folder, "3.nc")
+    >>> with Dataset(source, "w", format="NETCDF4_CLASSIC") as ds:
+    ...     x = ds.createDimension("x", 3)
+    ...     ds.createVariable("v", "f4", ("x",))[:] = [1, 2, 3]
+    >>> nc4tonc3([source, target])
+    v: 3 values
+    """
+    parser = _Parser(
+        prog="nc4tonc3", description="Copy a netCDF-4 file of the classic model to a netCDF-3 file."
+    )
+    _add_copying(parser)
+    parser.add_argument(
+        "--format", default="NETCDF3_64BIT", help="the target's model (default: NETCDF3_64BIT)"
+    )
+    parser.add_argument("source")
+    parser.add_argument("target")
+    given = parser.parse_args(arguments)
+    _nc4tonc3(
+        given.source,
+        given.target,
+        clobber=given.clobber,
+        nchunk=given.chunk,
+        quiet=bool(given.quiet),
+        format=given.format,
+    )

@@ -114,12 +114,12 @@ def place_of_tests(client: Client, python: Path, folder: str) -> Path:
     return Path(packages, client.inside) if client.inside else Path(folder)
 
 
-def run_tests(client: Client, python: Path, *, stand_in: bool) -> dict[str, str]:
-    """The outcome of each test: passed, failed or skipped."""
+def run_tests(client: Client, python: Path, *, stand_in: str) -> dict[str, str]:
+    """The outcome of each test (passed, failed or skipped), with ``installed`` or ``plain`` nczarr, or none."""
     paths = [str(HERE / "stand_in"), str(REPOSITORY)] if stand_in else []
     settings = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "NCZARR_STANDS_IN")}
     if stand_in:
-        settings |= {"PYTHONPATH": os.pathsep.join(paths), "NCZARR_STANDS_IN": "1"}
+        settings |= {"PYTHONPATH": os.pathsep.join(paths), "NCZARR_STANDS_IN": stand_in}
     settings |= {"MPLBACKEND": "agg", "NO_NET": "1"}
     with tempfile.TemporaryDirectory() as folder, without_traces(python.parents[1]):
         report = Path(folder, "report.xml")
@@ -183,6 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("client", nargs="*", help=f"of {', '.join(clients)}; default: all")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "nczarr-clients"))
+    parser.add_argument("--plain", action="store_true", help="as `import nczarr as netCDF4`, without install()")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
@@ -194,8 +195,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name in options.client or clients:
         client = clients[name]
         python = environment(client, options.folder)
-        theirs = run_tests(client, python, stand_in=False)
-        ours = run_tests(client, python, stand_in=True)
+        theirs = run_tests(client, python, stand_in="")
+        ours = run_tests(client, python, stand_in="plain" if options.plain else "installed")
         lost: Any = {test: client.reason(test) for test in compare(theirs, ours)}
         new = [test for test, reason in lost.items() if reason is None]
         unexpected += len(new)

@@ -91,6 +91,17 @@ SECTIONS: dict[str, list[Row]] = {
             "nc.set_chunk_cache(*old)",
             "bytes of decoded chunks for each dataset (for each variable in HDF5); also `NCZARR_CACHE`",
         ),
+        same(
+            "`utils.ncinfo`, `utils.nc3tonc4`, `utils.nc4tonc3`",
+            "c = nc.Dataset(path + '4.nc', 'w', format='NETCDF4_CLASSIC'); c.createDimension('t', None)\n"
+            "c.createVariable('v', 'i2', ('t',))[:] = range(25); c.close()\n"
+            "nc.utils._nc4tonc3(path + '4.nc', path + '3.nc', quiet=True)\n"
+            "nc.utils._nc3tonc4(path + '3.nc', path + '5.nc', quiet=True, istop=9)\n"
+            "log(nc.Dataset(path + '3.nc').data_model, nc.Dataset(path + '5.nc')['v'][:])\n"
+            "attempt(lambda: nc.utils._nc4tonc3(path + '3.nc', path + '6.nc'))",
+            "limits (`valid_range` …) are unpacked with the values, what is missing and what is fill stay apart, and a"
+            " target is there only when it is complete; groups, types and a second unlimited dimension are refused",
+        ),
         better(
             "`install()`, `uninstall()`",
             "log(hasattr(nc, 'install'))",
