@@ -1,6 +1,7 @@
 """Put nczarr in the place of netCDF4 in this process and all that it starts; Python imports this module by itself.
 
-``NCZARR_STANDS_IN=plain`` puts the package itself there, as ``import nczarr as netCDF4`` does in programs that are edited.
+``NCZARR_STANDS_IN=plain`` puts the package itself there, as ``import nczarr as netCDF4`` does in programs that
+are edited.
 """
 
 import os
