@@ -183,7 +183,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("client", nargs="*", help=f"of {', '.join(clients)}; default: all")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "nczarr-clients"))
-    parser.add_argument("--plain", action="store_true", help="as `import nczarr as netCDF4`, without install()")
+    parser.add_argument(
+        "--plain", action="store_true", help="as `import nczarr as netCDF4`, without install()"
+    )
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
