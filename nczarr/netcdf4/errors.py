@@ -39,10 +39,6 @@ class NetCDFOverflowError(NCZarrError, OverflowError):
     """A number is out of range (also an :class:`OverflowError`)."""
 
 
-class NetCDFReferenceError(NCZarrError, ReferenceError):
-    """The dataset was dropped; only a weak reference is left (also a :class:`ReferenceError`)."""
-
-
 class NetCDFOSError(NCZarrError, OSError):
     """An operation that a dataset cannot do (also an :class:`OSError`)."""
 

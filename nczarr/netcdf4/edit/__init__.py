@@ -7,7 +7,7 @@ the store say what the tree says. Nothing here has netCDF4-python's conventions:
 """
 
 from nczarr.netcdf4.edit.cache import default_bytes
-from nczarr.netcdf4.edit.lock import WriterLock
+from nczarr.netcdf4.edit.errors import EditError
 from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
 from nczarr.netcdf4.edit.session import Session
@@ -15,6 +15,7 @@ from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
     "DimensionNode",
+    "EditError",
     "GroupNode",
     "Session",
     "SourceOnly",
@@ -22,7 +23,6 @@ __all__ = [
     "StoredArray",
     "TypeNode",
     "VariableNode",
-    "WriterLock",
     "checked_attribute_name",
     "checked_name",
     "default_bytes",

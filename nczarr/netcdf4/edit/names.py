@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from nczarr.model import check_name, normalize_name
-from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError
+from nczarr.netcdf4.edit.errors import AttributeNameError, EditError
 
 _LONGEST_NAME = 256
 #: What no name of an attribute may have: the slash, and control characters.
@@ -14,7 +14,7 @@ _ILLEGAL = re.compile(r"[/\x00-\x1f\x7f]")
 
 
 def checked_name(name: Any, what: str) -> str:
-    """Return the name of a dimension, variable, group or type, or raise :class:`NetCDFRuntimeError`.
+    """Return the name of a dimension, variable, group or type, or raise :class:`EditError`.
 
     Examples
     --------
@@ -28,13 +28,13 @@ def checked_name(name: Any, what: str) -> str:
     if wrong is None and len(text.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
         wrong = f"the name {text[:20]!r}… has more than {_LONGEST_NAME} bytes"
     if wrong is not None:
-        raise NetCDFRuntimeError(f"NetCDF: Name contains illegal characters: {what}: {wrong}")
+        raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}")
     return text
 
 
 def checked_attribute_name(name: str | bytes) -> str:
-    """Return the name of an attribute, or raise :class:`NetCDFAttributeError`."""
+    """Return the name of an attribute, or raise :class:`AttributeNameError`."""
     text = normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
     if not text or _ILLEGAL.search(text):
-        raise NetCDFAttributeError(f"{text!r} cannot be the name of an attribute")
+        raise AttributeNameError(f"{text!r} cannot be the name of an attribute")
     return text

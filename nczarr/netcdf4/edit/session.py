@@ -15,17 +15,17 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from nczarr import model
+from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.freeze import freeze, thaw
 from nczarr.netcdf4.edit.gate import Gate
 from nczarr.netcdf4.edit.growth import Growth
-from nczarr.netcdf4.edit.lock import WriterLock
 from nczarr.netcdf4.edit.nodes import GroupNode, State, VariableNode
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
@@ -85,7 +85,7 @@ class Session(State):
         self._gate = Gate()
         self.cache = ChunkCache(self._stored_values, self._values, self.check_owner)
         #: What keeps other writers away until the dataset is closed.
-        self.locks: list[WriterLock] = []
+        self.locks: Sequence[Lock] = ()
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
         self._waiting_for: set[VariableNode] = set()
         self._waiting_bytes = 0

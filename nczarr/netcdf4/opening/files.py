@@ -15,8 +15,9 @@ from nczarr.limits import reads_isolated
 from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, open_remote
 from nczarr.netcdf.bytes import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session, SourceOnly, WriterLock
+from nczarr.netcdf4.edit import Session, SourceOnly
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError
+from nczarr.netcdf4.opening.lock import WriterLock
 
 _HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
 #: Formats of files that are not HDF5.

@@ -15,7 +15,7 @@ from nczarr import model
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
 from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session, SourceOnly, Stored, WriterLock
+from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFUnsupportedError, NetCDFValueError
 from nczarr.netcdf4.opening.files import (
     create_netcdf,
@@ -25,6 +25,7 @@ from nczarr.netcdf4.opening.files import (
     open_remote_netcdf,
     read_from_memory,
 )
+from nczarr.netcdf4.opening.lock import WriterLock
 from nczarr.stores import LocalStore, open_store
 from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 

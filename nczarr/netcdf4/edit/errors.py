@@ -1,0 +1,29 @@
+"""Define the errors of editing: each is an NCZarrError, and the builtin that says the same in Python."""
+
+from __future__ import annotations
+
+from nczarr.errors import NCZarrError, ReadOnlyError
+
+
+class EditError(NCZarrError, RuntimeError):
+    """A change that the data model does not allow, or a dataset that is closed (also a :class:`RuntimeError`)."""
+
+
+class DroppedError(NCZarrError, ReferenceError):
+    """The dataset was dropped; only a weak reference is left (also a :class:`ReferenceError`)."""
+
+
+class NotWritableError(ReadOnlyError, RuntimeError):
+    """A change was asked of a dataset that is open for reading (also a :class:`RuntimeError`)."""
+
+
+class AttributeNameError(NCZarrError, AttributeError):
+    """An attribute cannot have this name (also an :class:`AttributeError`)."""
+
+
+class UnknownNameError(NCZarrError, KeyError):
+    """Nothing has this name (also a :class:`KeyError`)."""
+
+
+class NegativeLengthError(NCZarrError, OverflowError):
+    """A dimension cannot have this length (also an :class:`OverflowError`)."""
