@@ -44,6 +44,13 @@ def test_missing_files_and_directories(tmp_path: Path) -> None:
     assert not is_netcdf(tmp_path / "no.nc")
 
 
+def test_a_dataset_without_a_shape(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["g/v"] = h5py.Empty("f4")
+    with pytest.raises(NetCDFFileError, match=r"a\.nc: /g/v: .*null dataspace"):
+        open_dataset(tmp_path / "a.nc")
+
+
 def test_is_netcdf(data: Path) -> None:
     assert all(is_netcdf(path) for path in data.glob("*.nc"))
     assert not any(is_netcdf(path) for path in data.glob("*.cdl"))

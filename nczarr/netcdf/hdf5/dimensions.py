@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nczarr.errors import NetCDFFileError
 from nczarr.model import Dimension, join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.tree import FoundGroup, text_of, variable_name
@@ -86,6 +87,10 @@ class FoundDimensions:
                 continue
             fqn = join_fqn(group.fqn, name)
             with hdf5_errors(self.path, fqn):
+                if dataset.shape is None:
+                    raise NetCDFFileError(
+                        "it has HDF5's null dataspace, neither a shape nor values: netCDF has no such"
+                    )
                 numbers = self.variable_dimensions(group, dataset)
                 self.numbers[fqn] = numbers
                 self.extents[fqn] = dataset.shape

@@ -30,6 +30,7 @@ from nczarr.model import (
     default_fill,
     join_fqn,
     normalize_name,
+    ordered_types,
 )
 from nczarr.netcdf.hdf5.dimensions import FoundDimensions
 from nczarr.netcdf.hdf5.direct import read_attribute, reclaim
@@ -112,7 +113,7 @@ class _Reader:
         return Group(
             found.name,
             attributes=attributes,
-            types=(*declared, *self.types.unnamed.get(found.fqn, ())),
+            types=tuple(ordered_types((*declared, *self.types.unnamed.get(found.fqn, ())))),
             dimensions=tuple(self.dimensions.of_group.get(found.fqn, ())),
             variables=variables,
             groups=tuple(self.group(child) for child in found.groups),
