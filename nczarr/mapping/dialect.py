@@ -84,11 +84,14 @@ class Known:
         Metadata and bindings of variables that did not change at all, by FQN.
     fixed : frozenset of str
         Those among them that stay as they are even where the dialect has another form now.
+    encodings : mapping
+        How the values of variables are held that stay, by FQN: with what else changes they keep that form.
     """
 
     nodes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     arrays: Mapping[str, tuple[ArrayMetadata, Binding]] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
 
 class Dialect(Protocol):

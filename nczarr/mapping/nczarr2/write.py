@@ -227,13 +227,13 @@ class _Writer:
         self.variables[fqn] = Binding(path, encoding)
 
     def encoding(self, fqn: str, variable: Variable, shape: tuple[int, ...]) -> Encoding:
+        kept = self.known.encodings.get(fqn)
+        if kept is not None:
+            return kept.inner if isinstance(kept, ScalarEncoding) else kept
         if variable.type == CHAR:
             return PlainEncoding(CHAR, data_type_for("S1"))
         if variable.type != STRING:
             return encoding_for_writing(variable.type)
-        kept = self.known.arrays.get(fqn)
-        if kept is not None:
-            return FixedTextEncoding(STRING, kept[0].data_type)
         return FixedTextEncoding(STRING, data_type_for(f"S{self.longest(variable, shape)}"))
 
     def longest(self, variable: Variable, shape: tuple[int, ...]) -> int:

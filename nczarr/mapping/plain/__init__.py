@@ -5,7 +5,7 @@ types cannot say is lost (``docs/spec/plain-zarr.md``). NCZarr's documents are t
 planner (:func:`plan_documents`) and the reader of arrays without keys (:class:`PlainArrays`) serve both.
 """
 
-from nczarr.mapping.plain.arrays import PlainArrays
+from nczarr.mapping.plain.arrays import DIMENSIONS_KEY, PlainArrays
 from nczarr.mapping.plain.dimension_names import Labels
 from nczarr.mapping.plain.documents import Documents, chunks_of, plan_documents
 from nczarr.mapping.plain.read import read_plain
@@ -15,6 +15,7 @@ from nczarr.mapping.plain.write_v2 import CHUNK_KEYS, plan_plain_v2, v2_codecs
 
 __all__ = [
     "CHUNK_KEYS",
+    "DIMENSIONS_KEY",
     "Documents",
     "Labels",
     "PlainArrays",

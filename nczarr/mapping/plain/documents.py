@@ -139,7 +139,7 @@ class _Planner:
             return
         shape = self.dataset.shape(variable)
         fill = fill_value_of(variable)
-        encoding = encoding_for_writing(
+        encoding = self.known.encodings.get(fqn) or encoding_for_writing(
             variable.type, fill, char=self.options.char, compound=self.options.compound
         )
         chunks = chunks_of(self.dataset, variable, encoding, shape)

@@ -92,10 +92,32 @@ class CastEncoding(Encoding):
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
-            return values.astype(self.data_type.dtype)
+            held = values.astype(self.data_type.dtype)
+        if (np.isinf(held) & np.isfinite(values)).any():
+            raise UnsupportedError(
+                f"a value is beyond the range of {self.data_type.name}, which the array has"
+            )
+        return held
+
+    def encode_fill(self, value: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return self.data_type.dtype.type(value)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         return raw.astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class TruthEncoding(ViewEncoding):
+    """Truth values as 0 and 1."""
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        if (values.view(np.uint8) > 1).any():
+            raise UnsupportedError("a value is neither 0 nor 1, and the array holds truth values only")
+        return super().encode(values)
+
+    def encode_fill(self, value: Any) -> Any:
+        return self.data_type.dtype.type(value)
 
 
 @dataclass(frozen=True)
@@ -106,7 +128,11 @@ class TimeEncoding(Encoding):
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         dtype = self.data_type.dtype
-        return values.astype(np.int64).view(f"{dtype.kind}8[{self.step}]").astype(dtype)
+        whole = np.ascontiguousarray(values, np.int64)
+        held = whole.view(f"{dtype.kind}8[{self.step}]").astype(dtype)
+        if (self.decode(held) != whole).any():
+            raise UnsupportedError(f"a time lies between those that the array can hold, which is of {dtype}")
+        return held
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         return raw.astype(f"{raw.dtype.kind}8[{self.step}]").view(np.int64)
@@ -125,6 +151,10 @@ class TextEncoding(Encoding):
             items = [t.encode("utf-8", "surrogateescape") for t in texts]
             limit = dtype.itemsize
         for item in items:
+            if item[-1:] in ("\0", b"\0"):
+                raise UnsupportedError(
+                    f"the text {item!r} ends in NUL, which the array cannot tell from its padding"
+                )
             if len(item) > limit:
                 raise UnsupportedError(f"the text {item!r} is longer than the {limit} that the array holds")
         return np.array(items, dtype).reshape(values.shape)
@@ -157,7 +187,7 @@ def special_encoding(data_type: DataType, declare: Declare, name: str) -> tuple[
     if data_type.name in ("bytes", "variable_length_bytes"):
         return PackedEncoding(declare("bytes_t", lambda fqn: VlenType(fqn, UBYTE)), data_type), []
     if dtype.kind == "b":
-        return ViewEncoding(BYTE, data_type), [Attribute.of("dtype", "bool")]
+        return TruthEncoding(BYTE, data_type), [Attribute.of("dtype", "bool")]
     if dtype.kind == "f" and dtype.itemsize == 2:
         return CastEncoding(FLOAT, data_type), []
     if dtype.kind == "c":

@@ -5,10 +5,11 @@ have (:func:`apply_update`); lengths alone have a shorter way (:func:`write_leng
 first, so that what was interrupted is finished or taken back (:func:`finish_moves`).
 """
 
+from nczarr.mapping.rewriting.keeping import Before
 from nczarr.mapping.rewriting.lengths import write_lengths
 from nczarr.mapping.rewriting.moving import ASIDE, finish_moves, forget_moves, refuse_interrupted
 from nczarr.mapping.rewriting.rewrite import rewrite_documents
-from nczarr.mapping.rewriting.update import Before, apply_update
+from nczarr.mapping.rewriting.update import apply_update
 from nczarr.mapping.rewriting.variable_data import VariableData
 
 __all__ = [

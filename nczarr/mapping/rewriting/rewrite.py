@@ -10,7 +10,7 @@ from nczarr.errors import MetadataError
 from nczarr.mapping.dialect import Known, Plan, Reading
 from nczarr.mapping.nczarr3 import GROUP_KEY, array_keys, group_keys
 from nczarr.mapping.rewriting.changed import put_changed
-from nczarr.mapping.rewriting.update import Before, keep_foreign
+from nczarr.mapping.rewriting.keeping import Before, keep_foreign
 from nczarr.mapping.values import ATTR_KEY, RESERVED, declarations, decode_attributes
 from nczarr.model import Attribute, Dataset, Type, format_fqn, parse_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
@@ -105,7 +105,8 @@ def _known(hierarchy: Hierarchy, reading: Reading, untouched: frozenset[str]) ->
         metadata = hierarchy.nodes[reading.variables[fqn].path]
         assert isinstance(metadata, ArrayMetadata)
         arrays[fqn] = (metadata, reading.variables[fqn])
-    return Known(nodes, arrays, frozenset(arrays))
+    encodings = {fqn: binding.encoding for fqn, binding in reading.variables.items()}
+    return Known(nodes, arrays, frozenset(arrays), encodings)
 
 
 def _plain(

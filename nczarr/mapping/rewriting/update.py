@@ -7,45 +7,17 @@ that comes in between sees no size that the arrays do not have.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from nczarr.errors import ReadOnlyError
-from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
-from nczarr.mapping.nczarr3 import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
-from nczarr.mapping.node_names import NodeNames
-from nczarr.mapping.options import WriteOptions
+from nczarr.errors import ModelError, ReadOnlyError, UnsupportedError
+from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.rewriting.changed import put_changed
+from nczarr.mapping.rewriting.keeping import Before, keep_foreign, keep_plain, keep_storage, kept_encodings
 from nczarr.mapping.rewriting.moving import move, plan_steps, touch
 from nczarr.mapping.rewriting.variable_data import VariableData
-from nczarr.mapping.values import encoding_for_reading
-from nczarr.model import Attribute, Dataset, Variable, format_fqn, parse_fqn, resolve
-from nczarr.zarr import ArrayMetadata, Hierarchy
-
-
-@dataclass(frozen=True)
-class Before:
-    """A stored dataset before a change: its model, where everything is, and how documents are made of it.
-
-    Parameters
-    ----------
-    data : mapping
-        The values of each variable, by FQN.
-    groups : mapping
-        The path of each group, by FQN.
-    """
-
-    hierarchy: Hierarchy
-    dialect: Dialect
-    dataset: Dataset
-    data: Mapping[str, VariableData]
-    groups: Mapping[str, str]
-    options: WriteOptions
-    names: NodeNames
-
-    def plan(self, dataset: Dataset, known: Known) -> Plan:
-        """Make the documents for a model."""
-        return self.dialect.plan(dataset, self.options, self.names, known)
+from nczarr.model import Dataset, format_fqn, parse_fqn, resolve
+from nczarr.zarr import ArrayMetadata
 
 
 def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
@@ -63,11 +35,17 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     for source in sources.values():
         before.data[source].extend()
     resolved = resolve(_without_data(new))
-    plan = before.plan(resolved, _known(before, new, resolved, sources))
+    if hierarchy.is_array(""):
+        _refuse_more_than_an_array(before, resolved)
+    encodings = kept_encodings(before, resolved, sources)
+    known = replace(_known(before, new, resolved, sources), encodings=encodings)
+    plan = before.plan(resolved, known)
     resolved = plan.dataset or resolved
-    plan = keep_foreign(_keep_storage(plan, before, resolved, sources), before, sources)
+    plan = keep_storage(plan, before, resolved, sources, encodings)
+    plan = keep_foreign(keep_plain(plan, before, resolved, sources), before, sources)
     removed = _removed(plan, before, sources)
     moves = _moves(plan, before, sources)
+    _refuse_loss_of_others(plan, before, removed)
     # What is in the way of something new goes first, the rest when nothing names it any more.
     blocking = [
         p
@@ -155,85 +133,65 @@ def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, s
     return Known(nodes, arrays)
 
 
-def _fill(variable: Variable) -> Attribute | None:
-    return variable.attribute.get("_FillValue")
-
-
-def _keep_storage(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
-    """The plan, with the chunks and codecs that arrays have already wherever nothing asks for others."""
-    nodes, variables = dict(plan.nodes), dict(plan.variables)
-    for fqn, source in sources.items():
-        old, after = before.dataset.all_variables[source], new.all_variables[fqn]
-        if (
-            old.type != after.type
-            or old.storage != after.storage
-            or len(old.dimensions) != len(after.dimensions)
-        ):
-            continue
-        binding = before.data[source].binding
-        existing = before.hierarchy.nodes[binding.path]
-        planned = nodes[plan.variables[fqn].path]
-        if planned is existing:
-            continue
-        assert isinstance(existing, ArrayMetadata)
-        assert isinstance(planned, ArrayMetadata)
-        if existing.data_type != planned.data_type:
-            encoding = encoding_for_reading(after.type, existing.data_type)
-            if encoding != binding.encoding or _fill(old) != _fill(after):
-                continue
-        fill = existing.fill_value if _fill(old) == _fill(after) else planned.fill_value
-        nodes[plan.variables[fqn].path] = replace(
-            planned,
-            shape=new.shape(after) + binding.encoding.inner_shape,
-            data_type=existing.data_type,
-            chunk_grid=existing.chunk_grid,
-            chunk_key_encoding=existing.chunk_key_encoding,
-            codecs=existing.codecs,
-            fill_value=fill,
-            storage_transformers=existing.storage_transformers,
-            origin=existing.origin,
-        )
-        variables[fqn] = Binding(plan.variables[fqn].path, binding.encoding)
-    return replace(plan, nodes=nodes, variables=variables)
-
-
-def keep_foreign(plan: Plan, before: Before, sources: Mapping[str, str]) -> Plan:
-    """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys."""
-    groups, nodes = before.groups, dict(plan.nodes)
-    places = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
-    places.update({plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()})
-    for path, old in places.items():
-        existing, planned = before.hierarchy.nodes[old], nodes[path]
-        if planned is existing:
-            continue
-        foreign = {k: v for k, v in existing.extra.items() if k != EXTENSION_NAME}
-        if foreign:
-            planned = replace(planned, extra={**foreign, **planned.extra})
-        declared = existing.attributes.get(CONVENTION_KEY)
-        if isinstance(declared, list):
-            own = planned.attributes.get(CONVENTION_KEY, [])
-            # Version 3.0 declared itself always; xarray shows that, and cannot write it to a netCDF file.
-            old_form = existing.attributes.get(SUPERBLOCK_KEY, {}).get("version") == "3.0.0"
-            others = [c for c in declared if c not in own and not (old_form and c == CONVENTION)]
-            if others:
-                planned = replace(planned, attributes={**planned.attributes, CONVENTION_KEY: [*own, *others]})
-        nodes[path] = planned
-    return replace(plan, nodes=nodes)
+def _own(before: Before) -> set[str]:
+    """The paths of the nodes that the model knows."""
+    return {*before.groups.values(), *(values.path for values in before.data.values())}
 
 
 def _removed(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[str]:
-    """The topmost paths that go; paths of arrays that move are not among them."""
+    """The topmost paths that go; paths of arrays that move are not among them, and none that are not the model's."""
     hierarchy, staying = before.hierarchy, {before.data[source].path for source in sources.values()}
+    own = _own(before)
     gone: list[str] = []
     for path in hierarchy.nodes:
-        if not path or (
-            path in plan.nodes and hierarchy.is_array(path) == isinstance(plan.nodes[path], ArrayMetadata)
-        ):
+        if not path or path not in own or path in staying:
             continue
-        if path in staying or any(path.startswith(f"{g}/") for g in gone):
+        if path in plan.nodes and hierarchy.is_array(path) == isinstance(plan.nodes[path], ArrayMetadata):
             continue
-        gone.append(path)
+        if not any(path.startswith(f"{g}/") for g in gone):
+            gone.append(path)
     return gone
+
+
+def _refuse_loss_of_others(plan: Plan, before: Before, removed: list[str]) -> None:
+    """Refuse a change that would take along a node that has no place in the model, or take its place.
+
+    Raises
+    ------
+    ModelError
+    """
+    own = _own(before)
+    for path in before.hierarchy.nodes:
+        if path in own or not path:
+            continue
+        if path in plan.nodes or any(path.startswith(f"{group}/") for group in removed):
+            raise ModelError(
+                f"the node {path!r}, which netCDF has no place for, would be lost by this change",
+                path=before.hierarchy.store.url,
+                hint="rename or remove it with a Zarr library first",
+            )
+
+
+def _refuse_more_than_an_array(before: Before, new: Dataset) -> None:
+    """Refuse what a Zarr array by itself, without a group around it, has no place for.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    old = before.dataset
+    what = None
+    if new.groups != old.groups:
+        what = "groups"
+    elif [v.name for v in new.variables] != [v.name for v in old.variables]:
+        what = "variables of other names"
+    elif new.attributes != old.attributes:
+        what = "attributes of its own: set them on the variable"
+    if what is not None:
+        raise UnsupportedError(
+            f"the dataset is a single Zarr array, which has no place for {what}",
+            path=before.hierarchy.store.url,
+        )
 
 
 def _moves(plan: Plan, before: Before, sources: Mapping[str, str]) -> list[tuple[str, str]]:

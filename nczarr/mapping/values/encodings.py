@@ -17,8 +17,8 @@ everything else           ``bytes``: the packed form                            
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -80,6 +80,14 @@ class Encoding:
         one[()] = value
         return self.encode(one)[()]
 
+    def can_fill(self, value: Any) -> bool:
+        """True if the array's fill value can say a fill value of the variable."""
+        return True
+
+    def renamed(self, type_: Type) -> Self:
+        """The same for a type that differs in its name only."""
+        return replace(self, type=type_)
+
 
 @dataclass(frozen=True)
 class PlainEncoding(Encoding):
@@ -95,6 +103,9 @@ class PlainEncoding(Encoding):
 
     def encode_fill(self, value: Any) -> Any:
         return value
+
+    def can_fill(self, value: Any) -> bool:
+        return not isinstance(value, str) or _is_unicode(value)
 
 
 @dataclass(frozen=True)
@@ -132,6 +143,10 @@ class ViewEncoding(Encoding):
         if self.inner_shape:
             return np.asarray(value, self._stored).tobytes()[0]
         return super().encode_fill(value)
+
+    def can_fill(self, value: Any) -> bool:
+        raw = np.asarray(value, self._stored).tobytes()
+        return not self.inner_shape or raw == raw[:1] * len(raw)
 
 
 @dataclass(frozen=True)
@@ -189,17 +204,16 @@ def encoding_for_writing(
             return ViewEncoding(type_, data_type_for("uint8"))
         return PlainEncoding(type_, data_type_for("S1"))
     if type_ == STRING:
-        if isinstance(fill, str) and not _is_unicode(fill):
-            return PackedEncoding(type_, data_type_for("bytes"))
-        return PlainEncoding(type_, data_type_for("string"))
+        text = PlainEncoding(type_, data_type_for("string"))
+        return text if text.can_fill(fill) else PackedEncoding(type_, data_type_for("bytes"))
     if isinstance(type_, PrimitiveType | EnumType):
         return PlainEncoding(type_, data_type_for(type_.dtype))
     if isinstance(type_, OpaqueType) or (
         isinstance(type_, CompoundType) and type_.is_fixed_size and compound == "bytes"
     ):
-        raw = np.asarray(default_fill(type_) if fill is None else fill, type_.dtype).tobytes()
-        if raw == raw[:1] * len(raw):
-            return ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
+        rows = ViewEncoding(type_, data_type_for("uint8"), (type_.dtype.itemsize,))
+        if rows.can_fill(default_fill(type_) if fill is None else fill):
+            return rows
     elif isinstance(type_, CompoundType) and type_.is_fixed_size and _leaves(type_) <= MAX_STRUCT_FIELDS:
         return ViewEncoding(type_, struct_type(type_))
     return PackedEncoding(type_, data_type_for("bytes"))

@@ -305,6 +305,14 @@ class Variable(AttributeOwner):
             )
         super().setncattr(name, value)
 
+    def renameAttribute(self, oldname: str, newname: str) -> None:
+        """Rename a netCDF attribute; it keeps its place. Nothing becomes the ``_FillValue`` of compounds and such."""
+        if newname == "_FillValue" and not isinstance(
+            self._nc_node.type, model.PrimitiveType | model.EnumType
+        ):
+            raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
+        super().renameAttribute(oldname, newname)
+
     def setncatts(self, attdict: Mapping[str, Any]) -> None:
         """Set netCDF attributes from a mapping; ``_FillValue`` only while nothing is stored yet."""
         for name, value in attdict.items():
