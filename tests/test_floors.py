@@ -15,6 +15,7 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
+    {"lazy"},
     {"display", "grammar"},
     {"errors"},
     {"atomic", "collector", "limits", "locks", "reasons", "targets"},
@@ -152,6 +153,25 @@ def test_fronts_say_what_the_room_is_for(package: str) -> None:
     tree = ast.parse(source)
     assert len((ast.get_docstring(tree) or "").splitlines()) > 1, "one line is not a paragraph"
     assert package in LOADED_IN_PARTS or "__all__ = [" in source
+
+
+@pytest.mark.parametrize("package", [p for p in PACKAGES if p != "nczarr"])
+def test_fronts_give_what_they_import(package: str) -> None:
+    """Names that are loaded when they are first used are those that readers and type checkers see."""
+    tree = ast.parse(import_graph.modules()[package].read_text("utf-8"))
+    front = import_module(package)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and str(node.module).startswith("nczarr")
+            and node.module != "nczarr.lazy"
+        ):
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" not in MODULES:
+                    assert getattr(front, alias.name) is getattr(import_module(str(node.module)), alias.name)
+                    lazily = node not in tree.body
+                    # The module would take the place of what has its name.
+                    assert not (lazily and f"{package}.{alias.name}" in MODULES)
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m not in PACKAGES])

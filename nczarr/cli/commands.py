@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
-from nczarr.cli.inspection import describe_dataset, draw_tree, list_nodes, nodes_json, summary, tree_json
 from nczarr.cli.terminal import can_draw, say
 from nczarr.convert import open_source
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
@@ -33,6 +32,8 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def run_info(options: argparse.Namespace) -> None:
     """``nczarr info``."""
+    from nczarr.cli.inspection import describe_dataset, summary
+
     found = [describe_dataset(s, storage_options(options), stats=options.stats) for s in options.source]
     if options.json:
         print(json.dumps(found if len(found) > 1 else found[0]))
@@ -43,6 +44,8 @@ def run_info(options: argparse.Namespace) -> None:
 
 def run_tree(options: argparse.Namespace) -> None:
     """``nczarr tree``."""
+    from nczarr.cli.inspection import draw_tree, tree_json
+
     listed = []
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:
@@ -58,6 +61,8 @@ def run_tree(options: argparse.Namespace) -> None:
 
 def run_ls(options: argparse.Namespace) -> None:
     """``nczarr ls``."""
+    from nczarr.cli.inspection import list_nodes, nodes_json
+
     listed: list[dict[str, Any]] = []
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:

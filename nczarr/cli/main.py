@@ -7,6 +7,8 @@ Exit statuses: 0 done; 1 an error, but for ``diff`` and ``check`` a finding; 2 w
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     1
     """
     _open_closed_streams()
+    if arguments is None:
+        _end_quickly()
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
     parser = build_parser(command)
@@ -77,6 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _Terminated as error:
         print(f"nczarr: terminated; {_left(error)}", file=sys.stderr)
         return 143
+
+
+def _end_quickly() -> None:
+    """Leave the memory of this process to the system, which takes it back at once.
+
+    Python would look through all that was imported for circles, several times; every file is closed long before.
+    """
+    atexit.register(gc.freeze)
 
 
 def _complain(text: str, *, layout: bool = False) -> None:

@@ -1,11 +1,20 @@
 """Convert anything that nczarr reads to anything that it writes, through the model."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nczarr.convert.copying import copy
 from nczarr.convert.edges import create_sink, open_source
 from nczarr.convert.report import Report
-from nczarr.convert.verify import Digest, ValueDifference, diff, digest
 from nczarr.formats import Kind, kind_of_target
+from nczarr.lazy import lazy
 from nczarr.transfer import Progress
+
+if TYPE_CHECKING:
+    from nczarr.convert.verify import Digest, ValueDifference, diff, digest
+else:
+    __getattr__ = lazy(__name__, {"verify": ["Digest", "ValueDifference", "diff", "digest"]})
 
 __all__ = [
     "Digest",

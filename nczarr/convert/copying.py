@@ -22,14 +22,12 @@ from nczarr.convert.edges import (
     same_place,
     state_of_file,
 )
-from nczarr.convert.plan import planned
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
-from nczarr.convert.values import Recording, copy_stored, fingerprint, rechunk, state
-from nczarr.convert.verify import ATTRIBUTE, diff, digest_of
+from nczarr.convert.values import rechunk
 from nczarr.errors import LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target
-from nczarr.mapping import ArrayShape, DetachedDataset, StoredDataset
+from nczarr.mapping import ArrayShape, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.transfer import (
     BLOCK_BYTES,
@@ -308,6 +306,8 @@ class _Job:
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         dataset, options = self.shaped(dataset, target, kind)
         if self.dry_run:
+            from nczarr.convert.plan import planned
+
             plan = list(planned(dataset, kind_of_target(target), options))
             if self.report is not None:
                 self.report.variables += plan
@@ -316,6 +316,8 @@ class _Job:
             dataset = _with_digest(dataset)
 
         def mark() -> str:
+            from nczarr.convert.values import fingerprint
+
             return fingerprint(
                 dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str)))
             )
@@ -496,6 +498,8 @@ class _Job:
         """Begin the output."""
         begun = None
         if self.resume and kind_of_target(target) == "zarr":
+            from nczarr.convert.values import state
+
             begun = state(target, mark(), self.target_options)
         return create_sink(
             target,
@@ -532,10 +536,14 @@ class _Job:
                 and sink.resumable
                 and (self.resume or total >= _RECORDED)
             ):
+                from nczarr.convert.values import Recording
+
                 record = Recording(sink, mark())
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
                 if isinstance(sink, StoredDataset) and not self.resume and spread is None:
+                    from nczarr.convert.values import copy_stored
+
                     work = copy_stored(work, sink, self.progress, self.workers)
                 out: DatasetSink = sink if record is None else record
 
@@ -549,6 +557,8 @@ class _Job:
                 if spread is None:
                     transfer(blocks, out, self.progress, self.workers, self.memory)
                 else:
+                    from nczarr.mapping import DetachedDataset
+
                     assert isinstance(sink, StoredDataset)
                     there = DetachedDataset.of(sink, target, self.target_options)
                     note = record.note if record is not None else None
@@ -626,12 +636,16 @@ def _abort(sink: DatasetSink, error: BaseException) -> None:
 
 
 def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None, progress: Progress) -> None:
+    from nczarr.convert.verify import diff
+
     first = next(diff(dataset, target, storage_options=options, progress=progress), None)
     if first is not None:
         raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
 
 
 def _with_digest(dataset: Dataset) -> Dataset:
+    from nczarr.convert.verify import ATTRIBUTE, digest_of
+
     own = Attribute.of(ATTRIBUTE, digest_of(dataset).dataset)
     return replace_fields(dataset, attributes=(*(a for a in dataset.attributes if a.name != ATTRIBUTE), own))
 

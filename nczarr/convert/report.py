@@ -7,11 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nczarr.convert.plan import PlannedVariable
 from nczarr.formats import local_path
 from nczarr.model import Dataset
+
+if TYPE_CHECKING:
+    from nczarr.convert.plan import PlannedVariable
 
 
 @dataclass

@@ -4,17 +4,40 @@ Classes of every floor have a ``_repr_html_`` that describes them (:mod:`nczarr.
 description drawn here. Everything in a description may come from a stranger's file, and is escaped and bounded.
 """
 
-from nczarr.display.descriptions import (
-    ArrayDescription,
-    AttributeDescription,
-    DimensionDescription,
-    Each,
-    GroupDescription,
-    TypeDescription,
-)
-from nczarr.display.html import show_array, show_attribute, show_dimension, show_group, show_type
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nczarr.display.text import format_bytes, safe_html, visible
-from nczarr.display.values import format_value
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.display.descriptions import (
+        ArrayDescription,
+        AttributeDescription,
+        DimensionDescription,
+        Each,
+        GroupDescription,
+        TypeDescription,
+    )
+    from nczarr.display.html import show_array, show_attribute, show_dimension, show_group, show_type
+    from nczarr.display.values import format_value
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "descriptions": [
+                "ArrayDescription",
+                "AttributeDescription",
+                "DimensionDescription",
+                "Each",
+                "GroupDescription",
+                "TypeDescription",
+            ],
+            "html": ["show_array", "show_attribute", "show_dimension", "show_group", "show_type"],
+            "values": ["format_value"],
+        },
+    )
 
 __all__ = [
     "ArrayDescription",

@@ -7,7 +7,6 @@ Names and attributes of a dataset come from strangers. What a terminal or a brow
 from __future__ import annotations
 
 import unicodedata
-from html import escape as escape_markup
 
 #: Longest text that is shown whole.
 LONGEST_TEXT = 1000
@@ -69,7 +68,9 @@ def safe_html(text: object, *, longest: int = LONGEST_TEXT, layout: bool = False
     '&lt;script&gt;alert(1)&lt;/script&gt;'
     """
     shown, rest = shorten(str(text), longest)
-    result = escape_markup(visible(shown, layout=layout))
+    from html import escape
+
+    result = escape(visible(shown, layout=layout))
     return f'{result}<span class="nz-more">{rest}</span>' if rest else result
 
 

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.display import show_array, show_attribute, show_dimension, show_group
 from nczarr.errors import ModelError
-from nczarr.model.describe import describe_attribute, describe_dimension, describe_group, describe_variable
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
@@ -107,6 +105,9 @@ class Attribute:
     __hash__ = None  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_attribute
+        from nczarr.model.describe import describe_attribute
+
         return show_attribute(describe_attribute(self))
 
 
@@ -132,6 +133,9 @@ class Dimension:
     unlimited: bool = False
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_dimension
+        from nczarr.model.describe import describe_dimension
+
         return show_dimension(describe_dimension(self))
 
 
@@ -242,6 +246,9 @@ class Variable(_WithAttributes):
         return replace(self, data=data)
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_array
+        from nczarr.model.describe import describe_variable
+
         return show_array(describe_variable(self, {}))
 
 
@@ -267,6 +274,9 @@ class Group(_WithAttributes):
             yield from group.walk(join_fqn(fqn, group.name))
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_group
+        from nczarr.model.describe import describe_group
+
         return show_group(describe_group(self, {}))
 
 
@@ -344,6 +354,9 @@ class Dataset(Group):
 
     def _repr_html_(self) -> str:
         facts = (("format", self.format),) if self.format else ()
+        from nczarr.display import show_group
+        from nczarr.model.describe import describe_group
+
         return show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 
 from nczarr.errors import ModelError
 from nczarr.limits import limit
@@ -237,5 +236,7 @@ class _Resolver:
 
 
 def _near(text: str, names: set[str]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(text, names, 1)
     return f"; did you mean {near[0]!r}?" if near else ""

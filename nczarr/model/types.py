@@ -25,8 +25,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from nczarr.display import show_type
-from nczarr.model.describe import describe_type
 from nczarr.model.names import split_fqn
 
 
@@ -54,6 +52,9 @@ class Type:
         return isinstance(self, UserType)
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_type
+        from nczarr.model.describe import describe_type
+
         return show_type(describe_type(self))
 
 

@@ -6,13 +6,31 @@ CDF-1, CDF-2 and CDF-5 without any library; ``netcdf.hdf5`` has netCDF-4, and HD
 h5py, which is imported when it is first used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nczarr.formats import is_netcdf
-from nczarr.netcdf.edit import EditedFile, create_file, open_file
-from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
-from nczarr.netcdf.isolated import open_isolated, provenance_isolated
+from nczarr.lazy import lazy
 from nczarr.netcdf.provenance import provenance
-from nczarr.netcdf.remote import RemoteSink, open_remote
-from nczarr.netcdf.sink import FileSink
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.edit import EditedFile, create_file, open_file
+    from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
+    from nczarr.netcdf.isolated import open_isolated, provenance_isolated
+    from nczarr.netcdf.remote import RemoteSink, open_remote
+    from nczarr.netcdf.sink import FileSink
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "edit": ["EditedFile", "create_file", "open_file"],
+            "files": ["OpenFile", "create_dataset", "open_dataset"],
+            "isolated": ["open_isolated", "provenance_isolated"],
+            "remote": ["RemoteSink", "open_remote"],
+            "sink": ["FileSink"],
+        },
+    )
 
 __all__ = [
     "EditedFile",

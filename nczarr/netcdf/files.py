@@ -12,8 +12,6 @@ from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
 from nczarr.model import Dataset, resolve
 from nczarr.netcdf.anonymous import name_anonymous
-from nczarr.netcdf.classic import ClassicFile, ClassicSink, read_classic, refuse_losses
-from nczarr.netcdf.edit import editor_of
 from nczarr.netcdf.sink import FileSink
 
 
@@ -99,6 +97,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     name = Path(path).stem
     format_ = netcdf_format(path)
     if format_ == "hdf5":
+        from nczarr.netcdf.edit.opened import editor_of
         from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
 
         editor = editor_of(path)
@@ -108,6 +107,8 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
         except BaseException:
             file.close()
             raise
+    from nczarr.netcdf.classic import ClassicFile, read_classic
+
     classic = ClassicFile.open(path)
     try:
         return OpenFile(path, read_classic(classic, name), classic)
@@ -167,6 +168,8 @@ def create_dataset(
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(resolve(dataset))
     if format in CLASSIC.values():
+        from nczarr.netcdf.classic import ClassicSink
+
         return ClassicSink(path, dataset, overwrite, format)
     if format not in ("netCDF-4", "netCDF-4 classic model"):
         raise UnsupportedError(
@@ -178,5 +181,7 @@ def create_dataset(
 
     strict = format == "netCDF-4 classic model"
     if strict:
+        from nczarr.netcdf.classic import refuse_losses
+
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)

@@ -136,6 +136,10 @@ class Store(ABC):
     lists_by_folder : bool
         Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
         hold nothing but chunks. Such listings may leave out names that begin with a period.
+    is_one_file : bool
+        All values are in one file, which appears when it is complete.
+    keeps_consolidated : bool
+        False: consolidated metadata are of no use, as the store has its own.
 
     Examples
     --------
@@ -151,6 +155,8 @@ class Store(ABC):
     listable: bool = True
     takes_any_key: bool = True
     lists_by_folder: bool = False
+    is_one_file: bool = False
+    keeps_consolidated: bool = True
 
     # --- reading
 

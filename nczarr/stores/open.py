@@ -114,8 +114,6 @@ def _is_zip(target: Target) -> bool:
 
 
 def _open_local(target: Target, mode: Mode) -> Store:
-    from nczarr.stores.zip import ZipStore
-
     path = target.location
     if not path or "\0" in path:
         raise StoreError(f"{path!r} is not a path")
@@ -125,6 +123,8 @@ def _open_local(target: Target, mode: Mode) -> Store:
         return LocalStore(path, mode)
     if not os.path.exists(path):
         if mode == "w" and _is_zip(target):
+            from nczarr.stores.zip import ZipStore
+
             return ZipStore(path, mode)
         store = LocalStore(os.path.realpath(path), mode)  # it may be a link to what is not there yet
         store.url = path
@@ -141,6 +141,8 @@ def _open_local(target: Target, mode: Mode) -> Store:
     except OSError as error:
         raise StoreError(f"cannot read: {error.strerror}", path=path) from error
     if is_zip(start):
+        from nczarr.stores.zip import ZipStore
+
         return ZipStore(path, mode)
     raise DatasetNotFoundError(f"this is {describe_file(start)}, not a Zarr directory or zip file", path=path)
 

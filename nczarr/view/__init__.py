@@ -5,19 +5,14 @@ Needs the extra ``view``. The names are loaded when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.view.page.server import serve
     from nczarr.view.plotting import plot
+else:
+    __getattr__ = lazy(__name__, {"page.server": ["serve"], "plotting": ["plot"]})
 
 __all__ = ["plot", "serve"]
-
-_HOMES = {"plot": "plotting", "serve": "page.server"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"nczarr.view.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'nczarr.view' has no attribute {name!r}")

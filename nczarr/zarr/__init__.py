@@ -5,8 +5,9 @@ The names are loaded when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays import Array
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
     from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
     from nczarr.zarr.types import DataType, data_type_for
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "arrays": ["Array"],
+            "chunks": ["Selection"],
+            "grids": ["RegularGrid"],
+            "hierarchy": ["Hierarchy", "create_hierarchy", "open_hierarchy"],
+            "limits": ["LIMITS", "Limits"],
+            "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig"],
+            "types": ["DataType", "data_type_for"],
+        },
+    )
 
 __all__ = [
     "LIMITS",
@@ -32,25 +46,3 @@ __all__ = [
     "data_type_for",
     "open_hierarchy",
 ]
-
-_HOMES = {
-    "LIMITS": "limits",
-    "Limits": "limits",
-    "Array": "arrays.array",
-    "ArrayMetadata": "metadata",
-    "DataType": "types",
-    "GroupMetadata": "metadata",
-    "Hierarchy": "hierarchy.hierarchy",
-    "NamedConfig": "metadata",
-    "RegularGrid": "grids",
-    "Selection": "chunks.selection",
-    "create_hierarchy": "hierarchy.hierarchy",
-    "data_type_for": "types",
-    "open_hierarchy": "hierarchy.hierarchy",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"nczarr.zarr.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'nczarr.zarr' has no attribute {name!r}")

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.display import show_array, show_group
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.describe import describe_group, describe_metadata
 from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType, bad, show
 
@@ -206,6 +204,9 @@ class ArrayMetadata:
         )
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_array
+        from nczarr.zarr.describe import describe_metadata
+
         return show_array(describe_metadata(self))
 
     def __eq__(self, other: object) -> bool:
@@ -240,4 +241,7 @@ class GroupMetadata:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_group
+        from nczarr.zarr.describe import describe_group
+
         return show_group(describe_group(self, ""))

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nczarr.convert import Progress
 from nczarr.display import visible
-from nczarr.transfer import NoProgress
+from nczarr.transfer import NoProgress, Progress
 
 
 class _Bar:

@@ -4,11 +4,29 @@ Each function takes a dataset and gives another one, whose data are read through
 is refused here, before anything is written.
 """
 
-from nczarr.convert.change.choosing import choose, find_variable, matches
-from nczarr.convert.change.renaming import rename
-from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
-from nczarr.convert.change.shaping import Shaping, shape
-from nczarr.convert.change.words import parse_bytes, parse_kind
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.convert.change.choosing import choose, find_variable, matches
+    from nczarr.convert.change.renaming import rename
+    from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
+    from nczarr.convert.change.shaping import Shaping, shape
+    from nczarr.convert.change.words import parse_bytes, parse_kind
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "choosing": ["choose", "find_variable", "matches"],
+            "renaming": ["rename"],
+            "selecting": ["SelectedSource", "find_dimension", "select"],
+            "shaping": ["Shaping", "shape"],
+            "words": ["parse_bytes", "parse_kind"],
+        },
+    )
 
 __all__ = [
     "SelectedSource",

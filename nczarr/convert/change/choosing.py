@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -110,6 +109,8 @@ def _matching(patterns: Sequence[str], nodes: Mapping[str, Any], what: str, opti
     for pattern in patterns:
         fitting = {fqn for fqn in nodes if matches(fqn, pattern)}
         if not fitting:
+            from difflib import get_close_matches
+
             names = [*nodes, *(parse_fqn(fqn)[-1] for fqn in nodes if fqn != "/")]
             near = get_close_matches(pattern, names, 1)
             raise UnsupportedError(

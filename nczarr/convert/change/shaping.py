@@ -7,18 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from nczarr.convert.change.choosing import matches
-from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.change.words import parse_bytes, parse_lengths
 from nczarr.errors import UnsupportedError
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values import parse_compression
-from nczarr.model import INT, Attribute, Dataset, Filter, Storage, Variable, rewrite
+from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import default_chunks
-from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
 from nczarr.zarr import NamedConfig, RegularGrid
 
@@ -107,7 +102,9 @@ def shape(
         parse_compression(str(how.compression), 4)
     dataset = _with_unlimited(dataset, how)
     if how.quantize is not None:
-        dataset = _quantized(dataset, how.quantize)
+        from nczarr.convert.change.rounding import rounded
+
+        dataset = rounded(dataset, how.quantize)
     if target == "cdl":
         return Shaped(dataset)
     lengths = _by_dimension(dataset, how.chunks, "--chunks")
@@ -145,6 +142,9 @@ def shape(
 
 def _stored(variable: Variable) -> ArrayShape | None:
     """How a variable of a Zarr source is stored; None if readers of the target may not know its codecs."""
+    from nczarr.convert.change.rounding import QuantizedSource
+    from nczarr.convert.change.selecting import SelectedSource
+
     data: Any = variable.data
     while isinstance(data, SelectedSource | QuantizedSource):
         data = data.inner
@@ -320,6 +320,8 @@ def _by_dimension(
         return str(parse_bytes(value))
     if isinstance(value, int):
         raise UnsupportedError(f"{option} {value}: say the dimension", hint="for example time=1,lat=100")
+    from nczarr.convert.change.selecting import find_dimension
+
     return {
         find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()
     }
@@ -357,9 +359,11 @@ def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
 
 
 def _with_unlimited(dataset: Dataset, how: Shaping) -> Dataset:
-    growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
-    if not (growing or how.fixed):
+    if not (how.unlimited or how.fixed):
         return dataset
+    from nczarr.convert.change.selecting import find_dimension
+
+    growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
 
     def dimension(fqn: str, old: Any) -> Any:
         return replace(old, unlimited=fqn in growing or (old.unlimited and not how.fixed))
@@ -376,57 +380,3 @@ def _with_unlimited(dataset: Dataset, how: Shaping) -> Dataset:
         return old
 
     return rewrite(made, variable=variable)
-
-
-@dataclass(frozen=True, eq=False)
-class QuantizedSource(ChangedSource):
-    """Values rounded to some digits, as netCDF-C rounds them."""
-
-    digits: int
-    mode: str
-    fill: Any
-
-    def changed(self, values: np.ndarray) -> np.ndarray:
-        """Return the values rounded."""
-        from nczarr.netcdf4.values.quantize import quantize
-
-        return quantize(values, self.digits, self.mode, self.fill)
-
-
-def _quantized(dataset: Dataset, text: str) -> Dataset:
-    from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
-
-    names, equals, rest = text.rpartition("=")
-    mode, _, number = rest.rpartition(":")
-    modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
-    if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
-        raise UnsupportedError(
-            f"--quantize {text}: not a number of digits",
-            hint="temp=3 or GranularBitRound:3; BitRound counts bits",
-        )
-    digits, mode = int(number), modes.get(mode.lower(), "GranularBitRound")
-    patterns = names.split(",") if equals else []
-    floats = {fqn for fqn, v in dataset.all_variables.items() if v.type.dtype.kind == "f"}
-    for pattern in patterns:
-        if not any(matches(fqn, pattern) for fqn in floats):
-            raise UnsupportedError(f"--quantize {pattern}: there is no float or double variable of this name")
-    for fqn in floats:
-        limit = (
-            (23 if dataset.all_variables[fqn].type.dtype.itemsize == 4 else 52)
-            if mode == "BitRound"
-            else (7 if dataset.all_variables[fqn].type.dtype.itemsize == 4 else 15)
-        )
-        if any(matches(fqn, p) for p in patterns) and digits > limit:
-            raise UnsupportedError(f"--quantize {text}: {fqn} has {limit} at most")
-
-    def variable(fqn: str, old: Variable) -> Variable:
-        chosen = any(matches(fqn, p) for p in patterns) if patterns else fqn not in dataset.all_dimensions
-        if fqn not in floats or not chosen or old.data is None:
-            return old
-        from nczarr.model import fill_value_of
-
-        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
-        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
-        return replace(old, attributes=(*old.attributes, note), data=data)
-
-    return rewrite(dataset, variable=variable)

@@ -3,9 +3,25 @@
 All files are looked at before anything is written; what does not fit is listed. Few of them are open at a time.
 """
 
-from nczarr.convert.many.appending import append, appended, growing_dimension
-from nczarr.convert.many.files import FilePart
-from nczarr.convert.many.joining import JoinedSource, StackedSource, join
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.convert.many.appending import append, appended, growing_dimension
+    from nczarr.convert.many.files import FilePart
+    from nczarr.convert.many.joining import JoinedSource, StackedSource, join
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "appending": ["append", "appended", "growing_dimension"],
+            "files": ["FilePart"],
+            "joining": ["JoinedSource", "StackedSource", "join"],
+        },
+    )
 
 __all__ = [
     "FilePart",

@@ -5,9 +5,24 @@ bytes may stay as they are, and :func:`rechunk` those that one pass would decode
 recorded on request (:class:`Recording`), so that a copy that was killed can go on.
 """
 
-from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nczarr.convert.values.rechunk import rechunk
-from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
+    from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "raw": ["Twin", "copy_stored", "put_stored", "twin_of"],
+            "resume": ["Recording", "checksum", "fingerprint", "state"],
+        },
+    )
 
 __all__ = [
     "Recording",

@@ -5,11 +5,29 @@ it and how it is changed have rooms of their own (``guarding``, ``rewriting``). 
 removed (``cleaning``), what other programs changed is written down as it is understood (:func:`repair`).
 """
 
-from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
-from nczarr.mapping.dataset.open import create_dataset, open_dataset
-from nczarr.mapping.dataset.repair import check_metadata, repair
-from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dataset.twins import documents_v2
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
+    from nczarr.mapping.dataset.open import create_dataset, open_dataset
+    from nczarr.mapping.dataset.repairing import check_metadata, repair
+    from nczarr.mapping.dataset.stored import StoredDataset
+    from nczarr.mapping.dataset.twins import documents_v2
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "detached": ["DetachedDataset", "DetachedValues"],
+            "open": ["create_dataset", "open_dataset"],
+            "repairing": ["check_metadata", "repair"],
+            "stored": ["StoredDataset"],
+            "twins": ["documents_v2"],
+        },
+    )
 
 __all__ = [
     "DetachedDataset",

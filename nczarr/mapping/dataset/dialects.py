@@ -7,18 +7,16 @@ from dataclasses import dataclass
 
 from nczarr.errors import UnsupportedError
 from nczarr.limits import limit
+from nczarr.mapping import nczarr2, nczarr3, plain
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
-from nczarr.mapping.nczarr2 import find_version, plan_nczarr_v2, read_nczarr_v2
-from nczarr.mapping.nczarr3 import is_nczarr_v3, plan_draft_2019, plan_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import plan_plain_v2, plan_plain_v3, read_plain
 from nczarr.model import Dataset
 from nczarr.zarr import Hierarchy
 
 
 def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:
-    return not hierarchy.is_array("") and find_version(hierarchy) is not None
+    return not hierarchy.is_array("") and nczarr2.find_version(hierarchy) is not None
 
 
 def _always(hierarchy: Hierarchy) -> bool:
@@ -65,13 +63,39 @@ _V3 = frozenset({"v3"})
 _V2 = frozenset({"v2"})
 _DRAFTS = frozenset({"draft-2019", "experimental-v3"})
 
+# What a dialect needs is loaded when one of its functions is first called: of most dialects nothing is.
 DIALECTS: tuple[Dialect, ...] = (
-    _Dialect("nczarr-v3", "v3", _V3, is_nczarr_v3, read_nczarr_v3, plan_nczarr_v3),
-    _Dialect("nczarr-v2", "v2", _V2, _is_nczarr_v2, read_nczarr_v2, plan_nczarr_v2),
-    _Dialect("draft-2019", "draft-2019", _DRAFTS, is_nczarr_v3, read_nczarr_v3, plan_draft_2019),
-    _Dialect("zarr-v2", "v2", _V2, _always, read_plain, plan_plain_v2),
-    _Dialect("zarr-v3", "v3", _V3 | _DRAFTS, _always, read_plain, plan_plain_v3),
-)
+    _Dialect(
+        "nczarr-v3", "v3", _V3,
+        lambda hierarchy: nczarr3.is_nczarr_v3(hierarchy),
+        lambda hierarchy, name: nczarr3.read_nczarr_v3(hierarchy, name),
+        lambda *wanted: nczarr3.plan_nczarr_v3(*wanted),
+    ),
+    _Dialect(
+        "nczarr-v2", "v2", _V2,
+        _is_nczarr_v2,
+        lambda hierarchy, name: nczarr2.read_nczarr_v2(hierarchy, name),
+        lambda *wanted: nczarr2.plan_nczarr_v2(*wanted),
+    ),
+    _Dialect(
+        "draft-2019", "draft-2019", _DRAFTS,
+        lambda hierarchy: nczarr3.is_nczarr_v3(hierarchy),
+        lambda hierarchy, name: nczarr3.read_nczarr_v3(hierarchy, name),
+        lambda *wanted: nczarr3.plan_draft_2019(*wanted),
+    ),
+    _Dialect(
+        "zarr-v2", "v2", _V2,
+        _always,
+        lambda hierarchy, name: plain.read_plain(hierarchy, name),
+        lambda *wanted: plain.plan_plain_v2(*wanted),
+    ),
+    _Dialect(
+        "zarr-v3", "v3", _V3 | _DRAFTS,
+        _always,
+        lambda hierarchy, name: plain.read_plain(hierarchy, name),
+        lambda *wanted: plain.plan_plain_v3(*wanted),
+    ),
+)  # fmt: skip
 
 
 def dialect_of(hierarchy: Hierarchy) -> Dialect:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.mapping import rewriting
 from nczarr.mapping.dataset.dialects import dialect_named, dialect_of
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Reading
@@ -16,10 +17,8 @@ from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
-from nczarr.mapping.rewriting import ASIDE, finish_moves, refuse_interrupted
 from nczarr.model import Dataset, resolve
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
-from nczarr.stores.remote.zarr_store import ZarrStore
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
 #: How often metadata are read again because somebody writes them meanwhile.
@@ -72,10 +71,10 @@ def open_dataset(
     """
     store = open_store(target, mode, storage_options)
     try:
-        if consolidated is None and not _keeps_copies(store):
+        if consolidated is None and not store.keeps_consolidated:
             consolidated = False
         if mode == "r+":
-            finish_moves(store)
+            rewriting.finish_moves(store)
         try:
             hierarchy = _open_hierarchy(store, consolidated, mode)
             found: tuple[Finding, ...] = ()
@@ -85,10 +84,10 @@ def open_dataset(
             with paused_collector():
                 reading = dialect.read(hierarchy, _dataset_name(store))
         except NCZarrError:
-            refuse_interrupted(store)
+            rewriting.refuse_interrupted(store)
             raise
         if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
-            refuse_interrupted(store)
+            rewriting.refuse_interrupted(store)
         reading = replace(reading, findings=(*found, *reading.findings))
         warn_of(reading.findings, store.url)
         options = replace(
@@ -169,7 +168,7 @@ def create_dataset(
     dataset = resolve(dataset)
     destination = Destination(target, overwrite=overwrite, storage_options=storage_options, resume=resume)
     store = destination.store
-    if not _keeps_copies(store):
+    if not store.keeps_consolidated:
         options = replace(options, consolidated=False)
     try:
         names = _node_names(store, options, dialect.zarr_layout)
@@ -190,7 +189,7 @@ def create_dataset(
 def _has_moving(hierarchy: Hierarchy, reading: Reading) -> bool:
     """True if it may be that arrays are between two names; elsewhere than here, looking for a key is a request."""
     return any(f.code.startswith("node-") for f in reading.findings) or any(
-        path.startswith(ASIDE) for path in hierarchy.nodes
+        path.startswith(rewriting.ASIDE) for path in hierarchy.nodes
     )
 
 
@@ -200,13 +199,6 @@ def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", 
     except DatasetNotFoundError:
         refuse_unfinished(store)
         raise
-
-
-def _keeps_copies(store: Store) -> bool:
-    """False for stores that say that consolidated metadata are of no use there (Icechunk has its own)."""
-    return not isinstance(store, ZarrStore) or bool(
-        getattr(store.store, "supports_consolidated_metadata", True)
-    )
 
 
 def _own_documents(

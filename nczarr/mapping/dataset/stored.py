@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.errors import ModelError, ReadOnlyError
+from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.guarding import Destination, begin_changes, end_changes, record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.rewriting import Before, VariableData, apply_update, rewrite_documents, write_lengths
+from nczarr.mapping.rewriting import VariableData
 from nczarr.model import Dataset, Region, bind_data, with_lengths
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.zip import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class StoredDataset:
         if not self.writable:
             raise ReadOnlyError("the dataset is open for reading", path=self.store.url, hint='use mode="r+"')
         self._begin()
-        plan, bound = apply_update(self._before(self.groups), dataset)
+        plan, bound = rewriting.apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
         self._dataset = self._bind(bound, plan.variables)
@@ -233,7 +233,7 @@ class StoredDataset:
                     if isinstance(reference, str):
                         self._along.setdefault(reference, []).append(self._data[fqn])
         variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
-        if not write_lengths(self.hierarchy, self.groups, variables, sizes):
+        if not rewriting.write_lengths(self.hierarchy, self.groups, variables, sizes):
             return False
         with self._lengths_lock:
             self._lengths = {**self._lengths, **sizes}
@@ -248,12 +248,12 @@ class StoredDataset:
             FQNs of variables whose documents stay as they are.
         """
         self._begin()
-        plan = rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
+        plan = rewriting.rewrite_documents(self._before(self.reading.groups), self.reading, untouched)
         self.groups = plan.groups
         self._dataset = self._bind(self.dataset, plan.variables)
 
-    def _before(self, groups: Mapping[str, str]) -> Before:
-        return Before(
+    def _before(self, groups: Mapping[str, str]) -> rewriting.Before:
+        return rewriting.Before(
             self.hierarchy, self._dialect, self.dataset, self._data, groups, self._options, self._names
         )
 
@@ -325,7 +325,8 @@ class StoredDataset:
         return (
             self._destination is not None
             and not self._destination.replaces
-            and not isinstance(self.store, ZipStore | MemoryStore)
+            and not self.store.is_one_file
+            and not isinstance(self.store, MemoryStore)
         )
 
     def suspend(self) -> None:

@@ -24,7 +24,6 @@ from nczarr.locks import is_locked_elsewhere
 from nczarr.mapping.guarding.foreign import foreign_entry
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
-from nczarr.stores.zip import ZipStore
 
 #: The key that is there while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
@@ -271,11 +270,13 @@ class Destination:
         except NCZarrError:
             self._refuse_always(os.fspath(target))
         with existing:
-            if not isinstance(existing, ZipStore):
+            if not existing.is_one_file:
                 return None
             self._refuse(existing, overwrite)
             self._url = existing.url
             self._refuse_locked(Path(target))
+        from nczarr.stores.zip import ZipStore
+
         return ZipStore(existing.url, "w", replace=True)
 
     # -- other stores
@@ -311,7 +312,7 @@ class Destination:
                 given = self._seen is not None and self._seen.staged and self._seen.writer == writer
                 if is_writing(writer) is False and not given:
                     StagedStore(store.store, writer).discard()
-        elif not self.replaces and not isinstance(store, ZipStore):
+        elif not self.replaces and not store.is_one_file:
             if store.takes_any_key:
                 self._put_mark(store, self._mark)
             self._prepared = True
@@ -350,7 +351,7 @@ class Destination:
 
     def _is_marked(self) -> bool:
         store = self.store
-        if self.replaces or isinstance(store, ZipStore) or not store.takes_any_key:
+        if self.replaces or store.is_one_file or not store.takes_any_key:
             return True
         return Mark.read(store) == self._mark
 
@@ -369,7 +370,7 @@ class Destination:
         Store or None
             The store at the final place, if it is another one now.
         """
-        if isinstance(self.store, ZipStore):
+        if self.store.is_one_file:
             self.store.sync()
             return None
         if isinstance(self.store, StagedStore):
@@ -412,6 +413,8 @@ class Destination:
         StoreError
             If it cannot be removed; the message says how to do it later.
         """
+        from nczarr.stores.zip import ZipStore
+
         store = self.store
         if isinstance(store, ZipStore):
             store.discard()

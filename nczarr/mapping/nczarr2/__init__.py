@@ -4,8 +4,24 @@ Read is every form that netcdf-c has written (``versions``); written is what its
 exactly. User-defined types, which this form lacks, are dropped or refused on writing.
 """
 
-from nczarr.mapping.nczarr2.read import read_nczarr_v2
-from nczarr.mapping.nczarr2.versions import find_version
-from nczarr.mapping.nczarr2.write import plan_nczarr_v2
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.mapping.nczarr2.read import read_nczarr_v2
+    from nczarr.mapping.nczarr2.versions import find_version
+    from nczarr.mapping.nczarr2.write import plan_nczarr_v2
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "read": ["read_nczarr_v2"],
+            "versions": ["find_version"],
+            "write": ["plan_nczarr_v2"],
+        },
+    )
 
 __all__ = ["find_version", "plan_nczarr_v2", "read_nczarr_v2"]

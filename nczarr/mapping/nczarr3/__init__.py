@@ -5,6 +5,11 @@ makes them from a model, :func:`read_nczarr_v3` makes a model of them, and goes 
 have changed these since. :func:`validate` finds what breaks a rule and hinders nobody's reading.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
 from nczarr.mapping.nczarr3.keys import (
     CONVENTION,
     CONVENTION_KEY,
@@ -14,10 +19,21 @@ from nczarr.mapping.nczarr3.keys import (
     array_keys,
     group_keys,
 )
-from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
 from nczarr.mapping.nczarr3.validate import validate
-from nczarr.mapping.nczarr3.write import plan_nczarr_v3
-from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
+
+if TYPE_CHECKING:
+    from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
+    from nczarr.mapping.nczarr3.write import plan_nczarr_v3
+    from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "read": ["is_nczarr_v3", "read_nczarr_v3"],
+            "write": ["plan_nczarr_v3"],
+            "write_draft": ["plan_draft_2019"],
+        },
+    )
 
 __all__ = [
     "CONVENTION",

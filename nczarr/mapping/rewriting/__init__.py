@@ -5,12 +5,31 @@ have (:func:`apply_update`); lengths alone have a shorter way (:func:`write_leng
 first, so that what was interrupted is finished or taken back (:func:`finish_moves`).
 """
 
-from nczarr.mapping.rewriting.keeping import Before
-from nczarr.mapping.rewriting.lengths import write_lengths
-from nczarr.mapping.rewriting.moving import ASIDE, finish_moves, forget_moves, refuse_interrupted
-from nczarr.mapping.rewriting.rewrite import rewrite_documents
-from nczarr.mapping.rewriting.update import apply_update
-from nczarr.mapping.rewriting.variable_data import VariableData
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.mapping.rewriting.keeping import Before
+    from nczarr.mapping.rewriting.lengths import write_lengths
+    from nczarr.mapping.rewriting.moving import ASIDE, finish_moves, forget_moves, refuse_interrupted
+    from nczarr.mapping.rewriting.rewrite import rewrite_documents
+    from nczarr.mapping.rewriting.update import apply_update
+    from nczarr.mapping.rewriting.variable_data import VariableData
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "keeping": ["Before"],
+            "lengths": ["write_lengths"],
+            "moving": ["ASIDE", "finish_moves", "forget_moves", "refuse_interrupted"],
+            "rewrite": ["rewrite_documents"],
+            "update": ["apply_update"],
+            "variable_data": ["VariableData"],
+        },
+    )
 
 __all__ = [
     "ASIDE",

@@ -18,7 +18,6 @@ from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import MetadataError, NCZarrError, StoreError
 from nczarr.mapping.rewriting.changed import Metadata, is_same, put_changed
 from nczarr.stores import Store
-from nczarr.stores.zip import ZipStore
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
@@ -216,7 +215,7 @@ def move(
 
 def _needs_journal(store: Store) -> bool:
     """False for stores that change in one step, or not at all."""
-    return store.takes_any_key and not isinstance(store, ZipStore)
+    return store.takes_any_key and not store.is_one_file
 
 
 def _copy_arrays(hierarchy: Hierarchy, steps: Sequence[Step], done: int, journal: Journal | None) -> None:

@@ -5,7 +5,22 @@
 ``sync`` brings everything to the file.
 """
 
-from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
-from nczarr.netcdf.edit.hdf5_file import editor_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
+    from nczarr.netcdf.edit.opened import editor_of
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "files": ["EditedFile", "create_file", "open_file"],
+            "opened": ["editor_of"],
+        },
+    )
 
 __all__ = ["EditedFile", "create_file", "editor_of", "open_file"]

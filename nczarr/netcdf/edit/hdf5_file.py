@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +17,7 @@ from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
+from nczarr.netcdf.edit.opened import forget, remember
 from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
@@ -93,7 +92,7 @@ class EditedHDF5(FileEditor):
                     self.update(replace(dataset, name=self._dataset.name))
             self.check()
             if output is None and self._on_disk:
-                _remember(path, self)
+                remember(path, self)
         except BaseException:
             self._let_go()
             self._discard()
@@ -136,7 +135,7 @@ class EditedHDF5(FileEditor):
         new = self._output is not None
         super().publish()
         if new:
-            _remember(self.path, self)
+            remember(self.path, self)
 
     def sync(self) -> None:
         """Write all that HDF5 holds."""
@@ -168,7 +167,7 @@ class EditedHDF5(FileEditor):
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
 
     def _let_go(self) -> None:
-        _forget(self)
+        forget(self)
         with hdf5().phil:
             if hasattr(self, "_objects"):
                 self._objects.groups.clear()
@@ -192,31 +191,3 @@ def _check_order(root: Any, path: str) -> None:
             path=path,
             hint="copy it first, which makes a netCDF-4 file",
         )
-
-
-#: The files that are edited in this process, so that its readers see them as the editor does.
-_EDITED: weakref.WeakValueDictionary[tuple[int, int], EditedHDF5] = weakref.WeakValueDictionary()
-
-
-def _remember(path: str, editor: EditedHDF5) -> None:
-    """Note who edits a file."""
-    found = os.stat(path)
-    _EDITED[found.st_dev, found.st_ino] = editor
-
-
-def _forget(editor: EditedHDF5) -> None:
-    """Note that somebody edits no more."""
-    for key in [key for key, held in list(_EDITED.items()) if held is editor]:
-        _EDITED.pop(key, None)
-
-
-def editor_of(path: str) -> EditedHDF5 | None:
-    """Who edits a file here; None if nobody does. A forked child has no part in what its parent edits."""
-    if not _EDITED:
-        return None
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    editor = _EDITED.get((found.st_dev, found.st_ino))
-    return editor if editor is not None and editor.process == os.getpid() else None

@@ -6,9 +6,26 @@ groups), ``dimensions``, ``chunks`` (read outside HDF5's lock), ``source`` (valu
 (that are made) and ``writer``. The bytes below are :mod:`nczarr.netcdf.bytes`.
 """
 
-from nczarr.netcdf.hdf5.objects import ObjectMaker
-from nczarr.netcdf.hdf5.reader import find_objects, read_hdf5
-from nczarr.netcdf.hdf5.source import HDF5File
-from nczarr.netcdf.hdf5.writer import HDF5Sink, check_names, check_types
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nczarr.lazy import lazy
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.hdf5.objects import ObjectMaker
+    from nczarr.netcdf.hdf5.reader import find_objects, read_hdf5
+    from nczarr.netcdf.hdf5.source import HDF5File
+    from nczarr.netcdf.hdf5.writer import HDF5Sink, check_names, check_types
+else:
+    __getattr__ = lazy(
+        __name__,
+        {
+            "objects": ["ObjectMaker"],
+            "reader": ["find_objects", "read_hdf5"],
+            "source": ["HDF5File"],
+            "writer": ["HDF5Sink", "check_names", "check_types"],
+        },
+    )
 
 __all__ = ["HDF5File", "HDF5Sink", "ObjectMaker", "check_names", "check_types", "find_objects", "read_hdf5"]

@@ -47,6 +47,7 @@ class ZarrStore(ConcurrentStore):
         ) and writable is not False
         self.listable = bool(store.supports_listing)
         self.takes_any_key = not type(store).__module__.startswith("icechunk")
+        self.keeps_consolidated = bool(getattr(store, "supports_consolidated_metadata", True))
         self._prototype = default_buffer_prototype()
 
     def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

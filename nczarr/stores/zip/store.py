@@ -88,6 +88,8 @@ class ZipStore(Store):
     >>> folder.cleanup()
     """
 
+    is_one_file = True
+
     def __init__(
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
     ) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.display import show_array
 from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.chunks import (
@@ -28,7 +27,6 @@ from nczarr.zarr.chunks import (
     write_to_store,
     write_whole,
 )
-from nczarr.zarr.describe import describe_array
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 
@@ -145,6 +143,9 @@ class Array:
         return f"<Array {'/' + self.path!r} shape={self.shape} dtype={self.dtype} chunks={self.chunk_shape}>"
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_array
+        from nczarr.zarr.describe import describe_array
+
         return show_array(describe_array(self))
 
     def chunk_key(self, index: tuple[int, ...]) -> str:

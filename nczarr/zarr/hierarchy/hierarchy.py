@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.collector import paused_collector
-from nczarr.display import show_group
 from nczarr.errors import (
     DatasetNotFoundError,
     MetadataError,
@@ -23,7 +22,6 @@ from nczarr.errors import (
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.describe import describe_hierarchy
 from nczarr.zarr.documents import DocumentTexts
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
@@ -160,6 +158,9 @@ class Hierarchy:
         return f"<Hierarchy {self.store.url} {self.layout}, {len(self._nodes)} nodes>"
 
     def _repr_html_(self) -> str:
+        from nczarr.display import show_group
+        from nczarr.zarr.describe import describe_hierarchy
+
         return show_group(describe_hierarchy(self))
 
     # -- reading
