@@ -105,7 +105,9 @@ def trips(folder: Path) -> Iterator[tuple[str, Trip]]:
     # Importing is not the trip: everything is loaded before.
     for module in pkgutil.walk_packages(nczarr.__path__, "nczarr."):
         with suppress(ImportError, nczarr.NCZarrError):  # what needs a library that is not here
-            importlib.import_module(module.name)
+            front = importlib.import_module(module.name)
+            for name in getattr(front, "__all__", ()):
+                getattr(front, name)  # some are loaded when they are first used
     # In a process of its own, so that the first trip finds nothing prepared.
     dump = "import sys, nczarr.cli; sys.exit(nczarr.cli.main(sys.argv[1:]))"
     subprocess.run([sys.executable, "-c", dump, "dump", str(source), "-o", str(text)], check=True)
