@@ -49,7 +49,7 @@ class ChunkKeyEncoding:
     name: str = "default"
     separator: str = "/"
 
-    @property
+    @functools.cached_property
     def prefix(self) -> str:
         """What stands before the first number."""
         if self.name == "v2":

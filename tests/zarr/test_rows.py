@@ -214,6 +214,7 @@ def test_an_array_without_any_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / "c" / "0" / str(i)).write_bytes(bytes(32))
     monkeypatch.chdir(tmp_path)
     assert (array.read() == -7).all()
+    assert (array.read((0, slice(3, None, 8))) == -7).all()
 
 
 @pytest.mark.parametrize("chain", CHAINS)
@@ -264,3 +265,28 @@ def test_joined_frames_against_frames_one_by_one() -> None:
         out = np.zeros(size * count, np.uint8)
         assert codec.decode_joined(np.frombuffer(b"".join(pieces), np.uint8), bounds, out)
         assert (out == np.concatenate(chunks)).all()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\1", "directory", "missing"])
+def test_a_few_elements_of_each_chunk_and_one_that_is_damaged(damage: bytes | str, tmp_path: Path) -> None:
+    """Of uncompressed chunks little is read; a file of a wrong size is found all the same, at its end or beyond."""
+    array = make(tmp_path, CHAINS["none"], (10, 66), (4, 8))
+    values = np.random.default_rng(0).integers(0, 9, (10, 66)).astype("int32")
+    array.write(..., values)
+    selection = (slice(1, None, 4), slice(3, None, 8))
+    np.testing.assert_array_equal(array.read(selection), values[selection])
+    chunk = tmp_path / "v" / "c" / "1" / "5"
+    whole = chunk.read_bytes()
+    chunk.unlink()
+    if damage == "missing":
+        wanted = values.copy()
+        wanted[4:8, 40:48] = -7
+        np.testing.assert_array_equal(array.read(selection), wanted[selection])
+        return
+    if damage == "directory":
+        chunk.mkdir()
+    else:
+        assert isinstance(damage, bytes)
+        chunk.write_bytes(whole + damage if damage else whole[:-1])
+    with pytest.raises((ChunkError, StoreError), match=r"v/c/1/5"):
+        array.read(selection)

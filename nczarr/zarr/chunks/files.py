@@ -120,6 +120,27 @@ class Directory:
         finally:
             os.close(descriptor)
 
+    def read_stretch(self, name: str, buffer: Any, start: int, size: int) -> bool:
+        """Fill `buffer` (contiguous bytes) from `start` of a file on; False unless the file has `size` bytes.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        """
+        if self.descriptor is None and not self._start:
+            return False
+        try:
+            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            return False
+        try:
+            # Of two bytes the second one is not there: cheaper than to ask what the file is.
+            end = os.pread(descriptor, 2, size - 1)
+            return len(end) == 1 and os.preadv(descriptor, [buffer], start) == buffer.nbytes
+        finally:
+            os.close(descriptor)
+
 
 def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
     """Fill `buffer` (contiguous bytes) from a place of a file.

@@ -50,17 +50,17 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
         target[out] = chain.decode(data)[take(item, "inner")]
 
 
-def _strides(chain: Chain) -> list[int]:
-    """The distance of neighbouring elements along each dimension of a serialized chunk, in bytes."""
+def strides(chain: Chain) -> list[int]:
+    """Return the distance of neighbouring elements along each dimension of a serialized chunk, in bytes."""
     stored = chain.stored_dtype
     assert stored is not None
     assert chain.order is not None
-    strides = [0] * len(chain.order)
+    result = [0] * len(chain.order)
     distance = stored.itemsize
     for dimension in reversed(chain.order):
-        strides[dimension] = distance
+        result[dimension] = distance
         distance *= chain.spec.shape[dimension]
-    return strides
+    return result
 
 
 def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
     """
     assert chain.stored_dtype is not None
     start, last = 0, chain.stored_dtype.itemsize
-    for part, stride in zip(item, _strides(chain), strict=True):
+    for part, stride in zip(item, strides(chain), strict=True):
         limit = bounds(part)
         start += limit.start * stride
         last += (limit.stop - 1) * stride
@@ -87,7 +87,7 @@ def place_span(
     assert chain.stored_dtype is not None
     limits = [bounds(part) for part in item]
     counts = [limit.stop - limit.start for limit in limits]
-    box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, _strides(chain))
+    box: np.ndarray = np.ndarray(counts, chain.stored_dtype, source, 0, strides(chain))
     inside = [moved(part, limit.start) for part, limit in zip(item, limits, strict=True)]
     target[take(item, "out")] = box[take(inside, "inner")]
 

@@ -15,7 +15,7 @@ from nczarr.zarr.chunks.cache import CHUNKS
 from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
-from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole
+from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole, strides
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
@@ -52,8 +52,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
         # A region of many chunks would only drive out what is kept.
         keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
         read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
-        # Of uncompressed chunks of which a few bytes are wanted no more than these are read.
-        evenly = not keep and _most_is_needed(chain, items[len(items) // 2])
+        evenly = not keep
 
         def work(item: Item) -> None:
             _read_item(chunks, directory, item, target, read)
@@ -111,35 +110,67 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
     """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
     chain = chunks.chain()
-    size = chain.decoded_size or 0
     whole = all(map(is_whole, row[0]))
+    names = [chunks.name(tuple([part.chunk for part in item])) for item in row]
     # One byte more than is expected shows that a file is longer.
-    buffer = scratch("file", (len(row) + 1) * size + 1)
-    bounds = []
-    start = 0
-    name = chunks.metadata.chunk_key_encoding.key
-    for item in row:
-        try:
-            count = directory.read_into(name(tuple([part.chunk for part in item])), buffer[start:])
-        except OSError:
-            return False
-        if count <= 0 or start + count == buffer.nbytes or (chain.is_raw and count != size):
-            return False
-        bounds.append((start, start + count))
-        start += count
+    buffer = scratch("file", (len(row) + 1) * (chain.decoded_size or 0) + 1)
     try:
+        if chain.is_raw and not whole and not _most_lies_between(chain, row[0]):
+            bounds = _read_stretches(chain, directory, names, row, buffer)
+        else:
+            bounds = _read_whole(chain, directory, names, buffer)
+        if bounds is None:
+            return False
         if whole:
             place_row(chain, buffer, bounds, row_view(row, target))
         else:
             gather_row(chain, buffer, bounds, row, target)
-    except CodecError:
+    except (OSError, CodecError):
         return False
     return True
 
 
-def _most_is_needed(chain: Chain, item: Item) -> bool:
-    """True if a chunk is read as a whole anyway: it is compressed, or half of it lies between what is selected."""
-    return not chain.is_raw or 2 * needed_bytes(chain, item)[1] >= (chain.decoded_size or 0)
+def _read_whole(
+    chain: Chain, directory: Directory, names: Sequence[str], buffer: np.ndarray
+) -> list[tuple[int, int]] | None:
+    """Read files one behind the other, and return where each is; None if one is missing or has another size."""
+    size = chain.decoded_size or 0
+    bounds = []
+    start = 0
+    for name in names:
+        count = directory.read_into(name, buffer[start:])
+        if count <= 0 or start + count == buffer.nbytes or (chain.is_raw and count != size):
+            return None
+        bounds.append((start, start + count))
+        start += count
+    return bounds
+
+
+def _read_stretches(
+    chain: Chain, directory: Directory, names: Sequence[str], row: Sequence[Item], buffer: np.ndarray
+) -> list[tuple[int, int]] | None:
+    """Read of uncompressed chunks what lies between the selected elements only, each to its place in a whole chunk."""
+    size = chain.decoded_size or 0
+    begin, length = needed_bytes(chain, row[0])
+    distance = strides(chain)[-1]
+    bounds = []
+    before = row[0][-1].inner
+    low = 0
+    for name, item in zip(names, row, strict=True):
+        inner = item[-1].inner  # in all other dimensions the chunks of a row have the same part
+        begin += (inner.start - before.start) * distance
+        length += (inner.stop - inner.start - before.stop + before.start) * distance
+        if not directory.read_stretch(name, buffer[low + begin : low + begin + length], begin, size):
+            return None
+        bounds.append((low, low + size))
+        before = inner
+        low += size
+    return bounds
+
+
+def _most_lies_between(chain: Chain, item: Item) -> bool:
+    """True if at least half of an uncompressed chunk lies between the first and the last selected element."""
+    return 2 * needed_bytes(chain, item)[1] >= (chain.decoded_size or 0)
 
 
 def _weight(chain: Chain) -> int:
