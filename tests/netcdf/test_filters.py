@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from nczarr.model import (
     compare,
 )
 from nczarr.netcdf import create_dataset, open_dataset
+from nczarr.netcdf.hdf5.filters import decode_chunk, encode_chunk
 
 CHAINS = {
     "zstd": {"compression": "zstd", "complevel": 3},
@@ -211,3 +213,28 @@ def test_plugin_filters_are_left_off_strings(tmp_path: Path) -> None:
         assert opened.dataset.variable_at("/s").storage.filters == ()
     with netCDF4.Dataset(out) as seen:
         assert seen["s"][:].tolist() == ["a", "é"]
+
+
+@pytest.mark.parametrize("size", [4, 400, 40_000])
+def test_chains_of_several_compressors(size: int) -> None:
+    """What the first has made has another size than the chunk, and is longer for few bytes: it was called damaged."""
+    data = np.random.default_rng(size).integers(0, 20, size, np.uint8)
+    filters = [
+        Filter(1, (4,)),
+        Filter(307, (1,)),
+        Filter(32015, (1,)),
+        Filter(32001, (2, 2, 4, size, 5, 1, 1)),
+    ]
+    sums = [(), (Filter(3),), (Filter(2), Filter(3))]
+    for first, second, between in itertools.product(filters, filters, sums):
+        chain = [first, *between, second]
+        stored = encode_chunk(data, chain, 4)
+        assert decode_chunk(stored, chain, 0, 4, size).tobytes() == data.tobytes(), chain
+        without = encode_chunk(data, [*between, second], 4)
+        assert decode_chunk(without, chain, 1, 4, size).tobytes() == data.tobytes(), chain
+
+
+def test_what_unpacks_beyond_what_a_compressor_can_have_made_is_refused() -> None:
+    bomb = encode_chunk(np.zeros(1_000_000, np.uint8), [Filter(32015, (1,))], 1)
+    with pytest.raises(NetCDFFileError, match="does not say the chunk's size"):
+        decode_chunk(bomb, [Filter(307, (1,)), Filter(32015, (1,))], 0, 1, 400)

@@ -28,6 +28,7 @@ except ImportError:
     _libdeflate = None
 
 _PLUGINS = frozenset({Filter.BZIP2, Filter.BLOSC, Filter.ZSTD})
+_COMPRESS = _PLUGINS | {Filter.DEFLATE}
 _KNOWN = _PLUGINS | {Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32}
 _COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _NAMES = {
@@ -113,9 +114,10 @@ def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: in
         if mask >> i & 1:
             continue
         try:
-            # Any filter but fletcher32 keeps or restores the size; the checksum has four bytes more.
-            room = size + 4 * sum(f.id == Filter.FLETCHER32 for f in filters[:i])
-            made = _decode(filters[i], made, itemsize, room)
+            before = [f.id for j, f in enumerate(filters[:i]) if not mask >> j & 1]
+            made = _decode(
+                filters[i], made, itemsize, _room(before, size), exact=not _COMPRESS.intersection(before)
+            )
         except (ValueError, RuntimeError, OSError, EOFError, zlib.error, MemoryError) as error:
             name = filter_name(filters[i].id)
             raise NetCDFFileError(f"a chunk is damaged: filter {name}: {error}") from error
@@ -141,7 +143,18 @@ def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> 
     return bytes(made)
 
 
-def _decode(filter_: Filter, data: Any, itemsize: int, size: int) -> Any:
+def _room(before: Sequence[int], size: int) -> int:
+    """How many bytes the filters before one have made of a chunk: of compressors, at most."""
+    for number in before:
+        if number == Filter.FLETCHER32:
+            size += 4
+        elif number in _COMPRESS:
+            size += size // 50 + 1024  # what cannot be compressed gets longer
+    return size
+
+
+def _decode(filter_: Filter, data: Any, itemsize: int, size: int, *, exact: bool) -> Any:
+    """Undo a filter that was given `size` bytes, or at most so many if not `exact`."""
     if filter_.id == Filter.SHUFFLE:
         return _unshuffle(np.frombuffer(data, np.uint8), itemsize)
     if filter_.id == Filter.FLETCHER32:
@@ -152,14 +165,20 @@ def _decode(filter_: Filter, data: Any, itemsize: int, size: int) -> Any:
         return bz2.BZ2Decompressor().decompress(bytes(data), size + 1)
     data = bytes(data)
     if filter_.id == Filter.ZSTD:
-        if _zstd_size(data) not in (None, size):
+        said = _zstd_size(data)
+        if said is not None and not _fits(said, size, exact):
             raise ValueError("its header does not say the chunk's size")
         return Zstd().decode(data)
-    if len(data) < 16 or int.from_bytes(data[4:8], "little") != size:
+    said = int.from_bytes(data[4:8], "little")
+    if len(data) < 16 or not _fits(said, size, exact):
         raise ValueError("its header does not say the chunk's size")
-    out = np.empty(size, np.uint8)
+    out = np.empty(said, np.uint8)
     blosc.decompress(data, out)
     return out
+
+
+def _fits(said: int, size: int, exact: bool) -> bool:
+    return said == size if exact else said <= size
 
 
 def _zstd_size(data: bytes) -> int | None:
