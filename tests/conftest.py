@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from folders import remove_folders
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
@@ -43,7 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail when tests that used to run are skipped: nobody reads a number that grows slowly."""
+    """Clean up, and fail when tests that used to run are skipped: nobody reads a number that grows slowly."""
+    remove_folders()
     limit = session.config.getoption("--max-skipped", None)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if limit is None or reporter is None or hasattr(session.config, "workerinput"):

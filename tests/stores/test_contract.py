@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from folders import new_folder
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -22,12 +22,6 @@ from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.zip import ZipStore
 
 numbers = itertools.count()
-folders: list[tempfile.TemporaryDirectory[str]] = []  # removed when the tests are over
-
-
-def new_folder() -> str:
-    folders.append(tempfile.TemporaryDirectory(prefix="nczarr-test-", ignore_cleanup_errors=True))
-    return folders[-1].name
 
 
 def local() -> Store:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from folders import new_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,8 +29,6 @@ DTYPES = [
 ]  # fmt: skip
 KEYS = [ChunkKeyEncoding("default", "/"), ChunkKeyEncoding("default", "."), ChunkKeyEncoding("v2", ".")]
 N = NamedConfig
-FOLDER = tempfile.mkdtemp()
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 class Wrapped(Store):
@@ -69,7 +65,7 @@ class Wrapped(Store):
 def make_store(kind: str) -> Store:
     if kind == "memory":
         return MemoryStore()
-    return Wrapped() if kind == "wrapped" else LocalStore(tempfile.mkdtemp(dir=FOLDER), "r+")
+    return Wrapped() if kind == "wrapped" else LocalStore(new_folder(), "r+")
 
 
 def random_values(dtype: np.dtype, name: Any, shape: tuple[int, ...], seed: int) -> np.ndarray:
