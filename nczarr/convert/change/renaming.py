@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from nczarr.model import (
     Group,
     Type,
     UserType,
+    Variable,
     VlenType,
     check_name,
     format_fqn,
@@ -50,69 +51,13 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     """
     if not names:
         return dataset
-    used: set[str] = set()
     for old, new in names.items():
         wrong = check_name(normalize_name(new))
         if wrong:
             raise UnsupportedError(f"--rename {old}={new}: {wrong}")
-
-    def new_name(fqn: str, old: str) -> str:
-        if fqn in names:
-            used.add(fqn)
-            return normalize_name(names[fqn])
-        return old
-
-    def moved(fqn: str) -> str:
-        parts = parse_fqn(fqn)
-        made = [
-            new_name(format_fqn(parts[: i + 1]), part) if i < len(parts) - 1 else part
-            for i, part in enumerate(parts)
-        ]
-        return format_fqn(made)
-
-    def moved_last(fqn: str) -> str:
-        group, name = split_fqn(moved(fqn))
-        return join_fqn(group, new_name(fqn, name))
-
-    def attributes(owner: str, given: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-        made = []
-        for a in given:
-            key = f"{owner}@{a.name}"
-            if key in names:
-                used.add(key)
-                a = replace(a, name=normalize_name(names[key]))
-            made.append(replace(a, type=_moved_type(a.type, moved)))
-        return tuple(made)
-
-    def inside(fqn: str, old: _G) -> _G:
-        groups = []
-        for g in old.groups:
-            at = join_fqn(fqn, g.name)
-            groups.append(replace(inside(at, g), name=new_name(at, g.name)))
-        made = replace(
-            old,
-            attributes=attributes(fqn, old.attributes),
-            types=tuple(_moved_user_type(t, moved) for t in old.types),
-            dimensions=tuple(
-                replace(d, name=new_name(join_fqn(fqn, d.name), d.name)) for d in old.dimensions
-            ),
-            variables=tuple(
-                replace(
-                    v,
-                    name=new_name(join_fqn(fqn, v.name), v.name),
-                    type=_moved_type(v.type, moved),
-                    dimensions=tuple(r if isinstance(r, int) else moved_last(r) for r in v.dimensions),
-                    attributes=attributes(join_fqn(fqn, v.name), v.attributes),
-                )
-                for v in old.variables
-            ),
-            groups=tuple(groups),
-        )
-        _refuse_twins(fqn, made)
-        return made
-
-    made = inside("/", dataset)
-    unknown = sorted(set(names) - used)
+    renamer = _Renamer(names)
+    made = renamer.group("/", dataset)
+    unknown = sorted(set(names) - renamer.used)
     if unknown:
         raise UnsupportedError(
             f"--rename {unknown[0]}: there is nothing of this name",
@@ -121,18 +66,70 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     return resolve(made)
 
 
-def _moved_type(type_: Type, moved: Callable[[str], str]) -> Type:
-    return _moved_user_type(type_, moved) if isinstance(type_, UserType) else type_
+class _Renamer:
+    """Gives nodes and what refers to them their new names, and notes which of these were used."""
 
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.used: set[str] = set()
 
-def _moved_user_type(type_: UserType, moved: Callable[[str], str]) -> UserType:
-    fqn = moved(type_.fqn)
-    if isinstance(type_, CompoundType):
-        fields = tuple(replace(f, type=_moved_type(f.type, moved)) for f in type_.fields)
-        return replace(type_, fqn=fqn, fields=fields)
-    if isinstance(type_, VlenType):
-        return replace(type_, fqn=fqn, base=_moved_type(type_.base, moved))
-    return replace(type_, fqn=fqn)
+    def group(self, fqn: str, old: _G) -> _G:
+        groups = [(join_fqn(fqn, g.name), g) for g in old.groups]
+        made = replace(
+            old,
+            attributes=self.attributes(fqn, old.attributes),
+            types=tuple(self.user_type(t) for t in old.types),
+            dimensions=tuple(
+                replace(d, name=self.name(join_fqn(fqn, d.name), d.name)) for d in old.dimensions
+            ),
+            variables=tuple(self.variable(join_fqn(fqn, v.name), v) for v in old.variables),
+            groups=tuple(replace(self.group(at, g), name=self.name(at, g.name)) for at, g in groups),
+        )
+        _refuse_twins(fqn, made)
+        return made
+
+    def variable(self, fqn: str, old: Variable) -> Variable:
+        return replace(
+            old,
+            name=self.name(fqn, old.name),
+            type=self.type(old.type),
+            dimensions=tuple(r if isinstance(r, int) else self.dimension(r) for r in old.dimensions),
+            attributes=self.attributes(fqn, old.attributes),
+        )
+
+    def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        return tuple(
+            replace(a, name=self.name(f"{owner}@{a.name}", a.name), type=self.type(a.type)) for a in old
+        )
+
+    def name(self, fqn: str, old: str) -> str:
+        """The simple name of what has an FQN."""
+        if fqn not in self.names:
+            return old
+        self.used.add(fqn)
+        return normalize_name(self.names[fqn])
+
+    def inside(self, fqn: str) -> str:
+        """The FQN under the new names of the groups."""
+        parts = parse_fqn(fqn)
+        groups = [self.name(format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
+        return format_fqn([*groups, *parts[-1:]])
+
+    def dimension(self, fqn: str) -> str:
+        """The reference to a dimension."""
+        group, name = split_fqn(self.inside(fqn))
+        return join_fqn(group, self.name(fqn, name))
+
+    def type(self, old: Type) -> Type:
+        return self.user_type(old) if isinstance(old, UserType) else old
+
+    def user_type(self, old: UserType) -> UserType:
+        fqn = self.inside(old.fqn)
+        if isinstance(old, CompoundType):
+            return replace(old, fqn=fqn, fields=tuple(replace(f, type=self.type(f.type)) for f in old.fields))
+        if isinstance(old, VlenType):
+            return replace(old, fqn=fqn, base=self.type(old.base))
+        return replace(old, fqn=fqn)
 
 
 def _refuse_twins(fqn: str, group: Group) -> None:

@@ -36,6 +36,24 @@ def differences(
     growing : frozenset of str
         Variables that are joined: their units of time may differ.
     """
+    yield from _missing(first, other)
+    for fqn, dimension in first.all_dimensions.items():
+        found = other.all_dimensions.get(fqn)
+        if found is not None and fqn != along and found.size != dimension.size:
+            yield f"{fqn}: the dimension has the size {found.size}, not {dimension.size}"
+    for fqn, type_ in first.all_types.items():
+        if fqn in other.all_types and other.all_types[fqn] != type_:
+            yield f"{fqn}: the type is {describe_type(other.all_types[fqn])}, not {describe_type(type_)}"
+    for fqn, variable in first.all_variables.items():
+        if fqn in other.all_variables:
+            yield from _variable(fqn, variable, other.all_variables[fqn], exact, fqn in growing)
+    if exact:
+        for fqn, group in first.all_groups.items():
+            if fqn in other.all_groups:
+                yield from _attributes(fqn, group, other.all_groups[fqn], True, False)
+
+
+def _missing(first: Dataset, other: Dataset) -> Iterator[str]:
     for what, mine, theirs in (
         ("variable", first.all_variables, other.all_variables),
         ("dimension", first.all_dimensions, other.all_dimensions),
@@ -48,27 +66,15 @@ def differences(
         for fqn in theirs:
             if fqn not in mine:
                 yield f"{fqn}: the first has no such {what}"
-    for fqn, dimension in first.all_dimensions.items():
-        found = other.all_dimensions.get(fqn)
-        if found is not None and fqn != along and found.size != dimension.size:
-            yield f"{fqn}: the dimension has the size {found.size}, not {dimension.size}"
-    for fqn, type_ in first.all_types.items():
-        if fqn in other.all_types and other.all_types[fqn] != type_:
-            yield f"{fqn}: the type is {describe_type(other.all_types[fqn])}, not {describe_type(type_)}"
-    for fqn, variable in first.all_variables.items():
-        twin = other.all_variables.get(fqn)
-        if twin is None:
-            continue
-        if twin.type != variable.type:
-            yield f"{fqn}: the type is {twin.type.name}, not {variable.type.name}"
-        elif twin.dimensions != variable.dimensions:
-            yield f"{fqn}: the dimensions are {_list(twin.dimensions)}, not {_list(variable.dimensions)}"
-        else:
-            yield from _attributes(fqn, variable, twin, exact, fqn in growing)
-    if exact:
-        for fqn, group in first.all_groups.items():
-            if fqn in other.all_groups:
-                yield from _attributes(fqn, group, other.all_groups[fqn], True, False)
+
+
+def _variable(fqn: str, mine: Variable, theirs: Variable, exact: bool, growing: bool) -> Iterator[str]:
+    if theirs.type != mine.type:
+        yield f"{fqn}: the type is {theirs.type.name}, not {mine.type.name}"
+    elif theirs.dimensions != mine.dimensions:
+        yield f"{fqn}: the dimensions are {_list(theirs.dimensions)}, not {_list(mine.dimensions)}"
+    else:
+        yield from _attributes(fqn, mine, theirs, exact, growing)
 
 
 def _list(dimensions: Sequence[Any]) -> str:
