@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -204,6 +205,8 @@ def copy(
         raise UnsupportedError(f"--workers {workers}: at least one is needed")
     if append and virtual:
         raise UnsupportedError("--append: --virtual does not go with it")
+    if replace and not append:
+        raise UnsupportedError("--replace: it goes with --append")
     job = _Job(
         what,
         how,
@@ -224,8 +227,6 @@ def copy(
         options=options,
     )
     sources = expand_sources(source)
-    if replace and not append:
-        raise UnsupportedError("--replace: it goes with --append")
     if append:
         # Those that write over each other's steps follow each other; of others none is appended if one cannot be.
         for some in [[one] for one in sources] if replace else [sources]:
@@ -237,53 +238,34 @@ def copy(
     if concat is not None:
         with job.joined(sources, concat) as joined:
             return job.copy(joined, sources, target)
-    if len(sources) > 1 and not is_folder(target):
-        raise UnsupportedError(
-            f"{len(sources)} sources and one target",
-            path=str(target),
-            hint="--concat joins them; a directory, or a name with / at its end, takes each for itself",
-        )
-    targets = [inside_folder(one, target) for one in sources]
-    twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
-    if twins:
-        raise UnsupportedError("two sources would have this name", path=min(twins))
+    targets = _targets(sources, target)
     if len(sources) > 1:
         return job.copy_each(sources, targets)
     with open_source(sources[0], storage_options=source_options, fresh=True) as opened:
         return job.copy(opened, sources, targets[0])
 
 
+@dataclass
 class _Job:
     """A copy with all its options."""
 
-    def __init__(
-        self,
-        what: Choice,
-        how: Shaping,
-        progress: Progress,
-        workers: int,
-        memory: int,
-        *,
-        overwrite: bool,
-        resume: bool,
-        verify: bool,
-        digest: bool,
-        dry_run: bool,
-        report: Report | None,
-        source_options: Mapping[str, Any] | None,
-        target_options: Mapping[str, Any] | None,
-        dask: Any,
-        concat: str | None,
-        join: str,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.what, self.how = what, how
-        self.progress, self.workers, self.memory = progress, workers, memory
-        self.overwrite, self.resume, self.verify, self.digest = overwrite, resume, verify, digest
-        self.dry_run, self.report = dry_run, report
-        self.source_options, self.target_options = source_options, target_options
-        self.dask, self.concat, self.join = dask, concat, join
-        self.options = dict(options)
+    what: Choice
+    how: Shaping
+    progress: Progress
+    workers: int
+    memory: int
+    overwrite: bool
+    resume: bool
+    verify: bool
+    digest: bool
+    dry_run: bool
+    report: Report | None
+    source_options: Mapping[str, Any] | None
+    target_options: Mapping[str, Any] | None
+    dask: Any
+    concat: str | None
+    join: str
+    options: Mapping[str, Any]
 
     def copy(self, opened: Dataset, sources: Sequence[Any], target: Any) -> tuple[str, ...]:
         """Copy an open dataset."""
@@ -591,6 +573,21 @@ def _refuse_same(source: Any, target: Any) -> None:
         raise UnsupportedError(
             "the source and the target are the same, or one is inside the other", path=str(target)
         )
+
+
+def _targets(sources: Sequence[Any], target: Any) -> list[Any]:
+    """The target of each source: its own name in a folder, where the target is one."""
+    if len(sources) > 1 and not is_folder(target):
+        raise UnsupportedError(
+            f"{len(sources)} sources and one target",
+            path=str(target),
+            hint="--concat joins them; a directory, or a name with / at its end, takes each for itself",
+        )
+    targets = [inside_folder(one, target) for one in sources]
+    twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
+    if twins:
+        raise UnsupportedError("two sources would have this name", path=min(twins))
+    return targets
 
 
 def listed(value: str | Sequence[str]) -> tuple[str, ...]:
