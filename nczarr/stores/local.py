@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 import threading
@@ -272,25 +273,26 @@ class LocalStore(Store):
         except OSError as error:
             self._fail("write", key, error)
 
-    def check_links(self, folder: str) -> None:
+    def check_links(self, folder: str) -> bool:
         """Refuse to change what is in a directory that is reached by a symbolic link below the root.
 
-        Its files belong to another dataset, or to something else.
+        Its files belong to another dataset, or to something else. Return whether the directory was looked at before.
         """
         if not folder or folder in self._plain:
-            return
-        path = self._base.rstrip("/")
-        for name in folder.split("/"):
-            path = f"{path}/{name}"
+            return True
+        known = folder.rpartition("/")[0] in self._plain
+        for place in [folder] if known else itertools.accumulate(folder.split("/"), "{}/{}".format):
+            path = self._base + place
             if os.path.islink(path):
                 raise StoreError(
                     f"this is a link to {os.path.realpath(path)}, where nothing is written or deleted by way of it",
                     path=path,
                     hint="open that place itself",
                 )
-        if len(self._plain) >= _REMEMBERED:
-            self._plain.clear()
-        self._plain.add(folder)
+            if len(self._plain) >= _REMEMBERED:
+                self._plain.clear()
+            self._plain.add(place)
+        return False
 
     def _create(self, folder: str, path: str) -> int:
         # A directory may vanish between its making and its use, when another thread deletes its last key.

@@ -47,8 +47,12 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
         def work(item: Item) -> None:
             index = tuple([part.chunk for part in item])
             key = name(index)
-            store.check_links((chunks.prefix + key).rpartition("/")[0])
+            parent = key.rpartition("/")[0]
+            seen = store.check_links((chunks.prefix + parent).rstrip("/"))
             try:
+                if not seen:  # mostly it is a step's, and new
+                    with suppress(OSError):
+                        os.mkdir(parent, dir_fd=directory.descriptor)
                 with lock_of(chunks, chunks.prefix + key):
                     _write_chunk(chunks, directory, folder, key, index, item, source)
             except CodecError as error:
