@@ -14,7 +14,7 @@ from nczarr.netcdf.hdf5.filters import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.objects import VariableObject
-from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with, filters_of, lacks_chunks
+from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.sink import block_shape
 
 #: Bytes of the blocks in which values are best written that have no chunks.
@@ -81,14 +81,13 @@ class HDF5Values(EditedValues):
         """What does not change as long as the file is open."""
         if self._facts is None:
             with hdf5_errors(self.owner.file.path, self.fqn):
-                dataset = self.owner.file.dataset(self.path)
-                plist = dataset.get_create_plist()
-                chunked = plist.get_layout() == hdf5().h5d.CHUNKED
-                filters = filters_of(plist) if chunked else ()
-                chunk = tuple(plist.get_chunk()) if chunked else None
+                opened = self.owner.file.opened(self.path)
+                chunked = opened.plist.get_layout() == hdf5().h5d.CHUNKED
+                filters = opened.filters if chunked else ()
+                chunk = tuple(opened.plist.get_chunk()) if chunked else None
                 self.note(
                     VariableObject(
-                        dataset, dataset.get_type(), self.layout, is_ours(filters), chunk, bool(filters)
+                        opened.id, opened.type_id, self.layout, is_ours(filters), chunk, bool(filters)
                     )
                 )
             assert self._facts is not None
@@ -175,10 +174,11 @@ class HDF5Values(EditedValues):
     def complete(self) -> None:
         """Write the chunks of strings or sequences that nobody wrote: HDF5 cannot read them otherwise."""
         with hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
-            dataset = self.owner.file.dataset(self.path)
-            if not lacks_chunks(dataset):
+            opened = self.owner.file.opened(self.path)
+            if not opened.lacks_chunks():
                 return
-            for region in regions(dataset.shape, dataset.get_create_plist().get_chunk()):
+            dataset = opened.id
+            for region in regions(dataset.shape, opened.plist.get_chunk()):
                 origin = tuple(s.start for s in region)
                 if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
                     shape = tuple(s.stop - s.start for s in region)

@@ -7,6 +7,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -38,6 +39,35 @@ _CACHE_LIMIT = 32 << 20
 OWN_CACHE = 1 << 20
 
 
+@dataclass(eq=False)
+class OpenDataset:
+    """A dataset that is open, and what it was made with, which never changes; use it with the lock held."""
+
+    id: Any
+
+    @cached_property
+    def plist(self) -> Any:
+        """Its creation list."""
+        return self.id.get_create_plist()
+
+    @cached_property
+    def type_id(self) -> Any:
+        """Its type in the file."""
+        return self.id.get_type()
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        """Its filters, in the order in which they are applied on writing."""
+        return filters_of(self.plist)
+
+    def lacks_chunks(self) -> bool:
+        """True if some chunk was never written."""
+        if self.plist.get_layout() != hdf5().h5d.CHUNKED:
+            return False
+        sizes = zip(self.id.shape, self.plist.get_chunk(), strict=True)
+        return bool(self.id.get_num_chunks() < math.prod(-(-n // c) for n, c in sizes))
+
+
 @dataclass
 class HDF5File:
     """An HDF5 file that is open for reading, and the datasets that were used last.
@@ -51,7 +81,7 @@ class HDF5File:
     disk: GuardedFile | None = None
     #: So many datasets are kept open.
     kept: int = _OPEN_DATASETS
-    _datasets: OrderedDict[bytes, Any] = field(default_factory=OrderedDict)
+    _datasets: OrderedDict[bytes, OpenDataset] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
     _raw: Ranges | None = None
@@ -77,12 +107,16 @@ class HDF5File:
             return opened
 
     def dataset(self, link: bytes) -> Any:
+        """The open dataset of a path, as h5py has it; call it with the lock held."""
+        return self.opened(link).id
+
+    def opened(self, link: bytes) -> OpenDataset:
         """The open dataset of a path; call it with the lock held."""
         if self.id is None:
             raise NetCDFFileError("the file is closed", path=self.path)
         found = self._datasets.get(link)
         if found is None:
-            found = self._datasets[link] = self._open_dataset(link)
+            found = self._datasets[link] = OpenDataset(self._open_dataset(link))
         self._datasets.move_to_end(link)
         while len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
@@ -90,7 +124,7 @@ class HDF5File:
 
     def keep(self, link: bytes, dataset: Any) -> None:
         """Take over a dataset that was just made; call it with the lock held."""
-        self._datasets[link] = dataset
+        self._datasets[link] = OpenDataset(dataset)
         if len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
 
@@ -213,21 +247,19 @@ class HDF5Source:
         if raw is not None:
             return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
-            dataset = self.file.dataset(self.link)
-            plist = dataset.get_create_plist()
-            if is_ours(filters_of(plist)):
-                raw = self._decoded_here(dataset, axes, shape)
+            opened = self.file.opened(self.link)
+            if is_ours(opened.filters):
+                raw = self._decoded_here(opened.id, axes, shape)
             elif not has_pointers(self.layout):
-                raw = _buffer(plist, shape, self.layout.dtype)
+                raw = _buffer(opened.plist, shape, self.layout.dtype)
                 # Nothing may be freed inside the call: an interrupt that came meanwhile would be raised in the
                 # callback that h5py has for freed objects, and be lost there.
-                memory, chosen = hyperslab(dataset, axes)
-                type_id = dataset.get_type()
-                dataset.read(memory, chosen, raw, type_id)
-            elif lacks_chunks(dataset):
-                return self._by_chunk(dataset, axes, shape)
+                memory, chosen = hyperslab(opened.id, axes)
+                opened.id.read(memory, chosen, raw, opened.type_id)
+            elif opened.lacks_chunks():
+                return self._by_chunk(opened, axes, shape)
             else:
-                return self._with_pointers(dataset, axes, shape)
+                return self._with_pointers(opened, axes, shape)
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
 
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
@@ -236,11 +268,11 @@ class HDF5Source:
         if wanted < SMALLEST or has_pointers(self.layout):
             return None
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
-            dataset = self.file.dataset(self.link)
-            plist = dataset.get_create_plist()
-            if plist.get_layout() != hdf5().h5d.CHUNKED or not is_known(filters_of(plist)):
+            opened = self.file.opened(self.link)
+            dataset, plist, filters = opened.id, opened.plist, opened.filters
+            if plist.get_layout() != hdf5().h5d.CHUNKED or not is_known(filters):
                 return None
-            file, filters, chunk = self.file.raw_file(), filters_of(plist), tuple(plist.get_chunk())
+            file, chunk = self.file.raw_file(), tuple(plist.get_chunk())
             touched = math.prod(
                 c * (axis[-1] // c - axis[0] // c + 1) for axis, c in zip(axes, chunk, strict=True)
             )
@@ -261,8 +293,7 @@ class HDF5Source:
             for place, inside in missing:  # HDF5 knows the fill value
                 part = _buffer(plist, [len(axis) for axis in inside], out.dtype)
                 memory, chosen = hyperslab(dataset, inside)
-                type_id = dataset.get_type()
-                dataset.read(memory, chosen, part, type_id)
+                dataset.read(memory, chosen, part, opened.type_id)
                 out[place] = part
         read_chunks(file, stored, filters, chunk, out, path=self.file.path, fqn=self.fqn)
         return out
@@ -340,24 +371,25 @@ class HDF5Source:
             ]
         return raw
 
-    def _with_pointers(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+    def _with_pointers(
+        self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]
+    ) -> np.ndarray:
         raw = np.empty(shape, self.layout.dtype)
-        type_id = dataset.get_type()
-        memory, chosen = hyperslab(dataset, axes)
-        read_dataset(dataset, type_id, memory, chosen, raw)
+        memory, chosen = hyperslab(opened.id, axes)
+        read_dataset(opened.id, opened.type_id, memory, chosen, raw)
         try:
             return decode(self.layout, raw, self.type)
         finally:
-            reclaim(type_id, raw)
+            reclaim(opened.type_id, raw)
 
-    def _by_chunk(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+    def _by_chunk(self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
         """Read chunk by chunk: HDF5 cannot read strings or sequences from a chunk that was never written."""
         out = np.empty(shape, self.dtype)
         fill_with(out, self.fill)
-        for origin, place, inside in chunks_of(dataset, axes):
-            if dataset.get_chunk_info_by_coord(origin).byte_offset is not None:
+        for origin, place, inside in chunks_of(opened.id, axes):
+            if opened.id.get_chunk_info_by_coord(origin).byte_offset is not None:
                 count = tuple(len(axis) for axis in inside)
-                out[place] = self._with_pointers(dataset, inside, count)
+                out[place] = self._with_pointers(opened, inside, count)
         return out
 
 
@@ -438,15 +470,6 @@ def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
         pieces.append((start, slice(place, end), axis[place:end]))
         place = end
     return pieces
-
-
-def lacks_chunks(dataset: Any) -> bool:
-    """True if some chunk of a dataset was never written."""
-    plist = dataset.get_create_plist()
-    if plist.get_layout() != hdf5().h5d.CHUNKED:
-        return False
-    sizes = zip(dataset.shape, plist.get_chunk(), strict=True)
-    return bool(dataset.get_num_chunks() < math.prod(-(-n // c) for n, c in sizes))
 
 
 def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from nczarr.netcdf.hdf5.objects import (
     chunk_shape,
     coordinate_of,
 )
-from nczarr.netcdf.hdf5.source import fill_with, lacks_chunks
+from nczarr.netcdf.hdf5.source import OpenDataset, fill_with
 from nczarr.netcdf.hdf5.tree import NON_COORDINATE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.sink import FileSink
 
@@ -134,7 +134,7 @@ class HDF5Sink(FileSink):
     def _finish(self) -> None:
         with hdf5_errors(self.path, doing="the file cannot be written"):
             for fqn, made in self._variables.items():
-                if has_pointers(made.layout) and lacks_chunks(made.id):
+                if has_pointers(made.layout) and OpenDataset(made.id).lacks_chunks():
                     self._fill_chunks(fqn, made.id)
             # What fails while objects are closed is not told to anybody: all must be in the file before.
             hdf5().h5f.flush(self._file, hdf5().h5f.SCOPE_GLOBAL)
