@@ -55,10 +55,6 @@ class NetCDFUnsupportedError(UnsupportedError, OSError):
     """A dataset of this kind cannot be opened so (also an :class:`OSError`)."""
 
 
-class NetCDFReadOnlyError(ReadOnlyError, RuntimeError):
-    """A change was asked of a dataset that is open for reading (also a :class:`RuntimeError`)."""
-
-
 class NetCDFReadOnlyAttributeError(ReadOnlyError, AttributeError):
     """An attribute was set on a dataset that is open for reading (also an :class:`AttributeError`)."""
 

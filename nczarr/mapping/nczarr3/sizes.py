@@ -32,7 +32,6 @@ class DimensionFinder:
         self.entries: dict[str, _Entry] = {
             join_fqn(node.fqn, d.name): _Entry(d) for node in self.groups.values() for d in node.dimensions
         }
-        self._conflicts: dict[tuple[str, int], int] = {}
         self.sizes: dict[str, Dimension] = {}
         #: Dimensions that only a conflict made necessary.
         self.guessed: dict[tuple[str, str, int], str] = {}

@@ -1,4 +1,4 @@
-"""Open what ``Dataset(...)`` was given as a session, and move datasets from and to CDL text."""
+"""Open what ``Dataset(...)`` was given as a session."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import io
 import os
 import zipfile
 from collections.abc import MutableMapping
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nczarr import model
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
+from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
@@ -27,7 +25,6 @@ from nczarr.netcdf4.opening.files import (
 )
 from nczarr.netcdf4.opening.lock import WriterLock
 from nczarr.stores import LocalStore, open_store
-from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
 #: netCDF-C's number of the error.
 _NC_ENOTNC = -51
@@ -54,15 +51,8 @@ def open_session(
     isolated: bool | None = None,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
-    if mode not in _MODES:
-        raise NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
-    wanted = _MODES[mode]
-    if format not in DATA_MODELS:
-        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
-    if parallel:
-        raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
-    if storage is not None and storage not in STORAGES:
-        raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+    _check_arguments(mode, format, parallel, storage)
+    wanted, data_model = _MODES[mode], DATA_MODELS[format]
     if wanted == "x":
         wanted, clobber = "w", False
     name = _name(target)
@@ -71,38 +61,58 @@ def open_session(
     as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
     if memory is not None:
         if wanted == "w" and as_file:
-            return netcdf_in_memory(name, DATA_MODELS[format])
-        return _in_memory(name, wanted, memory, DATA_MODELS[format], options)
+            return netcdf_in_memory(name, data_model)
+        return _in_memory(name, wanted, memory, data_model, options)
     given = _given(target, name, writable=wanted != "r")
     if given is not None:
         return given
+    if wanted == "r":
+        return _existing(target, name, "r", data_model, options, storage_options, isolated=isolated)
     path = local_path(target)
-    if wanted != "r" and (as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path)):
-        if path is None:
-            raise NetCDFUnsupportedError(
-                "a netCDF file behind a URL can be read, not written",
-                path=name,
-                hint="write it here and copy it there, or ask for storage='zarr'",
-            )
-        _check_options(options, shared, name)
-        if isolated:
-            raise NetCDFValueError(
-                "a netCDF file is read in a child process, not written", path=name, hint='use mode="r"'
-            )
+    if as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path):
+        _check_editable(path, name, options, shared, isolated)
+        assert path is not None
         if diskless:
-            return diskless_netcdf(path, name, wanted, DATA_MODELS[format], clobber=clobber, persist=persist)
+            return diskless_netcdf(path, name, wanted, data_model, clobber=clobber, persist=persist)
         if wanted == "w" or not path.exists():
-            return create_netcdf(path, name, DATA_MODELS[format], clobber=clobber)
+            return create_netcdf(path, name, data_model, clobber=clobber)
         return open_netcdf(path, name, writable=True)
-    if diskless and wanted != "r":
-        return _diskless(
-            target, name, wanted, DATA_MODELS[format], clobber, persist, options, storage_options
-        )
+    if diskless:
+        return _diskless(target, name, wanted, data_model, clobber, persist, options, storage_options)
     if wanted == "w":
-        return _create(target, name, DATA_MODELS[format], clobber, options, storage_options)
-    return _existing(
-        target, name, wanted, DATA_MODELS[format], options, storage_options, shared=shared, isolated=isolated
-    )
+        return _create(target, name, data_model, clobber, options, storage_options)
+    return _existing(target, name, wanted, data_model, options, storage_options, shared=shared)
+
+
+def _check_arguments(mode: str, format: str, parallel: bool, storage: str | None) -> None:
+    if mode not in _MODES:
+        raise NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
+    if format not in DATA_MODELS:
+        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
+    if parallel:
+        raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
+    if storage is not None and storage not in STORAGES:
+        raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+
+
+def _check_editable(path: Path | None, name: str, options: Any, shared: bool, isolated: bool | None) -> None:
+    """Refuse what cannot be asked of a netCDF file that is written."""
+    if path is None:
+        raise NetCDFUnsupportedError(
+            "a netCDF file behind a URL can be read, not written",
+            path=name,
+            hint="write it here and copy it there, or ask for storage='zarr'",
+        )
+    if options is not None or shared:
+        raise NetCDFValueError(
+            f"a netCDF file has no {'options' if options is not None else 'shared writing'} of Zarr",
+            path=name,
+            hint="ask for storage='zarr'",
+        )
+    if isolated:
+        raise NetCDFValueError(
+            "a netCDF file is read in a child process, not written", path=name, hint='use mode="r"'
+        )
 
 
 def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> Session:
@@ -119,15 +129,6 @@ def _given(target: Any, name: str, *, writable: bool) -> Session | None:
     if isinstance(target, model.Dataset):
         target = SourceOnly(target)
     return Session(target, name=name, writable=writable) if isinstance(target, Stored) else None
-
-
-def _check_options(options: Any, shared: bool, name: str) -> None:
-    if options is not None or shared:
-        raise NetCDFValueError(
-            f"a netCDF file has no {'options' if options is not None else 'shared writing'} of Zarr",
-            path=name,
-            hint="ask for storage='zarr'",
-        )
 
 
 def _name(target: Any) -> str:
@@ -311,50 +312,3 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
     except zipfile.BadZipFile as error:
         raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
     return _existing(held, name, "r", data_model, options, None)
-
-
-def from_cdl(
-    cdlfilename: str | os.PathLike[str], ncfilename: str | os.PathLike[str] | None, format: str
-) -> str:
-    """Make a dataset from a CDL file; as ``Dataset.fromcdl`` does.
-
-    Returns
-    -------
-    str
-        The path of the dataset.
-    """
-    from nczarr import mapping, netcdf
-    from nczarr.cdl import load
-
-    source = Path(cdlfilename)
-    target = source.with_suffix(".zarr") if ncfilename is None else Path(ncfilename)
-    if format not in DATA_MODELS:
-        raise NetCDFValueError(f"illegal format requested: {format!r}", hint=", ".join(DATA_MODELS))
-    if not source.exists():
-        raise DatasetNotFoundError("there is no such file", path=str(source))
-    if target.exists():
-        raise DatasetExistsError("it exists already", path=str(target))
-    dataset = replace(load(source), format=FORMAT_OF_MODEL[DATA_MODELS[format]])
-    edge = netcdf if storage_of(target) == "netcdf" else mapping
-    with edge.create_dataset(str(target), dataset) as sink:
-        data = dataset.all_variables.items()
-        work = [(fqn, v, v.data) for fqn, v in data if v.data is not None and 0 not in v.data.shape]
-        transfer(blocks_of(work, sink), sink, NoProgress(), 1, MEMORY)
-        sink.commit()
-    return str(target)
-
-
-def to_cdl(
-    session: Session, *, coordvars: bool, data: bool, outfile: str | os.PathLike[str] | None
-) -> str | None:
-    """CDL text of an open dataset; as ``Dataset.tocdl`` does."""
-    from nczarr.cdl import DumpOptions, dump, dumps
-
-    session.sync()
-    options = DumpOptions(header_only=not data and not coordvars, coordinates=coordvars, special=True)
-    stored = session.stored.dataset
-    if outfile is None:
-        return dumps(stored, options)
-    with closing(open(outfile, "w", encoding="utf-8")) as file:
-        dump(stored, file, options)
-    return None
