@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from nczarr.errors import StoreError
+
 # One letter is a Windows drive, not a protocol.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
 _FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
@@ -60,6 +62,11 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
     netcdf-c's form and names a mode. Its settings are handed back; those that say where the data is are obeyed:
     ``https://HOST/BUCKET/KEY#mode=s3`` becomes ``s3://BUCKET/KEY`` with the setting ``endpoint_url``.
 
+    Raises
+    ------
+    StoreError
+        If the URL of a web server has no host, or one that cannot be.
+
     Examples
     --------
     >>> parse_target("out.zarr")
@@ -86,11 +93,29 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
     if protocol == "file" and text[scheme.end() :].startswith("://"):
         return Target(_file_path(text[scheme.end() + 3 :]), "file", fragment)
     if protocol in ("http", "https"):
+        _check_address(text)
         modes = Target("", "", fragment).modes
         if "s3" in modes:
             return _s3_target(text, fragment)
         text = text.split("#")[0]
     return Target(text, protocol, fragment)
+
+
+def _check_address(url: str) -> None:
+    """Refuse the URL of a web server without a host, or with one that cannot be.
+
+    Raises
+    ------
+    StoreError
+    """
+    try:
+        parts = urlsplit(url)
+        wrong = "there is no host in it" if not parts.hostname else ""
+        parts.port  # noqa: B018 (looked at, so that it is checked)
+    except ValueError as error:
+        wrong = str(error)
+    if wrong:
+        raise StoreError(f"this is no URL of a web server: {wrong}", path=url)
 
 
 def _settings(text: str) -> dict[str, str]:

@@ -45,6 +45,8 @@ ATTRIBUTES: dict[str, Any] = {
     "nul": "a\0b",
     "_nczarr_array": {"x": 1},
     "huge": 10**30,
+    "infinite": float("inf"),
+    "ranges": [float("-inf"), 1.5],
 }
 
 
@@ -63,12 +65,13 @@ def test_plain_zarr_keeps_everything_but_what_is_changed(tmp_path: Path, version
     group = zarr.open_group(folder, mode="w", zarr_format=version, attributes=ATTRIBUTES)
     for name, values in ARRAYS.items():
         group.create_array(name, data=values, chunks=(2,), attributes={} if name == "seconds" else ATTRIBUTES)
+    group.create_array("timeless", shape=(2,), dtype="M8", attributes=ATTRIBUTES)
     group.create_array("scalar", data=np.array(5, "i2"), attributes=ATTRIBUTES)
     group.create_group("g").create_array("labelled", data=np.zeros((2, 3)), attributes={"object": {"b": 1}})
     before = documents(folder)
     with nczarr.Dataset(folder, "a") as ds:
         ds.added = "new"
-        for name in (*ARRAYS, "scalar", "g/labelled"):
+        for name in (*ARRAYS, "timeless", "scalar", "g/labelled"):
             ds[name].added = np.int16(7)
     after = documents(folder)
     assert after.keys() == before.keys()

@@ -59,6 +59,15 @@ def test_any_text_is_a_target(text: str) -> None:
     parse_target("https://h/" + text)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://[::1", "https://[::1#mode=s3", "http://", "https:///x", "https://h:99999/x", "http://h:x/y"],
+)
+def test_addresses_that_cannot_be(url: str) -> None:
+    with pytest.raises(StoreError, match="this is no URL of a web server"):
+        parse_target(url)
+
+
 def test_a_path_that_exists_is_taken_as_it_is(tmp_path: Path) -> None:
     name = tmp_path / "x#mode=zarr"
     name.mkdir()

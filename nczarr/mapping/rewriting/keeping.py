@@ -26,6 +26,7 @@ from nczarr.model import (
     fill_value_of,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.documents import as_it_stands
 
 _PLAIN = frozenset({"zarr-v2", "zarr-v3"})
 
@@ -167,7 +168,9 @@ def _kept(
 ) -> dict[str, Any]:
     """The attributes that stand in a document, with what the model says otherwise than before."""
     was, becomes = old.attribute, new.attribute
-    kept = {k: v for k, v in existing.attributes.items() if k not in was or was[k] == becomes.get(k)}
+    kept = {
+        k: as_it_stands(v) for k, v in existing.attributes.items() if k not in was or was[k] == becomes.get(k)
+    }
     for name, attribute in becomes.items():
         if was.get(name) != attribute and name in planned.attributes:
             kept[name] = planned.attributes[name]

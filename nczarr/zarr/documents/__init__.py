@@ -13,7 +13,7 @@ from nczarr.zarr.documents.extensions import (
     register_extension,
     unregister_extension,
 )
-from nczarr.zarr.documents.json import dump_json, parse_json, parse_object, parse_part
+from nczarr.zarr.documents.json import as_it_stands, dump_json, parse_json, parse_object, parse_part
 from nczarr.zarr.documents.unread import UnreadDocuments, parse_root
 from nczarr.zarr.documents.v2_types import parse_v2_dtype
 from nczarr.zarr.documents.v3 import node_document
@@ -23,6 +23,7 @@ __all__ = [
     "Extension",
     "UnreadDocuments",
     "active_extensions",
+    "as_it_stands",
     "dump_json",
     "node_document",
     "parse_json",

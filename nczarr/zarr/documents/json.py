@@ -3,7 +3,7 @@
 Reading is bounded in size and depth, and refuses duplicate names in the documents of single nodes. It takes the
 bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` that many writers put into attributes. Writing gives UTF-8
 without those tokens: numbers that JSON does not have are written as the strings ``"NaN"``, ``"Infinity"``,
-``"-Infinity"``, as Zarr v3 does.
+``"-Infinity"``, as Zarr v3 does, but for :class:`BareNumber`.
 """
 
 from __future__ import annotations
@@ -221,7 +221,30 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
+class BareNumber(float):
+    """A number that JSON does not have, to be written as the bare token that another program has written."""
+
+
+def as_it_stands(value: Any) -> Any:
+    """The value of a document, to be written again with bare tokens where it has them.
+
+    Examples
+    --------
+    >>> dump_json({"a": as_it_stands([float("nan"), 1.5]), "b": float("nan")}).decode()
+    '{"a":[NaN,1.5],"b":"NaN"}'
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return BareNumber(value)
+    if isinstance(value, dict):
+        return {key: as_it_stands(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_it_stands(item) for item in value]
+    return value
+
+
 def _finite(value: Any) -> Any:
+    if isinstance(value, BareNumber):
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
@@ -236,9 +259,8 @@ def _finite(value: Any) -> Any:
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False, default=_plain
 )
-_ASCII = json.JSONEncoder(
-    ensure_ascii=True, allow_nan=False, separators=(",", ":"), check_circular=False, default=_plain
-)
+_BARE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_plain)
+_ASCII = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False, default=_plain)
 
 
 def dump_json(value: Any, document: str | None = None) -> bytes:
@@ -261,7 +283,7 @@ def dump_json(value: Any, document: str | None = None) -> bytes:
             text = _ENCODER.encode(value)
         except ValueError:
             value = _finite(value)
-            text = _ENCODER.encode(value)
+            text = _BARE.encode(value)
         try:
             return text.encode()
         except UnicodeEncodeError:

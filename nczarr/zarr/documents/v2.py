@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from nczarr.errors import NCZarrError, UnsupportedError, placed
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import ParseCache
@@ -260,4 +262,6 @@ def _same_fill(data_type: DataType, spelled: Any, value: Any, endian: Any, raw_t
         return False
     if read is None or value is None:
         return read is value
+    if isinstance(read, np.datetime64 | np.timedelta64):  # numpy has no text for those without a unit
+        return bool(read.dtype == value.dtype and read.tobytes() == value.tobytes())
     return bool(data_type.fill_to_json(read) == data_type.fill_to_json(value)) and repr(read) == repr(value)
