@@ -75,7 +75,8 @@ def join_fqn(group: str, name: str) -> str:
     >>> join_fqn("/", "x"), join_fqn("/g", "x")
     ('/x', '/g/x')
     """
-    tail = "/" + _SPECIAL.sub(r"\\\1", name)
+    # Most names are plain, and thousands may be joined.
+    tail = "/" + (name if name.isidentifier() else _SPECIAL.sub(r"\\\1", name))
     return tail if group == ROOT else group + tail
 
 

@@ -152,9 +152,10 @@ class VariableData:
         """
         encoding = self._binding.encoding
         with placed(fqn=self.fqn):
-            if self.is_short:
+            array = self.array
+            if array.shape != self._shape and self.is_short:
                 return self._read_short(selection)
-            raw = self.array.read(self._chosen(selection))
+            raw = array.read(self._chosen(selection))
             return raw if encoding.is_identity else encoding.decode(np.asarray(raw))
 
     def write(self, selection: Any, values: Any) -> None:

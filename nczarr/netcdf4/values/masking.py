@@ -107,7 +107,10 @@ def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
     except (ValueError, TypeError, OverflowError):
         return None
     if given.dtype.kind in "fiub" and cast.dtype.kind in "fiub":
-        same = (given == cast) | (np.isnan(given) & np.isnan(cast))
+        same = given == cast
+        if given.ndim == 0 and same:  # most are single numbers, for which each operation counts
+            return cast
+        same = same | (np.isnan(given) & np.isnan(cast))
     elif given.dtype.kind == cast.dtype.kind:
         same = np.asarray(given == cast)
     else:
@@ -175,7 +178,7 @@ def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
     if missing.high is not None:
         masks.append(data > missing.high)
     total = _union(masks)
-    if total is None or not bool(np.any(total)):
+    if total is None or not (total.any() if isinstance(total, np.ndarray) else total):
         plain = ma.masked_array(data)
         if always_mask:
             return plain

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.stores import Store
 from nczarr.zarr.chunks.cache import BoundedCache, new_owner
-from nczarr.zarr.codecs import Chain, ChunkSpec, ShardIndex, ShardingCodec, chain_of
+from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.metadata import ArrayMetadata
 
 #: The indexes of this many shards are kept for each array.
@@ -41,9 +43,13 @@ class Chunks:
         self.are_kept = False
         #: Another object each time that a chunk was missing: so a reader tells whether one was, of its own or others'.
         self.missed = object()
-        self.shard_indexes: BoundedCache[ShardIndex] = BoundedCache(SHARD_INDEXES)
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
+
+    @cached_property
+    def shard_indexes(self) -> BoundedCache[ShardIndex]:
+        """The indexes of shards that are kept."""
+        return BoundedCache(SHARD_INDEXES)
 
     @property
     def fqn(self) -> str:
@@ -101,9 +107,8 @@ class Chunks:
             shape = grid.chunk_shape_at(index, self.metadata.shape)
         chain = self._chains.get(shape)
         if chain is None:
-            spec = ChunkSpec(shape, self.dtype, self.metadata.fill)
             with placed(self.store.url, fqn=self.fqn):
-                chain = chain_of(self.metadata.codecs, spec)
+                chain = chain_of(self.metadata.codecs, shape, self.dtype, self.metadata.fill)
             self._chains[shape] = chain
         return chain
 

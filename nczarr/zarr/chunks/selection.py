@@ -132,7 +132,7 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
             raise SelectionError(f"a selection up to {stops} is outside the shape {shape}")
         return selection
     items = selection if isinstance(selection, tuple) else (selection,)
-    ellipses = sum(item is Ellipsis for item in items)
+    ellipses = sum([item is Ellipsis for item in items])
     if ellipses > 1:
         raise SelectionError("a selection has at most one ellipsis")
     missing = len(shape) - (len(items) - ellipses)
@@ -167,7 +167,8 @@ def _inside(index: int, size: int, dimension: int) -> int:
 
 def _slice(item: slice, size: int, dimension: int) -> Axis:
     try:
-        return _range(range(*item.indices(size)))
+        start, stop, step = item.indices(size)
+        return Axis(start, max(stop - start, 0)) if step == 1 else _range(range(start, stop, step))
     except (TypeError, ValueError) as error:
         raise SelectionError(f"dimension {dimension}: {error}") from None
 

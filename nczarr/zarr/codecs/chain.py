@@ -311,11 +311,11 @@ class Chain:
         return pieces
 
 
-_made: dict[tuple[Any, ...], tuple[Any, Any, Chain]] = {}
+_made: dict[tuple[Any, ...], tuple[Any, Any, Any, Chain]] = {}
 _MAX_MADE = 256
 
 
-def chain_of(codecs: Sequence[NamedConfig], spec: ChunkSpec) -> Chain:
+def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> Chain:
     """Return a chain: the one that was made before for the very same codecs, dtype and fill value, and the same shape.
 
     Thousands of arrays may have one encoding, and share the objects that their documents were parsed into.
@@ -325,13 +325,13 @@ def chain_of(codecs: Sequence[NamedConfig], spec: ChunkSpec) -> Chain:
     CodecError
         See :class:`Chain`.
     """
-    # What is kept with the chain (its spec has the dtype) keeps its id.
-    key = (id(codecs), id(spec.fill), id(spec.dtype), spec.shape, CODECS.version)
+    # What is kept with the chain keeps its id.
+    key = (id(codecs), id(fill), id(dtype), shape, CODECS.version)
     kept = _made.get(key)
     if kept is not None:
-        return kept[2]
-    chain = Chain(codecs, spec)
+        return kept[3]
+    chain = Chain(codecs, ChunkSpec(shape, dtype, fill))
     if len(_made) >= _MAX_MADE:
         _made.clear()
-    _made[key] = (codecs, spec.fill, chain)
+    _made[key] = (codecs, fill, dtype, chain)
     return chain
