@@ -251,8 +251,10 @@ def _refuse_twice(names: list[str], option: str) -> None:
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     where = storage_options(options)
-    report = Report()
     bar = progress_bar(options.quiet)
+    as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
+    # It looks at every file that was written: only where its figures are shown.
+    report = Report() if as_json or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
         source,
         options.target,
@@ -263,13 +265,13 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         **chosen_options(options),
         **more,
     )
-    if getattr(options, "json", False):
+    if as_json and report is not None:
         print(json.dumps(report.to_json()))
-    elif more.get("dry_run"):
+    elif dry:
         say(*lines)
-    elif not isinstance(bar, NoProgress):
+    elif report is not None:
         print(closing_line(report), file=sys.stderr)
-    for loss in report.losses:
+    for loss in () if dry else lines:
         print(visible(f"nczarr: not in {options.target}: {loss}"), file=sys.stderr)
 
 

@@ -655,10 +655,10 @@ def _work(
     work: list[Work] = []
     for fqn, v in dataset.all_variables.items():
         if v.data is not None and fqn in held:
-            chunks = reading.get(fqn, v.storage.chunk_shape)
-            work.append(
-                (fqn, replace_fields(v, storage=replace_fields(v.storage, chunk_shape=chunks)), v.data)
-            )
+            data, chunks = v.data, reading.get(fqn, v.storage.chunk_shape)
+            if chunks != v.storage.chunk_shape:
+                v = replace_fields(v, storage=replace_fields(v.storage, chunk_shape=chunks))
+            work.append((fqn, v, data))
     return work
 
 

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nczarr.formats import local_path
@@ -88,4 +87,12 @@ def stored_bytes(target: Any) -> int | None:
         return None
     if not path.is_dir():
         return path.stat().st_size
-    return sum((Path(folder) / name).stat().st_size for folder, _, names in os.walk(path) for name in names)
+    return _bytes_below(os.fspath(path))
+
+
+def _bytes_below(folder: str) -> int:
+    with os.scandir(folder) as entries:
+        return sum(
+            _bytes_below(entry.path) if entry.is_dir(follow_symlinks=False) else entry.stat().st_size
+            for entry in entries
+        )

@@ -134,7 +134,7 @@ def shape(
             arrays[fqn] = ArrayShape(actual, shards, codecs, kept.data_type)
         elif shards is not None or actual != storage.chunk_shape:
             arrays[fqn] = ArrayShape(actual, shards)
-        return replace(variable, storage=storage)
+        return variable if storage == variable.storage else replace(variable, storage=storage)
 
     made = rewrite(dataset, variable=changed)
     return Shaped(made, arrays, how.compression or ("default" if better else "source"))
