@@ -27,7 +27,7 @@ from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values import rechunk
 from nczarr.errors import LossError, NCZarrError, StoreError, UnsupportedError, placed
-from nczarr.formats import Kind, kind_of_source, kind_of_target
+from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
 from nczarr.mapping import ArrayShape, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink
 from nczarr.transfer import (
@@ -412,7 +412,20 @@ class _Job:
                 memory=self.memory,
             )
             return
-        # A netCDF file has one writer and no way back: it is written anew, and changes in one step.
+        path = local_path(target)
+        if path is not None and not replace and not self.options and netcdf_format(str(path)) != "hdf5":
+            many.append_records(
+                opening,
+                sources,
+                path,
+                along=along,
+                exact=exact,
+                progress=self.progress,
+                memory=self.memory,
+            )
+            return
+        # HDF5 has no single place that says how long all variables are, and what is replaced would be old and new for
+        # a while: the file is written anew, and changes in one step.
         with open_source(target) as old:
             with opening(many.growing_dimension(old, along, str(target))) as added:
                 joined = many.appended(old, added, along, sources, target, replace, exact)

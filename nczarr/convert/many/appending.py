@@ -1,11 +1,12 @@
-"""Append a dataset to a stored one along an unlimited dimension."""
+"""Append a dataset to a stored one, or to a classic netCDF file, along an unlimited dimension."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from nczarr.convert.change import SelectedSource, find_dimension
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.errors import UnsupportedError, placed
-from nczarr.mapping import StoredDataset, open_dataset
+from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding import writing_alone
 from nczarr.model import ArraySource, Dataset, Region, Variable, rewrite
 from nczarr.stores import open_store
@@ -65,7 +66,43 @@ def append(
         with opening(fqn) as opened:
             added, first, count = prepare(stored.dataset, opened, fqn, sources, replace_steps, exact)
             if count or first != stored.dataset.dimension_at(fqn).size:
-                _write(stored, added, fqn, first, progress, workers, memory)
+                size = _write(stored, added, fqn, first, True, progress, workers, memory)
+                stored.update(
+                    rewrite(stored.dataset, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
+                )
+
+
+def append_records(
+    opening: Callable[[str], AbstractContextManager[Dataset]],
+    sources: Sequence[Any],
+    target: Path,
+    *,
+    along: str | None = None,
+    exact: bool = False,
+    progress: Progress,
+    memory: int,
+) -> None:
+    """Append the steps of sources to a classic netCDF file, in place.
+
+    The values of the new records are written behind those that are counted, where no reader looks; last of all the
+    number of records, at once. Whoever is killed before that leaves the old dataset, with some bytes behind it that
+    the next records take the place of. The parameters are those of :func:`append`.
+
+    Raises
+    ------
+    ModelError, UnsupportedError
+        If the two do not fit together; nothing has been written then.
+    NetCDFFileError
+        If the file cannot be written; it is as it was.
+    """
+    from nczarr.netcdf.edit import edit_records
+
+    with edit_records(target) as file:
+        fqn = growing_dimension(file.dataset, along, str(target))
+        with opening(fqn) as opened:
+            added, first, count = prepare(file.dataset, opened, fqn, sources, False, exact)
+            if count:
+                file.count_records(_write(file, added, fqn, first, False, progress, 1, memory))
 
 
 def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
@@ -158,21 +195,29 @@ def _steps(dataset: Dataset, along: str) -> np.ndarray | None:
     return values if values.dtype.kind in "iuf" else None
 
 
+class _Growing(Protocol):
+    """What is appended to: its values can be written where the model does not look yet."""
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+    def data(self, fqn: str) -> Any: ...
+
+
 class _Shifted:
     """A sink that writes a number of steps further along one dimension."""
 
-    concurrent = True
-
-    def __init__(self, stored: StoredDataset, axes: Mapping[str, int], first: int) -> None:
+    def __init__(self, stored: _Growing, axes: Mapping[str, int], first: int, concurrent: bool) -> None:
         self._stored, self._axes, self._first = stored, axes, first
+        self.concurrent = concurrent
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        return self._stored.write_shape(fqn)
+        return tuple(self._stored.data(fqn).chunk_shape)
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         axis = self._axes[fqn]
         moved = slice(region[axis].start + self._first, region[axis].stop + self._first, 1)
-        self._stored.write(fqn, (*region[:axis], moved, *region[axis + 1 :]), values)
+        self._stored.data(fqn).write((*region[:axis], moved, *region[axis + 1 :]), values)
 
     def commit(self) -> None:
         """Nothing to do: the dataset is updated."""
@@ -182,14 +227,16 @@ class _Shifted:
 
 
 def _write(
-    stored: StoredDataset,
+    stored: _Growing,
     added: Dataset,
     along: str,
     first: int,
+    concurrent: bool,
     progress: Progress,
     workers: int,
     memory: int,
-) -> None:
+) -> int:
+    """Write the values of what is added; return the length that the dimension has then."""
     old = stored.dataset
     size = max(old.dimension_at(along).size, first + added.dimension_at(along).size)
     axes = {fqn: v.dimensions.index(along) for fqn, v in old.all_variables.items() if along in v.dimensions}
@@ -199,19 +246,17 @@ def _write(
         assert data is not None
         shape = list(old.shape(old.all_variables[fqn]))
         shape[axis] = size
-        stored.data(fqn).grow(
-            tuple(max(n, m) for n, m in zip(shape, stored.data(fqn).stored_shape, strict=True))
-        )
+        values = stored.data(fqn)
+        there = getattr(values, "stored_shape", values.shape)  # an array may be longer than its dimensions
+        values.grow(tuple(max(n, m) for n, m in zip(shape, there, strict=True)))
         work.append((fqn, old.all_variables[fqn], data))
     progress.start(sum(data_bytes(data) for _, _, data in work))
     try:
-        sink = _Shifted(stored, axes, first)
+        sink = _Shifted(stored, axes, first, concurrent)
         transfer(_aligned(work, sink, axes, first), sink, progress, workers, memory)
     finally:
         progress.finish()
-    stored.update(
-        rewrite(stored.dataset, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
-    )
+    return size
 
 
 def _aligned(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Widths,
         padded,
     )
-    from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource, parse_header, read_classic
+    from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource, is_stream, parse_header, read_classic
     from nczarr.netcdf.classic.writer import (
         ClassicSink,
         check_places,
@@ -32,7 +32,7 @@ else:
         __name__,
         {
             "format": ["FORMATS", "ClassicDimension", "ClassicVariable", "Header", "Widths", "padded"],
-            "reader": ["ClassicFile", "ClassicSource", "parse_header", "read_classic"],
+            "reader": ["ClassicFile", "ClassicSource", "is_stream", "parse_header", "read_classic"],
             "writer": ["ClassicSink", "check_places", "format_header", "header_of", "refuse_losses"],
         },
     )
@@ -49,6 +49,7 @@ __all__ = [
     "check_places",
     "format_header",
     "header_of",
+    "is_stream",
     "padded",
     "parse_header",
     "read_classic",

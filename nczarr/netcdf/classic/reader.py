@@ -138,9 +138,19 @@ def _attribute(attribute: ClassicAttribute) -> Attribute:
     return Attribute(normalize_name(_text(attribute.name)), attribute.type, values)
 
 
+#: The number of records of a stream.
+_STREAM = b"\xff" * 8
+
+
 def parse_header(file: ClassicFile) -> Header:
     """Parse the header of a classic file; :class:`NetCDFFileError` names the byte where it makes no sense."""
     return _Parser(file).header()
+
+
+def is_stream(file: ClassicFile) -> bool:
+    """True if the header of a classic file leaves the number of records to the file's size, as a stream does."""
+    width = Widths.of(file.read(0, 4)[3]).count
+    return file.read(4, width) == _STREAM[:width]
 
 
 class _Parser:
@@ -172,7 +182,7 @@ class _Parser:
         self.version = self.take(4)[3]
         self.widths = Widths.of(self.version)
         records = self.count()
-        streaming = records == (1 << 8 * self.widths.count) - 1
+        streaming = records == int.from_bytes(_STREAM[: self.widths.count], "big")
         self.dimensions = self.listing(_DIMENSIONS, self.dimension)
         if sum(d.length == 0 for d in self.dimensions) > 1:
             raise self.wrong("two dimensions are unlimited", self.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from nczarr.netcdf.classic import (
     check_places,
     format_header,
     header_of,
+    is_stream,
+    padded,
     parse_header,
     read_classic,
     refuse_losses,
@@ -60,6 +63,8 @@ class EditedClassic(FileEditor):
         self._open = True
         #: True while data move; it stays so if that fails.
         self._moving = False
+        #: False where the number of records in the file says that its size tells it.
+        self._counted = True
         self._values: dict[str, ClassicValues] = {}
         #: In the order of the file; the model's may be another.
         self._dimensions: list[str] = []
@@ -67,6 +72,7 @@ class EditedClassic(FileEditor):
         try:
             if dataset is None:
                 self.header = parse_header(self.file)
+                self._counted = not is_stream(self.file)
                 found = read_classic(self.file, Path(path).stem)
                 for index, (fqn, variable) in enumerate(found.all_variables.items()):
                     self._values[fqn] = self._values_of(fqn, index, variable, found, fresh=False)
@@ -214,6 +220,46 @@ class EditedClassic(FileEditor):
         self._sizes.update(sizes)
         return True
 
+    def count_records(self, records: int) -> None:
+        """Say that there are so many records, when they are on the disk."""
+        self._check_open()
+        with self.file.lock:
+            try:
+                self.file.content.sync()
+            except OSError as error:
+                raise self._failed(error) from error
+            self._count(records)
+            self._sizes.update(
+                {fqn: records for fqn, d in self.dataset.all_dimensions.items() if d.unlimited}
+            )
+
+    def take_back_records(self) -> None:
+        """Make the file as long as the records that are counted."""
+        with self.file.lock:
+            for values in self._values.values():
+                if values.is_record:
+                    values.records = self.header.records
+            ends = [self.header.end(v) for v in self.header.variables]
+            end = padded(max([len(format_header(self.header)), *ends]))
+            with suppress(OSError):  # what is left behind the last record is nothing to a reader
+                if end < self.file.content.size:
+                    self.file.content.truncate(end)
+
+    def count_in_header(self) -> None:
+        """Say how many records there are, where the file leaves that to its size, as a stream does.
+
+        The file will be longer before they are complete.
+        """
+        if self._counted:
+            return
+        with self.file.lock:
+            self._write_count()
+            self._counted = True
+
+    def _write_count(self) -> None:
+        width = Widths.of(self.header.version).count
+        write_all(self.file.content, 4, self.header.records.to_bytes(width, "big"), self.path)
+
     def _count(self, records: int) -> None:
         """Say that there are so many records, when all variables have them."""
         if records <= self.header.records:
@@ -224,8 +270,7 @@ class EditedClassic(FileEditor):
         counted = replace(self.header, records=records)
         self._extend(counted)
         self.header = counted
-        width = Widths.of(counted.version).count
-        write_all(self.file.content, 4, records.to_bytes(width, "big"), self.path)
+        self._write_count()
 
     def _extend(self, header: Header) -> None:
         """Make the file as long as its header says, with the padding at the end."""

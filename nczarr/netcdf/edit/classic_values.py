@@ -33,6 +33,9 @@ class Owner(Protocol):
     file: ClassicBytes
     header: Header
 
+    def count_in_header(self) -> None:
+        """Say how many records there are, where the file leaves that to its size."""
+
 
 @dataclass(eq=False)
 class ClassicValues(EditedValues):
@@ -228,6 +231,8 @@ class ClassicValues(EditedValues):
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Accept values in a larger shape."""
+        if self.is_record:
+            self.owner.count_in_header()
         self.shape = tuple(shape)
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:

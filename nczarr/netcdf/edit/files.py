@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
+from nczarr.locks import Lock
 from nczarr.model import Dataset
 from nczarr.netcdf.bytes import ByteFile, DiskFile, MemoryFile
 from nczarr.netcdf.classic import FORMATS
@@ -153,6 +155,36 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
     return _edited(path, held, None, None, classic=classic)
+
+
+@contextmanager
+def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
+    """Open a classic file to add records, alone; after an error those that are not counted are taken back.
+
+    Raises
+    ------
+    NetCDFFileError
+        If it cannot be written to, or somebody else writes to it.
+    """
+    path = os.fspath(path)
+    try:
+        lock = Lock(path)
+    except BlockingIOError as error:
+        raise NetCDFFileError(
+            "the file is open for writing, here or in another process", path=path, hint="close it there"
+        ) from error
+    try:
+        file = open_file(path)
+        assert isinstance(file, EditedClassic)
+        try:
+            yield file
+        except BaseException:
+            file.take_back_records()
+            raise
+        finally:
+            file.close()
+    finally:
+        lock.release()
 
 
 def _edited(
