@@ -51,22 +51,24 @@ def test_over_http_a_consolidated_hierarchy_costs_one_request(folder: Path, web_
     assert hierarchy.array("g/v7").read().tolist() == [1, 2]
 
 
+@pytest.fixture(scope="module")
+def on_s3(folder: Path, s3_server: dict[str, str]) -> str:
+    """The URL of a folder on S3 with both hierarchies."""
+    for name in ("yes.zarr", "no.zarr"):
+        upload(folder, name, open_store(f"s3://test/requests/{name}", "w"))
+    return "s3://test/requests"
+
+
 @pytest.mark.s3
 @pytest.mark.parametrize("backend", ["obstore", "s3fs"])
-def test_on_s3(folder: Path, s3_server: dict[str, str], backend: str) -> None:
-    for name in ("yes.zarr", "no.zarr"):
-        upload(folder, name, open_store(f"s3://test/requests/{backend}/{name}", "w"))
-    store = CountingStore(
-        open_store(f"s3://test/requests/{backend}/yes.zarr", storage_options={"backend": backend})
-    )
+def test_on_s3(on_s3: str, backend: str) -> None:
+    store = CountingStore(open_store(f"{on_s3}/yes.zarr", storage_options={"backend": backend}))
     hierarchy = open_hierarchy(store)
     assert len(hierarchy.nodes) == COUNT + 2
     assert store.requests <= 2
     assert hierarchy.array("g/v7").read().tolist() == [1, 2]
 
-    store = CountingStore(
-        open_store(f"s3://test/requests/{backend}/no.zarr", storage_options={"backend": backend})
-    )
+    store = CountingStore(open_store(f"{on_s3}/no.zarr", storage_options={"backend": backend}))
     hierarchy = open_hierarchy(store, consolidated=False)
     assert len(hierarchy.nodes) == COUNT + 2
     names = [name for name, _ in store.calls]
