@@ -156,29 +156,21 @@ class _Reader:
     # -- types
 
     def declare_types(self, groups: list[GroupNode]) -> None:
-        homes: dict[str, list[str]] = {}
+        """Bind the types that the groups declare, and those that only arrays know any more."""
+        homes: dict[str, list[str]] = {node.fqn: [] for node in groups}
         unlisted: dict[str, str] = {}
         for node in groups:
-            homes[node.fqn] = []
             for name, declaration in self.declared(node.info.get("types", []), node.fqn).items():
                 self.declare(homes, node.fqn, name, declaration)
+        known = {node.fqn: node for node in groups}
         for node in groups:
             for array in node.arrays:
                 if "types" in array.info:
-                    self.declare_from_array(homes, unlisted, node, array, {n.fqn: n for n in groups})
+                    self.declare_from_array(homes, unlisted, node, array, known)
         for group, fqns in homes.items():
-            self.group_types[group] = []
-            for fqn in fqns:
-                try:
-                    bound = self.binder.bind(fqn)
-                except MetadataError as error:
-                    self.damaged_type(fqn, error)
-                    continue
-                self.types[fqn] = bound
-                self.group_types[group].append(bound)
-        for fqn in {**self.binder.declared}:
-            if fqn not in self.types:
-                del self.binder.declared[fqn]
+            self.group_types[group] = self.bound(fqns)
+        for fqn in self.binder.declared.keys() - self.types.keys():
+            del self.binder.declared[fqn]
         for fqn, array_fqn in unlisted.items():
             if fqn in self.types:  # what is damaged cannot be declared
                 home, name = split_fqn(fqn)
@@ -186,6 +178,18 @@ class _Reader:
                 self.findings.add("type-unlisted", home, what, "note", "declare it")
         for fqn, reference in self.binder.moved.items():
             self.moved(fqn, f"the type {reference}")
+
+    def bound(self, fqns: list[str]) -> list[UserType]:
+        """The declared types; what is damaged is left out."""
+        found = []
+        for fqn in fqns:
+            try:
+                self.types[fqn] = self.binder.bind(fqn)
+            except MetadataError as error:
+                self.damaged_type(fqn, error)
+                continue
+            found.append(self.types[fqn])
+        return found
 
     def declared(self, listed: Any, where: str) -> dict[str, Any]:
         """The declarations of a group; what has no name of its own is left out."""
