@@ -1,7 +1,7 @@
 """Trace which rooms and modules the main trips enter at run time: copy, open, read, gen.
 
 ``python docs/trace_trips.py`` prints the figures; ``-v`` the rooms and modules too, and the pairs that call each other
-both ways. A room is a package or sub-package; what lies beside the packages is one room.
+both ways. A room is a package or sub-package; a module beside the packages is a room of its own.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Trip:
 
 
 def room_of(module: str) -> str:
-    """Name below ``nczarr`` of the package that a module is in."""
-    return module.rpartition(".")[0] or "nczarr"
+    """Name below ``nczarr`` of the package that a module is in; of the module, where it is in none."""
+    return module.rpartition(".")[0] or module
 
 
 def module_of(frame: FrameType | None, names: dict[str, str | None]) -> str | None:

@@ -136,7 +136,8 @@ def shape(
             arrays[fqn] = ArrayShape(actual, shards)
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
-    made = rewrite(dataset, variable=changed)
+    variables = {fqn: changed(fqn, variable) for fqn, variable in dataset.all_variables.items()}
+    made = rewrite(dataset, variable=variables.get)
     return Shaped(made, arrays, how.compression or ("default" if better else "source"))
 
 
