@@ -9,11 +9,13 @@ from __future__ import annotations
 import itertools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nczarr.errors import ReadOnlyError, StoreError
+from nczarr.stores.replaced import REPLACED, new_notice, replaced_error
 
 if TYPE_CHECKING:
     from typing import Self
@@ -22,6 +24,9 @@ Item = TypeVar("Item")
 
 Buffer = Any
 """Anything with the buffer protocol: bytes, memoryview, a numpy array."""
+
+Check = Callable[[], None]
+"""Raises an error if something has changed."""
 
 Request = tuple[str, int, int | None]
 """A key, a start (negative: the last bytes) and a length (None: to the end)."""
@@ -273,17 +278,27 @@ class Store(ABC):
 
     # --- the rest
 
-    def hold(self) -> None:  # noqa: B027
-        """Note which dataset is here now, where that can be told: :meth:`check_current` compares with it."""
+    def hold(self) -> Check:
+        """Note which dataset is here now, where that can be told.
 
-    def check_current(self) -> None:  # noqa: B027
-        """Raise an error if what is here now has taken the place of what was here at :meth:`hold`.
-
-        Raises
-        ------
-        StoreError
-            It was replaced, moved or removed.
+        Returns
+        -------
+        callable
+            Raises :class:`~nczarr.errors.StoreError` once it was replaced, moved or removed.
         """
+        return partial(self._check_notice, self._peek(REPLACED))
+
+    def _check_notice(self, held: bytes | None) -> None:
+        if self._peek(REPLACED) != held:
+            raise replaced_error(self.url)
+
+    def announce_replacement(self) -> None:
+        """Tell readers that all that is written from now on belongs to another dataset than what is here."""
+        self.set(REPLACED, new_notice())
+
+    def _peek(self, key: str) -> bytes | None:
+        """Return a value of a store in memory, where looking costs nothing; None for all others."""
+        return None
 
     def sync(self) -> None:  # noqa: B027
         """Make what was written outlive this process; most stores have done that when `set` returns."""

@@ -10,14 +10,16 @@ import stat
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
-from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
+from nczarr.stores.base import Buffer, Check, Names, Store, as_view, check_key, check_prefix, clip
 from nczarr.stores.held import HeldDirectory
+from nczarr.stores.replaced import replaced_error
 
 #: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
 HINTS = {
@@ -102,20 +104,16 @@ class LocalStore(Store):
 
     # --- which directory it is
 
-    def hold(self) -> None:
+    def hold(self) -> Check:
         if self._held is None or not self._held.is_there:
-            self._let_go()
+            self._held = None  # whoever opened the dataset that was there goes on holding it
             with contextlib.suppress(OSError):
                 self._held = HeldDirectory(str(self.root))
+        return partial(self._check_held, self._held)
 
-    def check_current(self) -> None:
-        held = self._held
+    def _check_held(self, held: HeldDirectory | None) -> None:
         if held is not None and not held.is_there:
-            raise StoreError(
-                "the dataset was replaced, moved or removed since it was opened",
-                path=self.url,
-                hint="open it again",
-            )
+            raise replaced_error(self.url)
 
     def close(self) -> None:
         self._let_go()
@@ -245,7 +243,7 @@ class LocalStore(Store):
     def _put(self, key: str, write: Callable[[int], None], place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
-        self.check_current()
+        self._check_held(self._held)
         self.check_links(key.rpartition("/")[0])
         try:
             folder = path.rpartition("/")[0]
@@ -346,7 +344,7 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         self.check_writable(key)
         path = self.file_path(key)
-        self.check_current()
+        self._check_held(self._held)
         self.check_links(key.rpartition("/")[0])
         self._exact.clear()
         try:
@@ -370,7 +368,7 @@ class LocalStore(Store):
     def delete_prefix(self, prefix: str) -> None:
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
-        self.check_current()
+        self._check_held(self._held)
         self.check_links(prefix.rpartition("/")[0])
         folder = self._base + prefix
         self._exact.clear()

@@ -48,6 +48,9 @@ class MappingStore(Store):
         except Exception as error:
             self._fail("read", key, error)
 
+    def _peek(self, key: str) -> bytes | None:
+        return self.mapping.get(key) if type(self.mapping) is dict else None
+
     def exists(self, key: str) -> bool:
         return check_key(key) in self.mapping
 

@@ -33,6 +33,9 @@ class MemoryStore(Store):
     def get(self, key: str) -> bytes | None:
         return self._values.get(check_key(key))
 
+    def _peek(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
     def exists(self, key: str) -> bool:
         return check_key(key) in self._values
 

@@ -90,6 +90,7 @@ class StagedStore(Store):
             The keys that make readers see the content: the old ones are removed before anything else, the new ones
             written after everything else, the first one last.
         """
+        self.store.announce_replacement()
         for key in deciding:
             self.store.delete(key)
         self.store.copy_many((self._key(key), key) for key in sorted(new - set(deciding)))

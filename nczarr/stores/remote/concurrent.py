@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.reasons import lacks_bucket, reason_of
-from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores import replaced
+from nczarr.stores.base import Buffer, Check, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores.replaced import REPLACED, Times, is_notice, replaced_error
 
 # Values that `set_many` holds at once.
 _BATCH_ITEMS = 256
@@ -39,6 +44,44 @@ class ConcurrentStore(Store):
 
     concurrency = 64
     """Requests in flight for one call."""
+
+    @cached_property
+    def _times(self) -> Times:
+        """When the values were written that were read, as far as the client says it."""
+        return Times()
+
+    # --- which dataset it is
+
+    def hold(self) -> Check:
+        self._times.restart()
+        return partial(self._check_times, [])
+
+    def _check_times(self, opened: list[datetime | None]) -> None:
+        """Raise an error if the dataset was replaced since it was opened; the first time is when that is done."""
+        times = self._times
+        if not opened:
+            opened.append(times.oldest)
+        newest = times.unsettled()
+        if newest is not None:
+            times.settle(newest, self._run(self._noticed))
+        if times.are_parted(opened[0]):
+            raise replaced_error(self.url)
+
+    def announce_replacement(self) -> None:
+        super().announce_replacement()
+        time.sleep(replaced.WAIT)
+
+    async def _noticed(self) -> datetime | None:
+        """Return when the last notice was written; None if there is none, or what is there is something else."""
+        try:
+            value, written = await self._fetch_dated(REPLACED)
+        except Exception:  # servers may forbid names that begin with a period
+            return None
+        return written if is_notice(value) else None
+
+    async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
+        """Fetch one value, and the time at which it was written."""
+        return None, None
 
     @abstractmethod
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:

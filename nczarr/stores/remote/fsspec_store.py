@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.stores.base import Names, Request, Values, check_key, check_prefix, clip
+from nczarr.stores.base import Check, Names, Request, Store, Values, check_key, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 
@@ -38,6 +38,7 @@ class FsspecStore(ConcurrentStore):
     def __init__(self, fs: Any, root: str, *, url: str | None = None, writable: bool = False) -> None:
         from fsspec import AbstractFileSystem
         from fsspec.asyn import AsyncFileSystem
+        from fsspec.implementations.memory import MemoryFileSystem
         from fsspec.implementations.reference import ReferenceFileSystem
 
         self._fs = fs
@@ -45,6 +46,7 @@ class FsspecStore(ConcurrentStore):
         self.url = url or str(fs.unstrip_protocol(root))
         self.writable = writable
         self._reference = isinstance(fs, ReferenceFileSystem)
+        self._in_memory = isinstance(fs, MemoryFileSystem)
         self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
         # Whether all keys come in one listing, as object stores have it.
         if isinstance(fs, AsyncFileSystem):
@@ -70,6 +72,19 @@ class FsspecStore(ConcurrentStore):
 
     def _is_missing(self, error: BaseException) -> bool:
         return super()._is_missing(error) or (self._reference and isinstance(error, KeyError))
+
+    def _peek(self, key: str) -> bytes | None:
+        if not self._in_memory:
+            return None
+        found = self._fs.store.get(self._path(key))
+        return None if found is None else found.getvalue()
+
+    def hold(self) -> Check:
+        return Store.hold(self) if self._in_memory else super().hold()
+
+    def announce_replacement(self) -> None:
+        # Whoever reads what is not served has no times to look at.
+        super().announce_replacement() if self._async else Store.announce_replacement(self)
 
     # --- one value, asynchronous file systems
 

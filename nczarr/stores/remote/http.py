@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -92,15 +94,25 @@ class HTTPStore(ConcurrentStore):
             wait=wait_exponential(multiplier=FIRST_WAIT, exp_base=4),
             reraise=True,
         )
-        value: bytes | None = (await again(self._request, key, start, length))[0]
+        value: bytes | None
+        written: datetime | None
+        value, _, written = await again(self._request, key, start, length)
+        if written is not None:
+            self._times.note(written)
         return value
+
+    async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
+        value, _, written = await self._request(key, 0, None)
+        return value, written
 
     async def _size(self, key: str) -> int | None:
         # Answers to HEAD are often wrong or refused; that to a part names the whole length.
         return (await self._request(key, 0, 1))[1]
 
-    async def _request(self, key: str, start: int, length: int | None) -> tuple[bytes | None, int | None]:
-        """Return the value or part, and the size of the whole value."""
+    async def _request(
+        self, key: str, start: int, length: int | None
+    ) -> tuple[bytes | None, int | None, datetime | None]:
+        """Return the value or part, the size of the whole value, and when that was written."""
         from yarl import URL
 
         options = dict(self.fs.kwargs)
@@ -112,11 +124,11 @@ class HTTPStore(ConcurrentStore):
         session = await self.fs.set_session()
         async with session.get(URL(self._url(key), encoded=True), **options) as answer:
             if answer.status in (404, 410) or self._is_folder(key, answer):
-                return None, None
+                return None, None, None
             if answer.status == 416:
-                return b"", 0
+                return b"", 0, None
             if answer.status == 403 and await self._hides_missing(key, answer):
-                return None, None
+                return None, None, None
             if answer.status >= 400:
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
@@ -133,7 +145,7 @@ class HTTPStore(ConcurrentStore):
             elif part:
                 begin, stop = clip(size, start, length)
                 value = value[begin:stop]
-            return value, size
+            return value, size, _written(answer)
 
     def _is_folder(self, key: str, answer: Any) -> bool:
         """Whether the server sends us on to a folder's page; that to another page is an error."""
@@ -240,6 +252,15 @@ def _may_pass(error: BaseException) -> bool:
         return False
     dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _PassingError)
     return isinstance(error, dropped)
+
+
+def _written(answer: Any) -> datetime | None:
+    """Return when a server says that a value was written."""
+    try:
+        said = parsedate_to_datetime(answer.headers["Last-Modified"])
+    except (KeyError, ValueError):
+        return None
+    return said if said.tzinfo else said.replace(tzinfo=UTC)
 
 
 def _is_document(key: str) -> bool:

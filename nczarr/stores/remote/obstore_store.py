@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import datetime
 from typing import Any
 
 from nczarr.errors import StoreError
@@ -93,14 +94,20 @@ class ObstoreStore(ConcurrentStore):
         return (_reopen, (self._again,)) if self._again else super().__reduce__()
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        path = self._prefix + key
-        if start >= 0 and length is not None:
-            return bytes(self._client.get_range(path, start=start, length=length))
+        options: Any = None
         if start < 0:
-            options: Any = {"range": {"suffix": -start}}
-        else:
-            options = {"range": {"offset": start}} if start else None
-        return bytes(self._client.get(path, options=options).bytes())
+            options = {"range": {"suffix": -start}}
+        elif length is not None:
+            options = {"range": (start, start + length)}
+        elif start:
+            options = {"range": {"offset": start}}
+        found = self._client.get(self._prefix + key, options=options)
+        self._times.note(found.meta["last_modified"])
+        return bytes(found.bytes())
+
+    async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
+        found = self._client.get(self._prefix + key)
+        return bytes(found.bytes()), found.meta["last_modified"]
 
     async def _size(self, key: str) -> int | None:
         return int(self._client.head(self._prefix + key)["size"])

@@ -46,6 +46,8 @@ class Array:
         Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
     confirm : callable, optional
         Raises an error if the array is not there any more, or is another one; asked when a chunk is missing.
+    current : callable, optional
+        Raises an error if another dataset is in the store by now; asked at each reading and writing.
 
     Examples
     --------
@@ -70,11 +72,13 @@ class Array:
         path: str | None = None,
         save: Callable[[ArrayMetadata], None] | None = None,
         confirm: Callable[[], None] | None = None,
+        current: Callable[[], None] | None = None,
     ) -> None:
         path = prefix.strip("/") if path is None else path
         self._chunks = Chunks(store, prefix.rstrip("/") + "/" if prefix else "", metadata, path)
         self._save = save
         self._confirm = confirm
+        self._current = current
         self._has_files = type(store) is LocalStore and supported()
 
     # --- what it is
@@ -200,8 +204,8 @@ class Array:
                 read(self._chunks, parts, target[where])
             if self._confirm is not None and self._chunks.missed is not missed:
                 self._confirm()  # the fill of an array that has gone is no answer
-            if self._has_files:
-                self.store.check_current()  # values of another dataset are no answer
+            if self._current is not None:
+                self._current()  # values of another dataset are no answer
         return out
 
     def close(self) -> None:
@@ -263,8 +267,8 @@ class Array:
                 **self._where(),
             ) from None
         if 0 not in chosen.shape:
-            if self._has_files:
-                self.store.check_current()
+            if self._current is not None:
+                self._current()
             source = chosen.expand(source)
             write = write_to_files if self._has_files else write_to_store
             for part, where in self._steps(chosen):

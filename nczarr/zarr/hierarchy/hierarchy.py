@@ -114,8 +114,16 @@ class Hierarchy:
     """
 
     def __init__(
-        self, store: Store, layout: Layout, found: Found, *, writable: bool, hidden: bool = False
+        self,
+        store: Store,
+        layout: Layout,
+        found: Found,
+        *,
+        writable: bool,
+        hidden: bool = False,
+        current: Callable[[], None] | None = None,
     ) -> None:
+        self._current = current
         self.store = store
         self.consolidated = found.consolidated
         self.complete = found.complete
@@ -223,7 +231,9 @@ class Hierarchy:
         if not self._writable:  # without the hierarchy itself, which would not go with its last name then
             confirm = partial(_confirm, self.store, self._layout, path, self._nodes._raw[path])
         prefix = self._layout.chunk_prefix(path)
-        array = Array(self.store, prefix, metadata, path=path, save=save, confirm=confirm)
+        array = Array(
+            self.store, prefix, metadata, path=path, save=save, confirm=confirm, current=self._current
+        )
         if metadata.extensions:
             from nczarr.zarr.arrays.extended import extend
 
@@ -642,28 +652,30 @@ def open_hierarchy(
     """
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store cannot be written", path=store.url)
-    found_layout, found = _find(store, layout, consolidated)
-    return Hierarchy(store, found_layout, found, writable=mode == "r+")
+    found_layout, found, current = _find(store, layout, consolidated)
+    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
 
 
-def _find(store: Store, layout: LayoutName | None, consolidated: bool | None) -> tuple[Layout, Found]:
-    """Find all nodes; once more if the dataset is replaced meanwhile."""
+def _find(
+    store: Store, layout: LayoutName | None, consolidated: bool | None
+) -> tuple[Layout, Found, Callable[[], None]]:
+    """Find all nodes; once more if the dataset is replaced meanwhile. What is returned last tells if it is later."""
     for _ in range(_TRIES):
-        store.hold()
+        current = store.hold()
         try:
             found = find_layout(store, layout, consolidated)
         except NCZarrError:
-            if _is_current(store):
+            if _holds(current):
                 raise
         else:
-            if _is_current(store):
-                return found
+            if _holds(current):
+                return *found, current
     raise StoreError("the dataset is replaced again and again while it is opened", path=store.url)
 
 
-def _is_current(store: Store) -> bool:
+def _holds(check: Callable[[], None]) -> bool:
     try:
-        store.check_current()
+        check()
     except StoreError:
         return False
     return True

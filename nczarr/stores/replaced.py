@@ -1,0 +1,112 @@
+"""Tell a reader that another dataset has taken the place of the one it opened, in a store that cannot rename.
+
+Whoever replaces a dataset writes one more key, the *notice*, before anything else is changed, and then waits until
+the service gives later times. So whatever was written up to the time of the notice belongs to the old dataset, and
+whatever was written later to the new one. Object stores and web servers say with every answer when the value was
+written: a reader has to look for the notice only when it gets a value that is newer than all before.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nczarr.errors import StoreError
+
+#: The key of the notice.
+REPLACED = ".nczarr-replaced"
+_WORDS = (
+    b"Another dataset took the place of the one that was here. Readers tell the two apart by this file.\n"
+)
+
+#: Seconds that a writer waits after the notice: services count whole seconds.
+WAIT = 1.1
+#: How far the clock of a service may be from ours. S3 refuses requests from clocks that are further off.
+_SKEW = timedelta(minutes=15)
+
+
+def new_notice() -> bytes:
+    """Return a notice that differs from all others."""
+    return _WORDS + os.urandom(16).hex().encode() + b"\n"
+
+
+def is_notice(value: bytes | None) -> bool:
+    """Return whether a value is a notice; servers may answer with anything for a key that they do not have.
+
+    Examples
+    --------
+    >>> is_notice(new_notice()), is_notice(b"<html>"), is_notice(None)
+    (True, False, False)
+    """
+    return value is not None and value.startswith(_WORDS)
+
+
+def replaced_error(url: str) -> StoreError:
+    """Return the error for a reader whose dataset has gone."""
+    return StoreError(
+        "the dataset was replaced, moved or removed since it was opened", path=url, hint="open it again"
+    )
+
+
+class Times:
+    """When the values of a store were written, as far as they were read here.
+
+    Examples
+    --------
+    >>> times, noon = Times(), datetime(2024, 5, 1, 12, tzinfo=UTC)
+    >>> times.note(noon)
+    >>> opened = times.oldest
+    >>> times.unsettled() is None
+    True
+    >>> times.note(noon + timedelta(seconds=3))
+    >>> times.settle(times.unsettled(), noon + timedelta(seconds=1))
+    >>> times.unsettled() is None, times.are_parted(opened)
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: Of what was read since a dataset was last opened.
+        self.oldest: datetime | None = None
+        self._newest: datetime | None = None
+        self._settled: datetime | None = None
+        self._noticed: datetime | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def restart(self) -> None:
+        """Note that a dataset is being opened."""
+        self.oldest = None
+
+    def note(self, written: datetime) -> None:
+        """Note when a value was written."""
+        with self._lock:
+            if self.oldest is None or written < self.oldest:
+                self.oldest = written
+            if self._newest is None:
+                # The first value, the root's document, is what all others are compared with.
+                self._newest = self._settled = written
+            elif written > self._newest:
+                self._newest = written
+
+    def unsettled(self) -> datetime | None:
+        """Return the newest time, if the notice was not looked for since there is one as new; else None."""
+        if self._newest is None or self._settled is None or self._newest <= self._settled:
+            return None
+        return self._newest
+
+    def settle(self, newest: datetime, noticed: datetime | None) -> None:
+        """Note when the last notice was written, if there is one: it was looked for after values of a time had come."""
+        self._noticed = noticed
+        # What will be replaced from now on gets times later than the clock of the service shows now.
+        self._settled = max(newest, datetime.now(UTC) - _SKEW)
+
+    def are_parted(self, oldest: datetime | None) -> bool:
+        """Return whether the notice came after what was read of a dataset when it was opened."""
+        return oldest is not None and self._noticed is not None and oldest <= self._noticed
