@@ -164,12 +164,13 @@ def test_what_was_written_long_ago_in_any_order_costs_one_look(
 
     real = replaced.Times.note
     monkeypatch.setattr(replaced.Times, "note", note)
-    counting.asked.clear()
-    with open_dataset(counting) as reader:
+    store = CountingStore(counting._client, "a.zarr")
+    store.asked = []
+    with open_dataset(store) as reader:
         for step in range(4):
             reader.data("/v").read((slice(2 * step, 2 * step + 2),))
-    assert counting.asked.count(REPLACED) == 1
-    assert counting.asked[-3:] == ["v/c/1", "v/c/2", "v/c/3"]
+    assert store.asked.count(REPLACED) == 1
+    assert store.asked[-3:] == ["v/c/1", "v/c/2", "v/c/3"]
 
 
 @pytest.mark.parametrize("answer", [b"<html>not here</html>", b"", StoreError("forbidden")])

@@ -22,6 +22,7 @@ from nczarr.mapping.guarding import (
     end_changes,
     is_zarr,
     put_in_place,
+    remove_unclaimed,
     remove_unfinished,
 )
 from nczarr.mapping.rewriting import finish_moves, forget_moves
@@ -110,6 +111,7 @@ def _clean_store(store: Store, force: bool) -> list[str]:
         if busy:
             said.append(f"{store.url}: its metadata are being changed; {busy}")
         else:
+            said += [f"{store.place(path)}: removed" for path in remove_unclaimed(store)]
             end_changes(store)
             said.append(f"{store.url}: the mark of a change that was interrupted is removed")
     for writer in staged_writers(store) if store.listable else []:

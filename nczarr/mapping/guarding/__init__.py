@@ -17,6 +17,7 @@ from nczarr.mapping.guarding.destination import (
     remove_unfinished,
 )
 from nczarr.mapping.guarding.fresh import WRITING, begin_changes, end_changes, moment, stale_nodes
+from nczarr.mapping.guarding.leftovers import remove_unclaimed
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "record_chunks",
     "recorded_arrays",
     "refuse_unfinished",
+    "remove_unclaimed",
     "remove_unfinished",
     "stale_nodes",
     "writing_alone",

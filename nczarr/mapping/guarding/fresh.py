@@ -11,17 +11,24 @@ import os
 from collections.abc import Iterator
 
 from nczarr.atomic import is_writing, new_writer
+from nczarr.mapping.guarding.leftovers import remove_unclaimed
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr import Hierarchy
 
-#: The key that is there while nczarr changes documents of a dataset that has consolidated metadata.
+#: The key that is there while nczarr changes documents of a local dataset.
 WRITING = ".nczarr-writing"
 
 
 def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:
-    """Mark that documents are about to change; returns whether there is a mark to be taken away."""
-    if type(store) is not LocalStore or not hierarchy.consolidated or hierarchy.hidden:
+    """Mark that documents are about to change; returns whether there is a mark to be taken away.
+
+    What a process left that died meanwhile is removed first: with the new mark nobody would know it.
+    """
+    if type(store) is not LocalStore or hierarchy.hidden:
         return False
+    before = store.get(WRITING)
+    if before is not None and is_writing(before.decode("ascii", "replace")) is False:
+        remove_unclaimed(store, hierarchy)
     store.set(WRITING, new_writer().encode())
     return True
 

@@ -23,6 +23,7 @@ def put_changed(hierarchy: Hierarchy, nodes: Mapping[str, Metadata]) -> None:
     rest = [(p, n) for p, n in changed if isinstance(n, GroupMetadata) and p in hierarchy.nodes]
     if fresh:
         hierarchy.put_many(fresh)
+    hierarchy.erase_unclaimed((path, node) for path, node in arrays if path not in hierarchy.nodes)
     if arrays:
         hierarchy.put_many(arrays)
     if rest:

@@ -352,14 +352,20 @@ class Array:
         keys = self.store.list(self.prefix.removesuffix("/"))
         return encoding.indices(keys, grid, skip=len(self.prefix))
 
+    def _stored(self) -> list[tuple[int, ...]]:
+        """Return the places of all chunks that are stored, also outside of the shape; costs one listing."""
+        keys = self.store.list(self.prefix.removesuffix("/"))
+        encoding = self.metadata.chunk_key_encoding
+        return encoding.indices(keys, (1 << 62,) * self.ndim, skip=len(self.prefix))
+
     def nchunks_initialized(self) -> int:
         """Return how many chunks (shards) are stored."""
         return len(self._initialized())
 
     def erase(self) -> None:
-        """Remove all chunks, so that every element has the fill value again."""
+        """Remove all chunks, so that every element has the fill value again; those outside of the shape, too."""
         self._check_writable()
-        for index in self.initialized_chunks():
+        for index in self._stored() if self.store.listable else self._initialized():
             self.store.delete(self.chunk_key(index))
 
     def grow(self, shape: tuple[int, ...]) -> None:
@@ -424,10 +430,8 @@ class Array:
         if not grid.is_regular or not axes or not self.store.listable:
             return
         inside, chunk = self.grid_shape, grid.chunk_shape
-        keys = self.store.list(self.prefix.removesuffix("/"))
-        found = self.metadata.chunk_key_encoding.indices(keys, (1 << 62,) * self.ndim, skip=len(self.prefix))
         rest = []
-        for index in found:
+        for index in self._stored():
             if any(index[axis] >= inside[axis] for axis in axes):
                 self.store.delete(self.chunk_key(index))
             elif any((index[axis] + 1) * chunk[axis] > self.shape[axis] for axis in axes):

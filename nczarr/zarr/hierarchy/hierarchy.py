@@ -124,6 +124,7 @@ class Hierarchy:
         current: Callable[[], None] | None = None,
     ) -> None:
         self._current = current
+        self._new = False
         self.store = store
         self.consolidated = found.consolidated
         self.complete = found.complete
@@ -474,6 +475,28 @@ class Hierarchy:
                 for prefix in self._layout.node_prefixes(path):
                     self.store.delete_prefix(prefix)
 
+    def erase_unclaimed(self, arrays: Iterable[tuple[str, ArrayMetadata]]) -> None:
+        """Remove chunks from where new arrays will be.
+
+        A process that died while it removed an array, or moved one, leaves chunks without a document; they would be
+        values of the new array. Costs a listing, and none where the hierarchy was made here.
+        """
+        from nczarr.zarr.arrays.array import Array
+
+        store = self.store
+        if self._new or not store.listable or not store.takes_any_key:
+            return
+        known: dict[str, set[str]] = {}
+        for path, metadata in arrays:
+            prefix = self.chunk_prefix(path).rstrip("/")
+            above, _, name = prefix.rpartition("/")
+            if not isinstance(store, LocalStore):  # which finds out at once that there is no such directory
+                if above not in known:
+                    known[above] = set(store.list_dir(above)[1])
+                if name not in known[above]:
+                    continue
+            Array(store, prefix, metadata, path=path).erase()
+
     def chunk_prefix(self, path: str) -> str:
         """Return where the chunks of an array at `path` are, or would be."""
         return self._layout.chunk_prefix(path)
@@ -721,5 +744,6 @@ def create_hierarchy(
         raise NCZarrError(f"{layout!r} is not a layout; there are {', '.join(LAYOUTS)}")
     chosen = LAYOUTS[layout]()
     hierarchy = Hierarchy(store, chosen, Found({"": RawNode(False)}), writable=True, hidden=hidden)
+    hierarchy._new = True
     hierarchy.put_group("", GroupMetadata(attributes or {}))
     return hierarchy
