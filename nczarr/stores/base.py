@@ -160,6 +160,7 @@ class Store(ABC):
     listable: bool = True
     takes_any_key: bool = True
     lists_by_folder: bool = False
+    _held: Any = None
     is_one_file: bool = False
     keeps_consolidated: bool = True
 
@@ -286,10 +287,26 @@ class Store(ABC):
         callable
             Raises :class:`~nczarr.errors.StoreError` once it was replaced, moved or removed.
         """
-        return partial(self._check_notice, self._peek(REPLACED))
+        self._held = self._look()
+        return partial(self._compare, self._held)
 
-    def _check_notice(self, held: bytes | None) -> None:
-        if self._peek(REPLACED) != held:
+    def check_current(self) -> None:
+        """Raise an error if what is here now has taken the place of what was here at the last :meth:`hold`.
+
+        Raises
+        ------
+        StoreError
+            It was replaced, moved or removed.
+        """
+        if self._held is not None:
+            self._compare(self._held)
+
+    def _look(self) -> Any:
+        """Return what tells the dataset that is here from another, or will tell it."""
+        return (self._peek(REPLACED),)
+
+    def _compare(self, held: Any) -> None:
+        if (self._peek(REPLACED),) != held:
             raise replaced_error(self.url)
 
     def announce_replacement(self) -> None:

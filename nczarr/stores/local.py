@@ -10,14 +10,13 @@ import stat
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
-from nczarr.stores.base import Buffer, Check, Names, Store, as_view, check_key, check_prefix, clip
+from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 from nczarr.stores.held import HeldDirectory
 from nczarr.stores.replaced import replaced_error
 
@@ -104,14 +103,16 @@ class LocalStore(Store):
 
     # --- which directory it is
 
-    def hold(self) -> Check:
-        if self._held is None or not self._held.is_there:
-            self._held = None  # whoever opened the dataset that was there goes on holding it
-            with contextlib.suppress(OSError):
-                self._held = HeldDirectory(str(self.root))
-        return partial(self._check_held, self._held)
+    def _look(self) -> HeldDirectory | None:
+        if self._held is not None and self._held.is_there:
+            return self._held
+        # Whoever opened the dataset that was there before goes on holding it.
+        try:
+            return HeldDirectory(str(self.root))
+        except OSError:
+            return None
 
-    def _check_held(self, held: HeldDirectory | None) -> None:
+    def _compare(self, held: HeldDirectory | None) -> None:
         if held is not None and not held.is_there:
             raise replaced_error(self.url)
 
@@ -243,7 +244,7 @@ class LocalStore(Store):
     def _put(self, key: str, write: Callable[[int], None], place: Callable[[str, str], None]) -> None:
         self.check_writable(key)
         path = self.file_path(key)
-        self._check_held(self._held)
+        self.check_current()
         self.check_links(key.rpartition("/")[0])
         try:
             folder = path.rpartition("/")[0]
@@ -344,7 +345,7 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         self.check_writable(key)
         path = self.file_path(key)
-        self._check_held(self._held)
+        self.check_current()
         self.check_links(key.rpartition("/")[0])
         self._exact.clear()
         try:
@@ -368,7 +369,7 @@ class LocalStore(Store):
     def delete_prefix(self, prefix: str) -> None:
         self.check_writable(prefix)
         prefix = check_prefix(prefix)
-        self._check_held(self._held)
+        self.check_current()
         self.check_links(prefix.rpartition("/")[0])
         folder = self._base + prefix
         self._exact.clear()

@@ -8,13 +8,13 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced
-from nczarr.stores.base import Buffer, Check, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
 from nczarr.stores.replaced import REPLACED, Times, is_notice, replaced_error
 
 # Values that `set_many` holds at once.
@@ -52,11 +52,11 @@ class ConcurrentStore(Store):
 
     # --- which dataset it is
 
-    def hold(self) -> Check:
+    def _look(self) -> list[datetime | None]:
         self._times.restart()
-        return partial(self._check_times, [])
+        return []
 
-    def _check_times(self, opened: list[datetime | None]) -> None:
+    def _compare(self, opened: list[datetime | None]) -> None:
         """Raise an error if the dataset was replaced since it was opened; the first time is when that is done."""
         times = self._times
         if not opened:

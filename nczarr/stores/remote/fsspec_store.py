@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.stores.base import Check, Names, Request, Store, Values, check_key, check_prefix, clip
+from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 
@@ -79,8 +79,11 @@ class FsspecStore(ConcurrentStore):
         found = self._fs.store.get(self._path(key))
         return None if found is None else found.getvalue()
 
-    def hold(self) -> Check:
-        return Store.hold(self) if self._in_memory else super().hold()
+    def _look(self) -> Any:
+        return Store._look(self) if self._in_memory else super()._look()
+
+    def _compare(self, held: Any) -> None:
+        Store._compare(self, held) if self._in_memory else super()._compare(held)
 
     def announce_replacement(self) -> None:
         # Whoever reads what is not served has no times to look at.
