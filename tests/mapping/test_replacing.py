@@ -215,6 +215,23 @@ def test_clean_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == ""
 
 
+def test_clean_looks_through_datasets_only(tmp_path: Path) -> None:
+    """In a folder of other things it removed, with what a dead process had left deep inside, all empty directories."""
+    (tmp_path / "work" / "empty").mkdir(parents=True)
+    (tmp_path / "notes.txt").write_text("mine")
+    nczarr.copy(OLD, tmp_path / "a.zarr")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    writer = new_writer().split("-")
+    writer[1] = f"{ended.pid:x}"
+    left = tmp_path / "a.zarr" / "b" / f".nczarr-{'-'.join(writer)}.tmp"
+    left.write_bytes(b"half a chunk")
+    assert clean(tmp_path) == []
+    assert left.exists()
+    assert clean(tmp_path / "a.zarr") == [f"{left}: removed"]
+    assert (tmp_path / "work" / "empty").is_dir()
+
+
 @pytest.mark.filterwarnings("ignore::nczarr.mapping.RecoveryWarning")
 @pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "nczarr-v2", "draft-2019"])
 @pytest.mark.parametrize("consolidated", [True, False])

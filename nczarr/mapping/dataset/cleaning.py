@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import (
+    holds_nothing,
     is_writing,
     remove_empty_directories,
     remove_leftovers,
@@ -34,9 +35,9 @@ from nczarr.targets import parse_target
 def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: bool = False) -> list[str]:
     """Finish or remove what interrupted writers left of a dataset, and beside it.
 
-    A complete dataset is never touched. A replacement that was complete is put in its place; what was not complete
-    is removed. What a process writes that still runs stays; so does what was written on another machine, of whose
-    processes nothing is known here, unless `force` is given.
+    A complete dataset is never touched, nor is a directory that is no dataset. A replacement that was complete is put in
+    its place; what was not complete is removed. What a process writes that still runs stays; so does what was written on
+    another machine, of whose processes nothing is known here, unless `force` is given.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
         if restore(path):
             said.append(f"{parsed.location}: put back; the process that was replacing it was stopped")
         said += [f"{removed}: removed" for removed in remove_leftovers(path)]
-        if not path.is_dir():
+        if not path.is_dir() or not _is_ours(path):
             return said
         said += [f"{removed}: removed" for removed in remove_partial_values(path)]
     store = open_store(target, "r+", storage_options)
@@ -79,6 +80,16 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
         with suppress(OSError):  # not empty
             store.root.rmdir()
     return said
+
+
+def _is_ours(folder: Path) -> bool:
+    """True if a directory is a dataset, or what was to become one: any other is not looked through."""
+    store = open_store(folder)
+    try:
+        marked = any(n.startswith(".nczarr-") and not n.endswith(".tmp") for n in os.listdir(folder))
+        return marked or is_zarr(store) or holds_nothing(folder)
+    finally:
+        store.close()
 
 
 def _clean_store(store: Store, force: bool) -> list[str]:
