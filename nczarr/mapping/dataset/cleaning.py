@@ -35,9 +35,9 @@ from nczarr.targets import parse_target
 def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: bool = False) -> list[str]:
     """Finish or remove what interrupted writers left of a dataset, and beside it.
 
-    A complete dataset is never touched, nor is a directory that is no dataset. A replacement that was complete is put in
-    its place; what was not complete is removed. What a process writes that still runs stays; so does what was written on
-    another machine, of whose processes nothing is known here, unless `force` is given.
+    A complete dataset is never touched, nor is a directory that is no dataset. A replacement that was complete is put
+    in its place; what was not complete is removed. What a process writes that still runs stays; so does what was
+    written on another machine, of whose processes nothing is known here, unless `force` is given.
 
     Parameters
     ----------
