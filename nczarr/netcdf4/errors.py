@@ -9,10 +9,22 @@ import errno
 from typing import Any
 
 from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
+from nczarr.netcdf4.edit import (
+    DroppedError,
+    EditError,
+    NodeAttributeError,
+    NotWritableError,
+    RangeError,
+    UnknownNameError,
+)
 
-
-class NetCDFRuntimeError(NCZarrError, RuntimeError):
-    """A rule of the netCDF data model is broken (also a :class:`RuntimeError`)."""
+# What the core raises, under the names of this interface.
+NetCDFRuntimeError = EditError
+NetCDFReferenceError = DroppedError
+NetCDFReadOnlyError = NotWritableError
+NetCDFAttributeError = NodeAttributeError
+NetCDFKeyError = UnknownNameError
+NetCDFOverflowError = RangeError
 
 
 class NetCDFValueError(NCZarrError, ValueError):
@@ -23,20 +35,8 @@ class NetCDFTypeError(NCZarrError, TypeError):
     """A value has a type that netCDF cannot hold (also a :class:`TypeError`)."""
 
 
-class NetCDFAttributeError(NCZarrError, AttributeError):
-    """An attribute is missing, or its name is reserved (also an :class:`AttributeError`)."""
-
-
-class NetCDFKeyError(NCZarrError, KeyError):
-    """A name is not known (also a :class:`KeyError`)."""
-
-
 class NetCDFIndexError(NCZarrError, IndexError):
     """An index does not fit, or a path names nothing (also an :class:`IndexError`)."""
-
-
-class NetCDFOverflowError(NCZarrError, OverflowError):
-    """A number is out of range (also an :class:`OverflowError`)."""
 
 
 class NetCDFOSError(NCZarrError, OSError):

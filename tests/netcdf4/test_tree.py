@@ -12,6 +12,7 @@ import pytest
 import nczarr.netcdf4 as ours
 from nczarr import model
 from nczarr.mapping import open_dataset
+from nczarr.netcdf4 import errors
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -188,3 +189,20 @@ def test_groups_and_their_parents(same: Same) -> None:
             log.attempt(lambda: g.close())
 
     same(script)
+
+
+def test_what_the_core_raises_has_the_names_of_the_interface(tmp_path: Path) -> None:
+    with ours.Dataset(tmp_path / "a.zarr", "w") as dataset:
+        dataset.createDimension("x", 2)
+        with pytest.raises(errors.NetCDFRuntimeError, match="in use"):
+            dataset.createDimension("x", 3)
+        with pytest.raises(errors.NetCDFKeyError, match="nothing"):
+            dataset.renameDimension("nothing", "y")
+        with pytest.raises(errors.NetCDFOverflowError, match="negative"):
+            dataset.createDimension("y", -1)
+        with pytest.raises(errors.NetCDFAttributeError, match="name of an attribute"):
+            dataset.setncattr("a/b", 1)
+    with pytest.raises(errors.NetCDFRuntimeError, match="closed"):
+        dataset.sync()
+    with ours.Dataset(tmp_path / "a.zarr") as dataset, pytest.raises(errors.NetCDFReadOnlyError):
+        dataset.createDimension("y", 3)

@@ -8,10 +8,8 @@ from typing import Any
 from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.classes.attributes import node_of, reference_to, session_of
-from nczarr.netcdf4.edit import DimensionNode, EditError, Session
-from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
-)
+from nczarr.netcdf4.edit import DimensionNode, Session
+from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError
 
 
 class Dimension:
@@ -103,7 +101,7 @@ class Dimension:
     def __repr__(self) -> str:
         try:
             self._nc_session.check_open()
-        except (EditError, ReferenceError):
+        except (NetCDFRuntimeError, ReferenceError):
             return "Dimension object no longer valid"
         kind = " (unlimited)" if self._nc_node.unlimited else ""
         name = visible(self._nc_node.name)

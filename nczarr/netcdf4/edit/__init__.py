@@ -7,7 +7,14 @@ the store say what the tree says. Nothing here has netCDF4-python's conventions:
 """
 
 from nczarr.netcdf4.edit.cache import default_bytes
-from nczarr.netcdf4.edit.errors import EditError
+from nczarr.netcdf4.edit.errors import (
+    DroppedError,
+    EditError,
+    NodeAttributeError,
+    NotWritableError,
+    RangeError,
+    UnknownNameError,
+)
 from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
 from nczarr.netcdf4.edit.session import Session
@@ -15,13 +22,18 @@ from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
     "DimensionNode",
+    "DroppedError",
     "EditError",
     "GroupNode",
+    "NodeAttributeError",
+    "NotWritableError",
+    "RangeError",
     "Session",
     "SourceOnly",
     "Stored",
     "StoredArray",
     "TypeNode",
+    "UnknownNameError",
     "VariableNode",
     "checked_attribute_name",
     "checked_name",

@@ -17,13 +17,13 @@ class NotWritableError(ReadOnlyError, RuntimeError):
     """A change was asked of a dataset that is open for reading (also a :class:`RuntimeError`)."""
 
 
-class AttributeNameError(NCZarrError, AttributeError):
-    """An attribute cannot have this name (also an :class:`AttributeError`)."""
+class NodeAttributeError(NCZarrError, AttributeError):
+    """An attribute cannot have this name, or there is none (also an :class:`AttributeError`)."""
 
 
 class UnknownNameError(NCZarrError, KeyError):
     """Nothing has this name (also a :class:`KeyError`)."""
 
 
-class NegativeLengthError(NCZarrError, OverflowError):
-    """A dimension cannot have this length (also an :class:`OverflowError`)."""
+class RangeError(NCZarrError, OverflowError):
+    """A number is out of range (also an :class:`OverflowError`)."""

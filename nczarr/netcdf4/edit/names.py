@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from nczarr.model import check_name, normalize_name
-from nczarr.netcdf4.edit.errors import AttributeNameError, EditError
+from nczarr.netcdf4.edit.errors import EditError, NodeAttributeError
 
 _LONGEST_NAME = 256
 #: What no name of an attribute may have: the slash, and control characters.
@@ -33,8 +33,8 @@ def checked_name(name: Any, what: str) -> str:
 
 
 def checked_attribute_name(name: str | bytes) -> str:
-    """Return the name of an attribute, or raise :class:`AttributeNameError`."""
+    """Return the name of an attribute, or raise :class:`NodeAttributeError`."""
     text = normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
     if not text or _ILLEGAL.search(text):
-        raise AttributeNameError(f"{text!r} cannot be the name of an attribute")
+        raise NodeAttributeError(f"{text!r} cannot be the name of an attribute")
     return text

@@ -14,11 +14,11 @@ from typing import Any
 from nczarr import model
 from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
 from nczarr.netcdf4.edit.errors import (
-    AttributeNameError,
     DroppedError,
     EditError,
-    NegativeLengthError,
+    NodeAttributeError,
     NotWritableError,
+    RangeError,
     UnknownNameError,
 )
 from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
@@ -142,7 +142,7 @@ class _WithAttributes:
         with self.state.lock:
             self.state.check_structure()
             if attribute.name in self.state.reserved_names:
-                raise AttributeNameError(
+                raise NodeAttributeError(
                     f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
                 )
             self.attributes[attribute.name] = attribute
@@ -373,7 +373,7 @@ class GroupNode(_WithAttributes):
         ------
         EditError
             If the name is in use or not legal, or no other unlimited dimension may be.
-        NegativeLengthError
+        RangeError
             If the size is negative.
         """
         with self.state.lock:
@@ -384,7 +384,7 @@ class GroupNode(_WithAttributes):
             ):
                 raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
             if size < 0:
-                raise NegativeLengthError(f"the dimension {name!r} cannot have the negative size {size}")
+                raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
                 raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = DimensionNode(self, name, size, unlimited=unlimited)

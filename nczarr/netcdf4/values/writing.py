@@ -28,7 +28,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
 
     Raises
     ------
-    ReadOnlyError
+    NetCDFReadOnlyError
         If the dataset is open for reading only.
     NetCDFIndexError, NetCDFValueError, NetCDFTypeError, NetCDFRuntimeError
         If the indices, the shape or the values do not fit; nothing is written then.

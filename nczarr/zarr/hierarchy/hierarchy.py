@@ -331,14 +331,12 @@ class Hierarchy:
                 is_array = isinstance(metadata, ArrayMetadata)
                 raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                 parsed[path] = metadata
-            writes = []
-            for path, node in raw.items():
-                if path or not self._hidden:
-                    for key, document in node.documents.items():
-                        text = self._layout.encode(key, document)
-                        writes.append((key, text))
-                    if len(node.documents) == 1:
-                        self._texts.keep(path, document, text)
+            writes = [
+                write
+                for path, node in raw.items()
+                if path or not self._hidden
+                for write in self._encoded(path, node)
+            ]
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
             if self._hidden and self.store.takes_any_key:
                 self._waiting.update(writes)
@@ -355,6 +353,14 @@ class Hierarchy:
                 if array is not None and isinstance(metadata, ArrayMetadata) and array.metadata != metadata:
                     del self._arrays[path]
             self._stale = True
+
+    def _encoded(self, path: str, node: RawNode) -> list[tuple[str, bytes]]:
+        """Return the texts of a node's documents by key, and keep one that consolidated metadata can have as it is."""
+        texts = [(key, self._layout.encode(key, document)) for key, document in node.documents.items()]
+        if len(texts) == 1:
+            ((key, text),) = texts
+            self._texts.keep(path, node.documents[key], text)
+        return texts
 
     def is_own(self, path: str) -> bool:
         """True if this object has put the node, so that its documents are of the form that it writes."""
@@ -393,10 +399,8 @@ class Hierarchy:
         is_array = isinstance(metadata, ArrayMetadata)
         existing = new.get(path) or self._nodes._raw.get(path)
         if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
-            kind = "array" if existing.is_array else "group"
-            raise MetadataError(
-                f"{path!r} is an {kind} already" if kind == "array" else f"{path!r} is a group already"
-            )
+            kind = "an array" if existing.is_array else "a group"
+            raise MetadataError(f"{path!r} is {kind} already", path=self.store.url)
         missing = []
         parent = path
         while parent:
@@ -406,7 +410,7 @@ class Hierarchy:
                 missing.append(parent)
                 continue
             if node.is_array:
-                raise MetadataError(f"{path!r} would be inside the array {parent!r}")
+                raise MetadataError(f"{path!r} would be inside the array {parent!r}", path=self.store.url)
             if parent in new or parent in self._settled:
                 break
         for parent in reversed(missing):
