@@ -294,8 +294,23 @@ class _Job:
             if self.report is not None:
                 self.report.variables += plan
             return tuple(map(str, plan))
+        with self.as_one(self.readings * _bytes_of(dataset)) if self.readings > 1 else nullcontext():
+            return self.write(dataset, sources, target, kind, options, reading, losses, unchanged)
+
+    def write(
+        self,
+        dataset: Dataset,
+        sources: Sequence[Any],
+        target: Any,
+        kind: Kind | None,
+        options: Mapping[str, Any],
+        reading: Mapping[str, Any],
+        losses: Sequence[str],
+        unchanged: Callable[[], None],
+    ) -> tuple[str, ...]:
+        """Write the dataset as it is to be, and look whether it is there."""
         if self.digest:
-            dataset = _with_digest(dataset)
+            dataset = _with_digest(dataset, self.progress)
 
         def mark() -> str:
             from nczarr.convert.values import fingerprint
@@ -318,7 +333,7 @@ class _Job:
     def copy_each(self, sources: Sequence[Any], targets: Sequence[Any]) -> tuple[str, ...]:
         """Copy each source to a target of its own; all are looked at before the first is copied."""
         losses: list[str] = []
-        whole, total = self.progress, 0
+        total = 0
         if not self.dry_run:
             for source, target in zip(sources, targets, strict=True):
                 _refuse_same(source, target)
@@ -326,19 +341,28 @@ class _Job:
                     refuse_existing(target, self.target_options)
                 with self.chosen(source) as dataset:
                     self.shaped(dataset, target, kind_of_source(source))
-                    total += sum(
-                        data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None
-                    )
-        whole.start(total)
-        self.progress = PartOfProgress(whole)
-        try:
+                    total += _bytes_of(dataset)
+        with self.as_one(self.readings * total):
             for source, target in zip(sources, targets, strict=True):
                 with open_source(source, storage_options=self.source_options, fresh=True) as opened:
                     losses += self.copy(opened, [source], target)
+        return tuple(losses)
+
+    @property
+    def readings(self) -> int:
+        """How often all values are gone over: for the digest, to copy them, to verify."""
+        return 1 + self.digest + self.verify
+
+    @contextmanager
+    def as_one(self, total: int) -> Iterator[None]:
+        """Report what is done inside as one job of so many bytes."""
+        whole, self.progress = self.progress, PartOfProgress(self.progress)
+        whole.start(total)
+        try:
+            yield
         finally:
             self.progress = whole
             whole.finish()
-        return tuple(losses)
 
     def joined(self, sources: Sequence[Any], along: str) -> AbstractContextManager[Dataset]:
         """Open sources as one dataset."""
@@ -653,10 +677,14 @@ def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None, pr
         raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
 
 
-def _with_digest(dataset: Dataset) -> Dataset:
+def _bytes_of(dataset: Dataset) -> int:
+    return sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None)
+
+
+def _with_digest(dataset: Dataset, progress: Progress) -> Dataset:
     from nczarr.convert.verify import ATTRIBUTE, digest_of
 
-    own = Attribute.of(ATTRIBUTE, digest_of(dataset).dataset)
+    own = Attribute.of(ATTRIBUTE, digest_of(dataset, progress).dataset)
     return replace_fields(dataset, attributes=(*(a for a in dataset.attributes if a.name != ATTRIBUTE), own))
 
 

@@ -278,7 +278,9 @@ def test_each_or_none_into_a_folder(days: list[Path], tmp_path: Path) -> None:
     assert sorted(p.name for p in out.iterdir()) == ["day0.zarr", "day1.zarr"]
 
 
-def test_one_progress_for_all(days: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"verify": True}, {"digest": True}, {"verify": True, "digest": True}])
+@pytest.mark.parametrize("several", [True, False])
+def test_one_progress_for_all(days: list[Path], tmp_path: Path, more: dict[str, bool], several: bool) -> None:
     told: list[Any] = []
 
     class Recorder:
@@ -291,7 +293,10 @@ def test_one_progress_for_all(days: list[Path], tmp_path: Path) -> None:
         def finish(self) -> None:
             told.append("finished")
 
-    nczarr.copy(days[:3], f"{tmp_path}/out/", progress=Recorder())
+    if several:
+        nczarr.copy(days[:3], f"{tmp_path}/out/", progress=Recorder(), **more)
+    else:
+        nczarr.copy(days[0], tmp_path / "out.zarr", progress=Recorder(), **more)
     assert told == [0, "finished"]
 
 
