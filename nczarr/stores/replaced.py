@@ -3,13 +3,16 @@
 Whoever replaces a dataset writes one more key, the *notice*, before anything else is changed, and then waits until
 the service gives later times. So whatever was written up to the time of the notice belongs to the old dataset, and
 whatever was written later to the new one. Object stores and web servers say with every answer when the value was
-written: a reader has to look for the notice only when it gets a value that is newer than all before.
+written: a reader has to look for the notice only when it gets a value that is newer than all before. Programs that
+copy a dataset from one place to another give its keys times in any order; so a notice counts only if the document that
+was read first when the dataset was opened has another time by then.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,26 +53,42 @@ def replaced_error(url: str) -> StoreError:
     )
 
 
+@dataclass
+class Opened:
+    """What a reader knows of the dataset that it opened: what it read first, and the oldest of all times."""
+
+    key: str = ""
+    written: datetime | None = None
+    oldest: datetime | None = None
+    confirmed: datetime | None = None
+
+    def note(self, key: str, written: datetime) -> None:
+        """Note when a value was written."""
+        if self.written is None:
+            self.key, self.written = key, written
+        if self.oldest is None or written < self.oldest:
+            self.oldest = written
+
+
 class Times:
     """When the values of a store were written, as far as they were read here.
 
     Examples
     --------
     >>> times, noon = Times(), datetime(2024, 5, 1, 12, tzinfo=UTC)
-    >>> times.note(noon)
-    >>> opened = times.oldest
-    >>> times.unsettled() is None
-    True
-    >>> times.note(noon + timedelta(seconds=3))
+    >>> times.note("zarr.json", noon)
+    >>> opened = times.opened()
+    >>> times.unsettled() is None, times.doubted(opened)
+    (True, False)
+    >>> times.note("v/c/0", noon + timedelta(seconds=3))
     >>> times.settle(times.unsettled(), noon + timedelta(seconds=1))
-    >>> times.unsettled() is None, times.are_parted(opened)
+    >>> times.unsettled() is None, times.doubted(opened)
     (True, True)
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Of what was read since a dataset was last opened.
-        self.oldest: datetime | None = None
+        self._opened = Opened()
         self._newest: datetime | None = None
         self._settled: datetime | None = None
         self._noticed: datetime | None = None
@@ -82,13 +101,16 @@ class Times:
 
     def restart(self) -> None:
         """Note that a dataset is being opened."""
-        self.oldest = None
+        self._opened = Opened()
 
-    def note(self, written: datetime) -> None:
+    def opened(self) -> Opened:
+        """Return what was read since a dataset was last being opened."""
+        return self._opened
+
+    def note(self, key: str, written: datetime) -> None:
         """Note when a value was written."""
         with self._lock:
-            if self.oldest is None or written < self.oldest:
-                self.oldest = written
+            self._opened.note(key, written)
             if self._newest is None:
                 # The first value, the root's document, is what all others are compared with.
                 self._newest = self._settled = written
@@ -107,6 +129,13 @@ class Times:
         # What will be replaced from now on gets times later than the clock of the service shows now.
         self._settled = max(newest, datetime.now(UTC) - _SKEW)
 
-    def are_parted(self, oldest: datetime | None) -> bool:
-        """Return whether the notice came after what was read of a dataset when it was opened."""
-        return oldest is not None and self._noticed is not None and oldest <= self._noticed
+    def doubted(self, opened: Opened) -> bool:
+        """Return whether the notice came after what was read of a dataset, and nobody has looked at that since."""
+        oldest, noticed = opened.oldest, self._noticed
+        if oldest is None or noticed is None or oldest > noticed:
+            return False
+        return opened.confirmed != self._settled
+
+    def confirm(self, opened: Opened) -> None:
+        """Note that the first document of a dataset is the same as ever."""
+        opened.confirmed = self._settled

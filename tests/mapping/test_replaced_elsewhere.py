@@ -159,8 +159,8 @@ def test_what_was_written_long_ago_in_any_order_costs_one_look(
     moment = itertools.count()
     begin = datetime.now(UTC) - timedelta(days=1)
 
-    def note(self: replaced.Times, written: datetime) -> None:
-        real(self, begin + timedelta(seconds=next(moment)))
+    def note(self: replaced.Times, key: str, written: datetime) -> None:
+        real(self, key, begin + timedelta(seconds=next(moment)))
 
     real = replaced.Times.note
     monkeypatch.setattr(replaced.Times, "note", note)
@@ -190,6 +190,34 @@ def test_what_is_no_notice_says_nothing(
         with open_dataset(other, "r+") as writer:
             writer.data("/v").write((slice(0, 2),), np.full(2, 7, "i4"))
         assert reader.data("/v").read((slice(0, 2),)).tolist() == [7, 7]
+
+
+def test_a_copy_of_a_replaced_dataset_by_another_program_is_read(counting: CountingStore) -> None:
+    """Its keys have times in any order, those of the notice and the root among them; and somebody appends to it."""
+    from obstore.store import MemoryStore as Client
+
+    write(counting, 2, overwrite=True)
+    assert counting.get(REPLACED)
+    keys = sorted(counting.list())
+    for order in (["zarr.json", REPLACED], [REPLACED, "zarr.json"]):
+        copy = CountingStore(Client(), "b.zarr", writable=True)
+        for key in [*order, *(k for k in keys if k not in order)]:
+            copy.set(key, counting.get(key) or b"")
+        copy.asked = []
+        with open_dataset(copy) as reader:
+            for _ in range(2):
+                for fqn in ("/v", "/w"):
+                    assert reader.data(fqn).read((slice(0, 8),)).tolist() == [2] * 8
+            assert copy.asked.count("zarr.json") <= 2 + len(keys)
+            settled = len(copy.asked)
+            assert reader.data("/v").read((slice(0, 8),)).tolist() == [2] * 8
+            assert len(copy.asked) == settled + 4
+            with open_dataset(ObstoreStore(copy._client, "b.zarr", writable=True), "r+") as writer:
+                writer.data("/v").write((slice(0, 2),), np.full(2, 7, "i4"))
+            assert reader.data("/v").read((slice(0, 8),)).tolist() == [7, 7] + [2] * 6
+            write(ObstoreStore(copy._client, "b.zarr", writable=True), 3, overwrite=True)
+            with pytest.raises(StoreError, match=TOLD):
+                reader.data("/v").read((slice(0, 8),))
 
 
 REPLACING = """

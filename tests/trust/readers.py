@@ -1,20 +1,25 @@
 """Look at a dataset from other processes while it is changed in every way: right values, or an error of our own.
 
 One reader opens it anew for each look, one keeps it open until an error tells it not to, and zarr-python and xarray
-look as well: they know nothing of what nczarr does for its readers, so their errors are only counted.
+look as well: they know nothing of what nczarr does for its readers, so their errors are only counted. The dataset is a
+directory of Zarr v3 or of NCZarr v2, a zip file, a netCDF file, or in a store that cannot rename, as on S3, where
+each value comes with the time at which it was written.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from budget import Budget, main
@@ -29,7 +34,9 @@ SIZE = 400
 READER = """
 import json, os, sys, warnings
 import numpy as np
-kind, target, stop = sys.argv[1:4]
+kind, path, stop, sure, here, layout = sys.argv[1:]
+sys.path.insert(0, here)
+from readers import place
 warnings.simplefilter("ignore")
 counts = {}
 def count(what):
@@ -50,7 +57,7 @@ if kind in ("anew", "kept"):
     while not os.path.exists(stop):
         try:
             if opened is None:
-                opened = nczarr.Dataset(target)
+                opened = nczarr.Dataset(place(layout, path))
             nczarr_look(opened)
             count("looks of " + kind)
         except NCZarrError as error:
@@ -68,16 +75,16 @@ else:
     while not os.path.exists(stop):
         try:
             if kind == "zarr":
-                group = zarr.open_group(target, mode="r")
+                group = zarr.open_group(path, mode="r")
                 found = [(n, a.attrs["own"], a[:]) for n, a in group.arrays()]
             else:
-                with xarray.open_zarr(target, chunks=None, mask_and_scale=False, decode_times=False) as dataset:
+                with xarray.open_zarr(path, chunks=None, mask_and_scale=False, decode_times=False) as dataset:
                     found = [(n, v.attrs["own"], v.values) for n, v in dataset.variables.items()]
         except Exception:
             count("errors of " + kind)
             continue
         for item in found:
-            if sys.argv[4] == "sure":
+            if sure == "sure":
                 right(*item)
         count("looks of " + kind)
 print(json.dumps(counts))
@@ -96,24 +103,37 @@ def model(own: int) -> Dataset:
     return Dataset("d", dimensions=(Dimension("x", SIZE, True),), variables=variables)
 
 
-def overwrite(path: Path, step: int) -> None:
-    nczarr.copy(model(step * 10), path, overwrite=True)
+def place(layout: str, path: Any) -> Any:
+    """Return what to open: in a store that cannot rename, a new client of it."""
+    if layout != "object store":
+        return path
+    from obstore.store import LocalStore as Client
+
+    from nczarr.stores.remote.obstore_store import ObstoreStore
+
+    return ObstoreStore(Client(str(path), mkdir=True), writable=True)
 
 
-def append(path: Path, step: int) -> None:
+def create(layout: str, path: Any, own: int) -> None:
+    """Make it, or replace what is there."""
+    overwrite = os.path.exists(path)
+    nczarr.copy(model(own), place(layout, path), overwrite=overwrite, **OPTIONS.get(layout, {}))
+
+
+def append(path: Any, step: int) -> None:
     with nczarr.Dataset(path, "a") as dataset:
         size = len(dataset.dimensions["x"])
         for variable in dataset.variables.values():
             variable[size : size + 25] = variable.own
 
 
-def rename(path: Path, step: int) -> None:
+def rename(path: Any, step: int) -> None:
     """To a name that was never there."""
     with nczarr.Dataset(path, "a") as dataset:
         dataset.renameVariable(next(iter(dataset.variables)), f"r{step}")
 
 
-def remove_and_make(path: Path, step: int) -> None:
+def remove_and_make(path: Any, step: int) -> None:
     """One variable less, and a new one with values, by the model."""
     with open_dataset(path, "r+") as stored:
         stored.update(replace(stored.dataset, variables=stored.dataset.variables[1:]))
@@ -124,26 +144,42 @@ def remove_and_make(path: Path, step: int) -> None:
         new[:] = step
 
 
-def add_attribute(path: Path, step: int) -> None:
+def add_attribute(path: Any, step: int) -> None:
     with nczarr.Dataset(path, "a") as dataset:
         dataset.setncattr(f"at{step % 7}", step)
         for variable in dataset.variables.values():
             variable.setncattr("step", step)
 
 
-def consolidate(path: Path, step: int) -> None:
+def consolidate(path: Any, step: int) -> None:
     with open_dataset(path, "r+") as stored:
         stored.hierarchy.consolidate()
 
 
-def mend(path: Path, step: int) -> None:
+def mend(path: Any, step: int) -> None:
     repair(path)
 
 
 #: Of what stock readers see the values are promised, too.
 SURE = (append, add_attribute, consolidate, mend)
-ACTIONS = (overwrite, append, rename, remove_and_make, add_attribute, consolidate, mend)
+ACTIONS = ("overwrite", append, rename, remove_and_make, add_attribute, consolidate, mend)
+#: What is done to a dataset of each kind, and the end of its name. Nobody is promised to read HDF5 that is written to.
+PLACES = {
+    "directory": (ACTIONS, ".zarr"),
+    "NCZarr v2": (ACTIONS[:-1], ".zarr"),
+    "object store": (ACTIONS, ".zarr"),
+    "zip": (("overwrite", append, rename, remove_and_make, add_attribute), ".zip"),
+    "classic": (("overwrite", append), ".nc"),
+    "netCDF-4": (("overwrite",), ".nc"),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "NCZarr v2": {"layout": "nczarr-v2"},
+    "classic": {"format": "classic"},
+}
 SECONDS = 2.0
+
+
+CASES = [(layout, action) for layout, (actions, _) in PLACES.items() for action in actions]
 
 
 def trial(budget: Budget) -> None:
@@ -152,22 +188,27 @@ def trial(budget: Budget) -> None:
     folder = Path(tempfile.mkdtemp(prefix="nczarr-readers-"))
     try:
         for number in budget:
-            action = ACTIONS[(number + budget.seed) % len(ACTIONS)]
-            one(budget, folder, action, number)
+            layout, action = CASES[(number + budget.seed) % len(CASES)]
+            one(budget, folder, layout, action, number)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def one(budget: Budget, folder: Path, action: object, number: int) -> None:
-    assert callable(action)
-    path, stop = folder / f"{number}.zarr", folder / f"{number}.stop"
-    nczarr.copy(model(10), path)
+def one(
+    budget: Budget, folder: Path, layout: str, action: str | Callable[[Any, int], None], number: int
+) -> None:
+    path, stop = folder / f"{number}{PLACES[layout][1]}", folder / f"{number}.stop"
+    create(layout, path, 10)
     kinds = ["anew", "kept"]
-    kinds.append(budget.random.choice(["zarr", "xarray"]))
+    if path.suffix == ".zarr":
+        kinds.append(budget.random.choice(["zarr", "xarray"]))
+    name = action if isinstance(action, str) else action.__name__
+    budget.shown = (layout, name)
+    here = str(Path(__file__).parent)
     how = "sure" if action in SURE else "may be wrong"
     readers = [
         subprocess.Popen(
-            [sys.executable, "-c", READER, kind, path, stop, how],
+            [sys.executable, "-c", READER, kind, path, stop, how, here, layout],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -183,14 +224,17 @@ def one(budget: Budget, folder: Path, action: object, number: int) -> None:
         while time.monotonic() < end or step < 30:
             step += 1
             try:
-                action(path, step)
+                if isinstance(action, str):
+                    create(layout, path, step * 10)
+                else:
+                    action(place(layout, path), step)
             except NCZarrError as error:
-                raise AssertionError(f"{action} was refused: {error}") from error
-            budget.count(f"times {getattr(action, '__name__', '')}")
+                raise AssertionError(f"{name} of {layout} was refused: {error}") from error
+            budget.count(f"times {name}")
         stop.touch()
         for reader in readers:
             said, wrong = reader.communicate()
-            assert reader.returncode == 0, (action, wrong)
+            assert reader.returncode == 0, (layout, name, wrong)
             for what, times in json.loads(said).items():
                 budget.count(what, times)
     finally:
@@ -199,6 +243,7 @@ def one(budget: Budget, folder: Path, action: object, number: int) -> None:
             reader.kill()
             reader.communicate()
         shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

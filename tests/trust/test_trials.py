@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import re
+from pathlib import Path
 
 import pytest
 from budget import Budget
@@ -89,3 +91,12 @@ def test_s3_faults(
         assert budget.counts["refusals"] == 4
     else:
         assert budget.counts["kills"]
+
+
+def test_the_workflow_runs_each_trial() -> None:
+    """Every night and by hand, for a minute or as long as one likes."""
+    here = Path(__file__).parent
+    scripts = {path.stem for path in here.glob("*.py") if "main(trial)" in path.read_text()} - {"test_trials"}
+    workflow = (here.parents[1] / ".github" / "workflows" / "trials.yml").read_text()
+    assert sorted(re.findall(r"^ {10}- (\w+)$", workflow, re.MULTILINE)) == sorted(scripts)
+    assert {*ROUNDS, "fuzzed", "s3_faults", "s3_resumes"} == scripts

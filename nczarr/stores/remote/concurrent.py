@@ -15,7 +15,7 @@ from nczarr.errors import NCZarrError, StoreError
 from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced
 from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
-from nczarr.stores.replaced import REPLACED, Times, is_notice, replaced_error
+from nczarr.stores.replaced import REPLACED, Opened, Times, is_notice, replaced_error
 
 # Values that `set_many` holds at once.
 _BATCH_ITEMS = 256
@@ -52,20 +52,19 @@ class ConcurrentStore(Store):
 
     # --- which dataset it is
 
-    def _look(self) -> list[datetime | None]:
+    def _look(self) -> Opened:
         self._times.restart()
-        return []
+        return self._times.opened()
 
-    def _compare(self, opened: list[datetime | None]) -> None:
-        """Raise an error if the dataset was replaced since it was opened; the first time is when that is done."""
+    def _compare(self, opened: Opened) -> None:
         times = self._times
-        if not opened:
-            opened.append(times.oldest)
         newest = times.unsettled()
         if newest is not None:
             times.settle(newest, self._run(self._noticed))
-        if times.are_parted(opened[0]):
-            raise replaced_error(self.url)
+        if times.doubted(opened):
+            if self._run(self._written, opened.key) != opened.written:
+                raise replaced_error(self.url)
+            times.confirm(opened)
 
     def announce_replacement(self) -> None:
         super().announce_replacement()
@@ -78,6 +77,17 @@ class ConcurrentStore(Store):
         except Exception:  # servers may forbid names that begin with a period
             return None
         return written if is_notice(value) else None
+
+    async def _written(self, key: str) -> datetime | None:
+        """Return when a value was written; None if it is not there any more."""
+        try:
+            return (await self._fetch_dated(key))[1]
+        except NCZarrError:
+            raise
+        except Exception as error:
+            if self._is_missing(error):
+                return None
+            self._fail("read", key, error)
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
         """Fetch one value, and the time at which it was written."""

@@ -98,7 +98,7 @@ class HTTPStore(ConcurrentStore):
         written: datetime | None
         value, _, written = await again(self._request, key, start, length)
         if written is not None:
-            self._times.note(written)
+            self._times.note(key, written)
         return value
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:

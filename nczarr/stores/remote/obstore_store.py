@@ -102,7 +102,7 @@ class ObstoreStore(ConcurrentStore):
         elif start:
             options = {"range": {"offset": start}}
         found = self._client.get(self._prefix + key, options=options)
-        self._times.note(found.meta["last_modified"])
+        self._times.note(key, found.meta["last_modified"])
         return bytes(found.bytes())
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
