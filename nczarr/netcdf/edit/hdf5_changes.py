@@ -44,6 +44,11 @@ class GroupObject:
     id: Any
     path: bytes
 
+    @property
+    def link(self) -> bytes:
+        """The name that the group has in the group above."""
+        return self.path.rpartition(b"/")[2]
+
     def at(self, link: bytes) -> bytes:
         """The path of what has a name in the group."""
         return self.path.rstrip(b"/") + b"/" + link
@@ -147,6 +152,8 @@ class HDF5Objects:
 
 
 class _Change:
+    """One change of a file, step by step; each step finds the objects as the one before has left them."""
+
     def __init__(self, objects: HDF5Objects, old: Dataset, new: Dataset, found: Matches) -> None:
         self.objects = objects
         self.make = objects.make
@@ -155,6 +162,12 @@ class _Change:
         self.parked = 0
         #: The HDF5 datasets that this change has made, by the ``id`` of their values.
         self.fresh: dict[int, Any] = {}
+        #: The values of the new model's variables, as far as they are there.
+        self.values: dict[str, HDF5Values] = {}
+        #: The ``id`` of values that are the scale of a dimension.
+        self.owned: set[int] = set()
+        #: Variables and axes that need a scale.
+        self.loose: set[tuple[str, int]] = set()
 
     def all(self) -> None:
         self.groups()
@@ -166,36 +179,16 @@ class _Change:
     # -- groups and types
 
     def groups(self) -> None:
-        objects, found = self.objects, self.found
-        before, after = objects.groups, {"/": objects.groups["/"]}
-        staying = set(found.groups.values())
-        for fqn in before:
+        """Remove, rename and make groups; what is in them follows."""
+        objects, staying = self.objects, set(self.found.groups.values())
+        for fqn, group in objects.groups.items():
             if fqn not in staying and parent_of(fqn) in staying:
                 self.forget(fqn)
-                _unlink(before[parent_of(fqn)].id, before[fqn].path.rpartition(b"/")[2])
-        moves = []
-        for fqn in self.new.all_groups:
-            was = found.groups.get(fqn)
-            name = bytes_of(parse_fqn(fqn)[-1]) if fqn != "/" else b""
-            if fqn == "/" or was is None or parse_fqn(was)[-1] == parse_fqn(fqn)[-1]:
-                continue
-            here = before[was].path.rpartition(b"/")[2]
-            moves.append((before[parent_of(was)].id, here, name))
+                _unlink(objects.groups[parent_of(fqn)].id, group.link)
+        moves = self.renamed_groups()
         self.move(moves)
-        renamed = {(m[0].id, m[1]): m[2] for m in moves}
-        for fqn in self.new.all_groups:
-            if fqn == "/":
-                continue
-            parent, was = after[parent_of(fqn)], found.groups.get(fqn)
-            if was is None:
-                made = self.make.group(parent.id, parse_fqn(fqn)[-1])
-                after[fqn] = GroupObject(made, parent.at(bytes_of(parse_fqn(fqn)[-1])))
-            else:
-                link = before[was].path.rpartition(b"/")[2]
-                link = renamed.get((before[parent_of(was)].id.id, link), link)
-                after[fqn] = GroupObject(before[was].id, parent.at(link))
-        objects.groups = after
-        names = {was: fqn for fqn, was in found.groups.items()}
+        objects.groups = self.groups_after(moves)
+        names = {was: fqn for fqn, was in self.found.groups.items()}
         for scale in objects.scales.values():
             scale.group = names.get(scale.group, scale.group)
         for values in objects.values.values():
@@ -203,7 +196,34 @@ class _Change:
         if moves:
             self.file.forget()
         for values in objects.values.values():
-            values.path = after[values.group].at(values.link) if values.group in after else values.path
+            if values.group in objects.groups:
+                values.path = objects.groups[values.group].at(values.link)
+
+    def renamed_groups(self) -> list[tuple[Any, bytes, bytes]]:
+        """Links of groups that get other names: in which group, the link, its name."""
+        before, moves = self.objects.groups, []
+        for fqn, was in self.found.groups.items():
+            if fqn != "/" and parse_fqn(was)[-1] != parse_fqn(fqn)[-1]:
+                moves.append((before[parent_of(was)].id, before[was].link, bytes_of(parse_fqn(fqn)[-1])))
+        return moves
+
+    def groups_after(self, moves: list[tuple[Any, bytes, bytes]]) -> dict[str, GroupObject]:
+        """The groups of the new model, those that were not there made now."""
+        before = self.objects.groups
+        after = {"/": before["/"]}
+        renamed = {(group.id, link): name for group, link, name in moves}
+        for fqn in self.new.all_groups:
+            if fqn == "/":
+                continue
+            parent, was = after[parent_of(fqn)], self.found.groups.get(fqn)
+            if was is None:
+                made = self.make.group(parent.id, parse_fqn(fqn)[-1])
+                after[fqn] = GroupObject(made, parent.at(bytes_of(parse_fqn(fqn)[-1])))
+            else:
+                link = before[was].link
+                link = renamed.get((before[parent_of(was)].id.id, link), link)
+                after[fqn] = GroupObject(before[was].id, parent.at(link))
+        return after
 
     def forget(self, group: str) -> None:
         """Forget what is in a group that goes."""
@@ -235,9 +255,7 @@ class _Change:
     def dimensions_and_variables(self) -> None:
         objects, new = self.objects, self.new
         before = objects.scales
-        self.values: dict[str, HDF5Values] = {
-            fqn: objects.values[was] for fqn, was in self.found.variables.items()
-        }
+        self.values = {fqn: objects.values[was] for fqn, was in self.found.variables.items()}
         self.owned = {id(s.owner) for s in before.values() if s.owner is not None}
         coordinates = {d: coordinate_of(new, d) for d in new.all_dimensions}
         #: What is the scale of a dimension after the change: a variable, or None for a dataset of its own.
@@ -276,8 +294,6 @@ class _Change:
         becoming = {
             id(v) for d, v in owners.items() if v is not None and (d not in kept or kept[d].owner is not v)
         }
-        #: Variables and axes that need a scale.
-        self.loose: set[tuple[str, int]] = set()
         for fqn, was in self.found.variables.items():
             values = self.values[fqn]
             variable = self.old.all_variables[was]
