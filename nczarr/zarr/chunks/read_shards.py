@@ -41,17 +41,18 @@ class Piece(NamedTuple):
 class Row(NamedTuple):
     """Whole inner chunks of a run that lie side by side, in the shard and along the last dimension of the result.
 
-    `number` is that of the first one, `item` says where all of them go, and `bounds` which bytes of the run each is.
+    `number` is that of the first one, `item` says where all of them go, and `bounds` which bytes of the run each is: an
+    array of begins and ends, so that thousands cost no more than a few.
     """
 
     number: int
     item: tuple[Part, ...]
-    bounds: list[tuple[int, int]]
+    bounds: np.ndarray
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the inner chunks one by one."""
         *head, last = self.item
-        for i, (start, stop) in enumerate(self.bounds):
+        for i, (start, stop) in enumerate(self.bounds.tolist()):
             low = last.out.start + i * last.size
             yield Piece(self.number + i, (*head, last._replace(out=slice(low, low + last.size))), start, stop)
 
@@ -270,8 +271,7 @@ def plan_runs(
             run = Run(low, 0, [], [])
         high = max(high, stop)
         if isinstance(what, Row):
-            moved = [(begin + start - low, end + start - low) for begin, end in what.bounds]
-            run.rows.append(what._replace(bounds=moved))
+            run.rows.append(what._replace(bounds=what.bounds + (start - low)))
         else:
             run.pieces.append(Piece(*what, start - low, stop - low))
     if run is not None:
@@ -292,10 +292,9 @@ def _plan_row(
         low = last.out.start + first * last.size
         if index.present[here].all() and (starts[1:] == starts[:-1] + lengths[:-1]).all():
             begin = int(starts[0])
-            ends = starts + lengths
-            bounds = list(zip((starts - begin).tolist(), (ends - begin).tolist(), strict=True))
+            bounds = np.stack([starts, starts + lengths], axis=1) - begin
             part = last._replace(out=slice(low, low + some * last.size))
-            stored.append((begin, int(ends[-1]), Row(number + first, (*head, part), bounds)))
+            stored.append((begin, begin + int(bounds[-1, 1]), Row(number + first, (*head, part), bounds)))
             continue
         for i in range(some):
             at = low + i * last.size
@@ -316,7 +315,7 @@ def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray)
             _place_pieces(codec, stored.pieces(), data, target)
     for row in _rows(codec, job.pieces):
         if len(row) > 1:
-            bounds = [(piece.start, piece.stop) for piece in row]
+            bounds = np.array([(piece.start, piece.stop) for piece in row])
             if _place_row(codec, bounds, row_view([piece.item for piece in row], target), whole):
                 continue
         _place_pieces(codec, row, data, target)
@@ -348,15 +347,13 @@ def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
     yield row
 
 
-def _place_row(
-    codec: ShardingCodec, bounds: Sequence[tuple[int, int]], view: np.ndarray, data: np.ndarray
-) -> bool:
+def _place_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
     """Put a row of inner chunks into its part of the result; False if one of them is damaged."""
     chain = codec.inner
-    if chain.is_raw and any(stop - start != chain.decoded_size for start, stop in bounds):
+    if chain.is_raw and (bounds[:, 1] - bounds[:, 0] != chain.decoded_size).any():
         return False
     try:
-        place_row(chain, data, bounds, view)
+        place_row(chain, data, bounds.tolist(), view)
     except CodecError:
         return False
     return True
