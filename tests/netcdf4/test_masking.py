@@ -341,3 +341,24 @@ def test_a_large_variable_is_read_as_netcdf4_reads_it(tmp_path: Path, missing: b
         assert np.ma.getdata(theirs).tobytes() == np.ma.getdata(own).tobytes()
         if isinstance(theirs, np.ma.MaskedArray):
             assert repr(theirs.fill_value) == repr(own.fill_value)
+
+
+def test_what_a_program_does_to_a_masked_array_is_not_seen_in_the_next(tmp_path: Path) -> None:
+    """Equal limits of many variables are cast once; a program may change the fill value of what it has read."""
+    with ours.Dataset(tmp_path / "a.zarr", "w") as dataset:
+        dataset.createDimension("x", 4)
+        for name, low, high in (("v", -7.0, 0.0), ("w", -7.0, -0.0), ("u", np.float32(-7), np.int8(0))):
+            variable = dataset.createVariable(name, "f4", ("x",), fill_value=-7.0)
+            variable[:] = [1, 2, 3, 4]
+            variable.missing_value = np.float64(-7.0)
+            variable.setncatts({"valid_min": low, "valid_max": high})
+        read = dataset["v"][:]
+        assert read.mask.all()
+        read.fill_value = 5
+        read.mask = False
+        read[0] = 9
+        for name in ("v", "w", "u"):
+            again = dataset[name][:]
+            assert again.mask.all()
+            assert again.fill_value == -7
+            assert again.data.tolist() == [1, 2, 3, 4]

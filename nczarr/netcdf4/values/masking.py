@@ -118,6 +118,15 @@ def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
     return cast if bool(np.all(same)) else None
 
 
+@lru_cache(maxsize=1024, typed=True)
+def _cast_number(value: np.number, dtype: np.dtype) -> np.ndarray | None:
+    """What :func:`cast_safely` returns for a number that is not 0 (0.0 equals -0.0); many variables have the same."""
+    cast = cast_safely(value, dtype)
+    if cast is not None:
+        cast.flags.writeable = False
+    return cast
+
+
 class _Limits:
     """The attributes that say what is missing, cast to the variable's dtype where that is safe."""
 
@@ -128,7 +137,8 @@ class _Limits:
         value = self.lookup(name)
         if value is None:
             return None
-        cast = cast_safely(value, self.dtype)
+        is_number = isinstance(value, np.number) and value != 0
+        cast = _cast_number(value, self.dtype) if is_number else cast_safely(value, self.dtype)
         if cast is None:
             warnings.warn(
                 f"WARNING: {name} not used since it cannot be safely cast to variable data type", stacklevel=6
