@@ -239,7 +239,7 @@ def test_netcdf_c_reads_real_files_exactly(nc: Path, tmp_path: Path) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(strategies.datasets())
+@given(strategies.datasets(types="none"))  # it has no user-defined types
 def test_round_trip_of_all_that_it_can_hold(dataset: Dataset) -> None:
     store = MemoryStore()
     try:
