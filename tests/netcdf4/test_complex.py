@@ -162,6 +162,14 @@ def test_what_is_refused(same: Same) -> None:
     same(script)
 
 
+def test_what_is_refused_leaves_no_dimension_of_pairs() -> None:
+    with ours.Dataset({}, "w", format="NETCDF3_CLASSIC", auto_complex=True) as dataset:
+        dataset.createDimension("x", 2)
+        with pytest.raises(RuntimeError, match="significant_digits 99"):
+            dataset.createVariable("z", "c16", ("x",), significant_digits=99)
+        assert list(dataset.dimensions) == ["x"]
+
+
 def test_values_that_are_no_numbers() -> None:
     with ours.Dataset({}, "w", auto_complex=True) as ds:
         ds.createDimension("x", 2)

@@ -31,7 +31,15 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values import ATTRIBUTE_OF_MODE, BLOSC, SZIP, complex_type, default_chunks, part_type
+from nczarr.netcdf4.values import (
+    ATTRIBUTE_OF_MODE,
+    BLOSC,
+    SZIP,
+    complex_type,
+    default_chunks,
+    make_attribute,
+    part_type,
+)
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in BLOSC if name != "blosc_snappy"))
@@ -250,6 +258,30 @@ def _user_type(
     raise NetCDFRuntimeError(
         f"NetCDF: Bad type ID: the type {datatype.name!r} is not in this dataset {where}"
     )
+
+
+def first_attributes(
+    type_: Type,
+    dtype: Any,
+    data_model: str,
+    where: str,
+    *,
+    fill_value: Any,
+    least_significant_digit: Any,
+    significant_digits: int | None,
+    quantize_mode: str,
+) -> dict[str, Attribute]:
+    """The attributes that keywords of `createVariable` stand for; errors as of the functions below."""
+    found = []
+    if significant_digits is not None:
+        found.append(quantization_attribute(type_, significant_digits, quantize_mode, where))
+    fill = fill_attribute(type_, dtype, fill_value)
+    if fill is not None:
+        found.append(fill)
+    if least_significant_digit is not None:
+        name = "least_significant_digit"
+        found.append(make_attribute(name, least_significant_digit, group=None, data_model=data_model))
+    return {attribute.name: attribute for attribute in found}
 
 
 def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None:

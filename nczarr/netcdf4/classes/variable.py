@@ -10,7 +10,6 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import visible
-from nczarr.model import Attribute
 from nczarr.netcdf4.classes import storage
 from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
 from nczarr.netcdf4.classes.describe import variable_html
@@ -33,7 +32,6 @@ from nczarr.netcdf4.values import (
     complex_dtype,
     describe_filters,
     lookup_in,
-    make_attribute,
     pair_dimension,
     pair_dtype,
     quantization_in,
@@ -136,9 +134,19 @@ class Variable(AttributeOwner):
             szip_coding,
             szip_pixels_per_block,
         )
-        dims = tuple(node_of(d) for d in dimensions)
         if paired and fill_value is not None and fill_value is not False:
             raise NetCDFTypeError(f"illegal data type for attribute '_FillValue': {dtype} {where}")
+        attributes = storage.first_attributes(
+            type_,
+            shown.dtype if shown is not None else dtype,
+            data_model_of(session),
+            where,
+            fill_value=fill_value,
+            least_significant_digit=least_significant_digit,
+            significant_digits=significant_digits,
+            quantize_mode=quantize_mode,
+        )
+        dims = tuple(node_of(d) for d in dimensions)
         if paired:
             dims = (*dims, pair_dimension(node_of(grp)) or node_of(grp.createDimension(PAIR, 2)))
         hints = storage.make_storage(
@@ -151,22 +159,6 @@ class Variable(AttributeOwner):
             no_fill=fill_value is False or not session.fill,
             where=where,
         )
-        seen = shown.dtype if shown is not None else dtype
-        attributes: dict[str, Attribute] = {}
-        if significant_digits is not None:
-            quantized = storage.quantization_attribute(type_, significant_digits, quantize_mode, where)
-            attributes[quantized.name] = quantized
-        fill = storage.fill_attribute(type_, seen, fill_value)
-        if fill is not None:
-            attributes[fill.name] = fill
-        if least_significant_digit is not None:
-            digit = make_attribute(
-                "least_significant_digit",
-                least_significant_digit,
-                group=None,
-                data_model=data_model_of(session),
-            )
-            attributes[digit.name] = digit
         with session.lock:
             variables = grp.variables
             node = node_of(grp).add_variable(name, kind, dims, hints, attributes)
