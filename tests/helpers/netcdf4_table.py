@@ -304,7 +304,24 @@ with nczarr.Dataset("made.nc", "a") as ds:
 
 """
 
-TAIL = """## Several threads, processes and crashes
+TAIL = """## What random programs showed
+
+`tests/netcdf4/test_random_programs.py` runs random programs (make, rename, write, append, read, mask, scale, attributes, all
+types, `sync()`, open again) with both libraries, in all five formats, ours on a netCDF file and on Zarr, and compares every
+value, dtype, mask and kind of error. What it leaves out, because netCDF4-python or netCDF-C is at fault there or neither says:
+
+* An index behind the end is an `IndexError`; netCDF4-python raises `RuntimeError` in the classic formats, and takes any index of
+  a variable without dimensions there.
+* A call that fails changes nothing; netCDF4-python leaves a variable behind where chunk sizes or the fill value do not fit, and
+  a classic file in define mode, where it can neither be read nor written.
+* Renaming a variable to the name of a dimension, or the other way round, works; netCDF-C may crash.
+* `v[-3:] = values`, where there are fewer steps, is refused if there are none and writes what is there otherwise; netCDF4-python
+  refuses it, or drops the values.
+* Unwritten elements of a variable read as the fill value that its `_FillValue` says now, if that is deleted or new; with netCDF-C as
+  what it said when the variable was made. With `fill_value=False` they are undefined.
+* Where two things are wrong with a call, the error may be that of the other one.
+
+## Several threads, processes and crashes
 
 * One dataset can be used by many threads at once: reading, writing, attributes, making and renaming variables.
 * A forked child of a process that writes leaves the dataset alone: it can neither write it nor finish it. What is open
@@ -344,6 +361,8 @@ TAIL = """## Several threads, processes and crashes
 * An HDF5 file that does not keep the order of its objects (h5py makes such by default) can be read, not changed, as with
   netCDF-C.
 * Attributes keep their places when they get longer values; netCDF-C puts them at the end.
+* What is renamed keeps its place in the dataset, and goes to the end of the open one's dictionaries, as with netCDF4-python.
+  In netCDF-4 files variables and groups that are renamed later go to the end, where the HDF5 library of h5py has them.
 * HDF5 keeps variables, groups, types and dimensions of a group under one set of names: what would need one twice is
   refused when it is made.
 * `diskless=True` holds a netCDF file in memory if the name is one of a netCDF file, `memory=` for all names but `.zarr`

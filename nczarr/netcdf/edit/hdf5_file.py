@@ -55,6 +55,8 @@ class EditedHDF5(FileEditor):
     one_name_space = True
     #: netCDF's library reads a file group by group, and finds no type of a group that comes later.
     types_first = True
+    #: HDF5 keeps objects in the order of their links, and a renamed link is a new one.
+    renamed_last = True
     reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
 
     def __init__(

@@ -56,6 +56,8 @@ class State:
         self.one_name_space = False
         #: True if the store is read group by group, and finds no type of a group that comes later.
         self.types_first = False
+        #: True if the store moves a variable or group that is renamed to the end.
+        self.renamed_last = False
         #: Names of attributes that the store needs for itself.
         self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
@@ -466,12 +468,12 @@ class GroupNode(_WithAttributes):
     # -- renaming
 
     def rename_dimension(self, old: str, new: str) -> DimensionNode:
-        """Rename a dimension, which moves to the end; see :meth:`rename_variable`."""
+        """Rename a dimension; see :meth:`rename_variable`."""
         with self.state.lock:
             new = self._check_rename(self.dimensions, old, new, "dimension", {})
             node = self.dimensions[old]
             node.name = new
-            self.dimensions = _moved(self.dimensions, old, new)
+            self.dimensions = _renamed(self.dimensions, old, new, to_end=False)
             for variable in self.root.walk_variables():
                 if node in variable.dimensions:
                     variable.touch()
@@ -479,7 +481,7 @@ class GroupNode(_WithAttributes):
             return node
 
     def rename_variable(self, old: str, new: str) -> VariableNode:
-        """Rename a variable, which moves to the end.
+        """Rename a variable, which keeps its place unless the store moves what is renamed to the end.
 
         Raises
         ------
@@ -492,19 +494,20 @@ class GroupNode(_WithAttributes):
             new = self._check_rename(self.variables, old, new, "variable", self.groups)
             node = self.variables[old]
             node.name = new
-            self.variables = _moved(self.variables, old, new)
+            to_end = self.state.renamed_last and node.stored_as is not None
+            self.variables = _renamed(self.variables, old, new, to_end=to_end)
             node.touch()
             return node
 
     def rename_group(self, old: str, new: str) -> GroupNode:
-        """Rename a group, which moves to the end; see :meth:`rename_variable`."""
+        """Rename a group; see :meth:`rename_variable`."""
         with self.state.lock:
             new = self._check_rename(self.groups, old, new, "group", self.variables)
             node = self.groups[old]
             self._check_moving(node)
             before = node.fqn
             node.name = new
-            self.groups = _moved(self.groups, old, new)
+            self.groups = _renamed(self.groups, old, new, to_end=self.state.renamed_last)
             self.root._requalify(before, join_fqn(self.fqn, new))
             self.touch()
             return node
@@ -562,8 +565,10 @@ def _type_too_late(type_: str, user: str) -> EditError:
     )
 
 
-def _moved(nodes: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    """The nodes with one of them under another name, at the end."""
+def _renamed(nodes: dict[str, Any], old: str, new: str, *, to_end: bool) -> dict[str, Any]:
+    """The nodes with one of them under another name, in its place or at the end."""
+    if not to_end:
+        return {new if name == old else name: node for name, node in nodes.items()}
     rest = {name: node for name, node in nodes.items() if name != old}
     return {**rest, new: nodes[old]}
 

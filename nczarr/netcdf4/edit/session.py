@@ -69,6 +69,7 @@ class Session(State):
         self.disk_format: str = getattr(stored, "disk_format", "ZARR")
         self.one_name_space = getattr(stored, "one_name_space", False)
         self.types_first = getattr(stored, "types_first", False)
+        self.renamed_last = getattr(stored, "renamed_last", False)
         self.reserved_names = getattr(stored, "reserved_names", frozenset())
         #: Unwritten elements of new variables are filled.
         self.fill = True

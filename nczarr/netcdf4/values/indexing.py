@@ -303,6 +303,8 @@ def _range(
             if wanted is None:
                 raise NetCDFIndexError("shape of data does not conform to slice")
             if start < 0:
+                if -start > size and wanted and (item.step is None or operator.index(item.step) > 0):
+                    raise NetCDFValueError(f"the slice begins {-start} before the end of an axis of {size}")
                 length = max(size, size + start + wanted) if -start <= size else size
             else:
                 length = start + wanted

@@ -1,0 +1,112 @@
+"""Random programs, with netCDF4-python on a netCDF file and with nczarr on a netCDF file and on Zarr."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from netcdf4_programs import Run, programs
+
+import nczarr.netcdf4 as ours
+
+
+def is_error(entry: Any) -> bool:
+    return isinstance(entry, tuple) and entry[0] == "error"
+
+
+def agree(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
+    """True if two entries of the logs say the same."""
+    if repr(theirs) == repr(mine):
+        return True
+    if is_error(theirs) and is_error(mine):
+        # Of several faults either may be named first. An index behind the end is an IndexError in all our formats.
+        return step[0] == "write" or (theirs[1], mine[1]) == ("RuntimeError", "IndexError")
+    return False
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(program=programs())
+def test_a_program_sees_the_same(name: str, program: Any, make_log: Any) -> None:
+    format, steps = program
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runs = []
+        for library, path in ((netCDF4, Path(folder, "theirs.nc")), (ours, Path(folder, name))):
+            runs.append(Run(library, str(path), format, make_log(library)))
+        try:
+            for step in [*steps, ("close",)]:
+                for run in runs:
+                    run.step(step)
+                theirs, mine = (run.log.entries for run in runs)
+                if step[0] == "rename" and is_error(theirs[0]) and not is_error(mine[0]):
+                    return  # netCDF-C fails to rename what it has made a moment ago
+                assert len(theirs) == len(mine)
+                for one, other in zip(theirs, mine, strict=True):
+                    assert agree(step, one, other), (step, one, other)
+                for run in runs:
+                    run.log.entries.clear()
+        finally:
+            for run in runs:
+                if run.ds.isopen():
+                    run.ds.close()
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc"])
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF4"])
+def test_what_is_renamed_keeps_its_place(format: str, stored: bool, name: str, tmp_path: Path) -> None:
+    """In the dataset, as in netCDF-C; in the open one it goes to the end, as in netCDF4-python.
+
+    In netCDF-4 files what the HDF5 library renames may go to the end.
+    """
+    seen = []
+    for library, path in ((netCDF4, tmp_path / "theirs.nc"), (ours, tmp_path / name)):
+        ds = library.Dataset(path, "w", format=format)
+        for dimension in "xyz":
+            ds.createDimension(dimension, 1)
+        for variable in "abc":
+            ds.createVariable(variable, "i4", ("y",))[:] = 1
+        if format == "NETCDF4":
+            ds.createGroup("g")
+            ds.createGroup("h")
+        if stored:
+            ds.close()
+            ds = library.Dataset(path, "a")
+        ds.renameDimension("x", "u")
+        ds.renameVariable("a", "first")
+        if format == "NETCDF4":
+            ds.renameGroup("g", "other")
+        during = list(ds.dimensions), list(ds.variables), list(ds.groups)
+        ds.close()
+        with library.Dataset(path) as ds:
+            seen.append((during, list(ds.dimensions), list(ds.variables), list(ds.groups)))
+    theirs, mine = seen
+    assert mine[:2] == theirs[:2]
+    assert sorted(mine[3]) == sorted(theirs[3])  # netCDF-C's HDF5 moves groups, too
+    if (format, name) == ("NETCDF4", "a.nc"):
+        assert sorted(mine[2]) == sorted(theirs[2])
+    else:
+        assert mine[2] == theirs[2]
+
+
+def test_values_before_the_first_step_are_refused(tmp_path: Path) -> None:
+    """They were dropped without a word; netCDF4-python refuses some of them, and drops the others."""
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("t", None)
+        ds.createDimension("x", 3)
+        v = ds.createVariable("v", "f4", ("t", "x"))
+        for index in (slice(-3, None), slice(-1, None, 2), (slice(-1, None), slice(1, 2))):
+            with pytest.raises(ValueError, match="before the end of an axis of 0"):
+                v[index] = np.ones((1, 3))
+        v[-1:] = np.ones((0, 3))
+        assert v.shape == (0, 3)
+        v[:2] = 0
+        v[-1:] = np.ones((1, 3))
+        assert v[:, 0].tolist() == [0, 1]
