@@ -136,6 +136,29 @@ def test_an_unknown_codec_is_an_error_of_its_variable_only() -> None:
             read(stored.dataset, "/sz")
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_changed_dataset_says_nothing_of_before(name: str, tmp_path: Path) -> None:
+    """The keys of older versions stayed beside today's, with the names and sizes of before."""
+    path = tmp_path / "a.zarr"
+    shutil.copytree(ZARR_SAMPLES / name, path)
+    with nczarr.Dataset(path) as ds:
+        before = {n: v[...].tolist() for n, v in ds.variables.items()}
+    with nczarr.Dataset(path, "a") as ds:
+        ds.renameDimension("slen", "letters")
+        ds.renameVariable("v", "renamed")
+        ds.createDimension("n", 3)
+        ds.createVariable("new", "i4", ("n",))[:] = [1, 2, 3]
+        ds["u"].added = "new"
+    before = {"renamed" if n == "v" else n: values for n, values in before.items()} | {"new": [1, 2, 3]}
+    documents = [p.read_text() for p in path.rglob(".z*")]
+    assert not [text for text in documents if "_NCZARR_" in text or '"slen"' in text or "/slen" in text]
+    for opened in (nczarr.Dataset(path), open_with_netcdf_c(path)):
+        with opened as ds:
+            assert {n: v[...].tolist() for n, v in ds.variables.items()} == before
+            assert sorted(ds.dimensions) == ["letters", "n", "x", "y"]
+            assert ds["u"].added == "new"
+
+
 @pytest.mark.parametrize("top", ["", "t/"])
 def test_zip_stores_with_and_without_a_top_folder(tmp_path: Path, top: str) -> None:
     folder, archive = tmp_path / "a.zarr", tmp_path / "t.zip"

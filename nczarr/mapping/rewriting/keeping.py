@@ -124,7 +124,7 @@ def keep_storage(
             codecs=existing.codecs,
             fill_value=existing.fill_value if _fill(old) == _fill(after) else planned.fill_value,
             storage_transformers=existing.storage_transformers,
-            origin=existing.origin,
+            origin={**(existing.origin or {}), **(planned.origin or {})} or None,
         )
         variables[fqn] = Binding(path, encoding)
     return replace(plan, nodes=nodes, variables=variables)
@@ -186,7 +186,12 @@ def keep_foreign(plan: Plan, before: Before, sources: Mapping[str, str]) -> Plan
         existing, planned = before.hierarchy.nodes[old], nodes[path]
         if planned is existing:
             continue
-        foreign = {k: v for k, v in existing.extra.items() if k != EXTENSION_NAME}
+        # What older versions of NCZarr have said there is said elsewhere now, and would say what was before.
+        foreign = {
+            k: v
+            for k, v in existing.extra.items()
+            if k != EXTENSION_NAME and not k.startswith(("_NCZARR_", "_nczarr_"))
+        }
         if foreign:
             planned = replace(planned, extra={**foreign, **planned.extra})
         declared = existing.attributes.get(CONVENTION_KEY)
