@@ -40,6 +40,8 @@ class Job:
     recipe: Recipe
     states: tuple[tuple[int, int] | None, ...]
     target: DetachedDataset
+    #: Where the values are, if not in the source.
+    between: DetachedDataset | None
     raw: bool
     recorded: bool
 
@@ -53,6 +55,9 @@ class _Opened:
         try:
             self.target = job.target.open()
             self._stack.callback(self.target.close)
+            self.between = None if job.between is None else job.between.open()
+            if self.between is not None:
+                self._stack.callback(self.between.close)
             self.source: Dataset = self._stack.enter_context(job.recipe.open(job.states))
         except BaseException:
             self._stack.close()
@@ -73,7 +78,8 @@ class _Opened:
                 for key, read in twin(region):
                     put_stored(self.target.store, key, read)
                 return None
-        values = variable.data.read(region)
+        data = variable.data if self.between is None else self.between.data(fqn)
+        values = data.read(region)
         crc = checksum(values, variable.type) if self.job.recorded else None
         self.target.write(fqn, region, values)
         return crc
@@ -124,12 +130,14 @@ class Cluster:
     ----------
     threads : int
         Tasks that run at once.
+    local : bool
+        All of it is on this machine.
     shares : int
         How many of `memory` there are: one for each worker, or one for all of them where they are on this machine.
     """
 
     def __init__(self, client: Any, recipe: Recipe, *, local: bool) -> None:
-        self._client, self._recipe = client, recipe
+        self._client, self._recipe, self.local = client, recipe, local
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError:
@@ -153,6 +161,7 @@ class Cluster:
         *,
         raw: bool,
         done: Callable[[str, Region, int], None] | None,
+        between: DetachedDataset | None = None,
     ) -> None:
         """Move all blocks; `done` is told of each one that is written, and of the checksum of its values.
 
@@ -160,6 +169,8 @@ class Cluster:
         ----------
         raw : bool
             Copy stored chunks as they are where the target's are the same bytes.
+        between : DetachedDataset, optional
+            Where the values are, if not in the source.
 
         Raises
         ------
@@ -169,7 +180,8 @@ class Cluster:
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        job = Job(uuid.uuid4().hex, self._recipe, self._recipe.states(), target, raw, done is not None)
+        states = self._recipe.states()
+        job = Job(uuid.uuid4().hex, self._recipe, states, target, between, raw, done is not None)
         before = self._workers()
         # As a task, and not as scattered data, it is made again where a worker dies with it.
         shared = self._client.submit(pickle.loads, _pickled(job), pure=False)

@@ -46,6 +46,7 @@ from nczarr.transfer import (
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
+    from nczarr.convert.values import Recording
 
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
@@ -569,19 +570,13 @@ class _Job:
                 def remaining(blocks: Iterable[Block]) -> Iterable[Block]:
                     return blocks if record is None else record.remaining(blocks, self.progress)
 
-                work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
-                limit = BLOCK_BYTES if spread is None else spread.block_limit(self.memory)
-                limit = min(limit, BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
-                blocks = remaining(blocks_of(work, out, limit))
                 if spread is None:
+                    work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
+                    limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+                    blocks = remaining(blocks_of(work, out, limit))
                     transfer(blocks, out, self.progress, self.workers, self.memory)
                 else:
-                    from nczarr.mapping import DetachedDataset
-
-                    assert isinstance(sink, StoredDataset)
-                    there = DetachedDataset.of(sink, target, self.target_options)
-                    note = record.note if record is not None else None
-                    spread.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
+                    self.spread(work, out, sink, target, spread, remaining, record)
             unchanged()
             (sink if record is None else record).commit()
         except BaseException as error:
@@ -598,6 +593,50 @@ class _Job:
             raise
         finally:
             self.progress.finish()
+
+    def spread(
+        self,
+        work: Sequence[Work],
+        out: DatasetSink,
+        sink: DatasetSink,
+        target: Any,
+        cluster: Cluster,
+        remaining: Callable[[Iterable[Block]], Iterable[Block]],
+        record: Recording | None,
+    ) -> None:
+        """Move the values on the workers of a cluster."""
+        from nczarr.mapping import DetachedDataset
+
+        assert isinstance(sink, StoredDataset)
+        there = DetachedDataset.of(sink, target, self.target_options)
+        note = record.note if record is not None else None
+
+        def elsewhere(
+            blocks: Iterable[Block],
+            between: DetachedDataset | None,
+            into: DetachedDataset | None,
+            progress: Progress,
+        ) -> None:
+            done = note if into is None else None
+            cluster.transfer(
+                blocks, into or there, progress, self.memory, raw=False, done=done, between=between
+            )
+
+        # Beside a target that they reach workers reach an intermediate, too.
+        shared = cluster.local or local_path(target) is not None
+        work = rechunk(
+            work,
+            out,
+            target,
+            self.progress,
+            cluster.threads,
+            self.memory * cluster.shares,
+            remaining,
+            elsewhere if shared else None,
+        )
+        limit = min(cluster.block_limit(self.memory), BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+        blocks = remaining(blocks_of(work, out, limit))
+        cluster.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
 
 
 def _is_final(error: BaseException) -> bool:

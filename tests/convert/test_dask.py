@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,28 @@ def test_every_kind_of_value(client: Any, nc: Path, tmp_path: Path) -> None:
     nczarr.copy(nc, tmp_path / "plain.zarr")
     nczarr.copy(nc, tmp_path / "dask.zarr", dask=client)
     assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_workers_rechunk(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool) -> None:
+    """Chunks that lie across each other go through an intermediate, in and out of which workers move them."""
+    t = np.arange(512 * 1024, dtype="f4").reshape(512, 32, 32)
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        for name, size in (("t", 512), ("y", 32), ("x", 32)):
+            file.createDimension(name, size)
+        file.createGroup("g").createVariable("v", "f4", ("t", "y", "x"), chunksizes=(1, 32, 32))[:] = t
+    options: dict[str, Any] = {"chunks": {"t": 512, "y": 4, "x": 4}, "memory": "1MiB"}
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "plain.zarr", **options)
+
+    def here(*_: Any) -> None:
+        raise AssertionError("values were moved by the process itself")
+
+    monkeypatch.setattr(import_module("nczarr.convert.values.rechunk"), "transfer", here)
+    with pytest.raises(AssertionError):
+        nczarr.copy(tmp_path / "a.nc", tmp_path / "here.zarr", **options)
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "dask.zarr", dask=client, resume=resume, **options)
+    assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.nc", "dask.zarr", "plain.zarr"]
 
 
 @pytest.mark.parametrize(

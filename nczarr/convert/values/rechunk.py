@@ -10,14 +10,18 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import partial_path
 from nczarr.formats import local_path
-from nczarr.mapping import WriteOptions, create_dataset, open_dataset
+from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions
 from nczarr.transfer import Block, NoProgress, Progress, Work, block_shape, blocks_of, transfer, value_bytes
+
+#: Moves blocks elsewhere: from an intermediate (None: the source) into an intermediate (None: the target).
+Elsewhere = Callable[[Iterable[Block], DetachedDataset | None, DetachedDataset | None, Progress], None]
 
 #: How often chunks may be decoded before an intermediate is worth its writing and reading.
 _TOO_OFTEN = 2.0
@@ -54,8 +58,16 @@ def rechunk(
     workers: int,
     memory: int,
     remaining: Callable[[Iterable[Block]], Iterable[Block]],
+    elsewhere: Elsewhere | None = None,
 ) -> list[Work]:
-    """Move the variables that need an intermediate; return the others."""
+    """Move the variables that need an intermediate; return the others.
+
+    Parameters
+    ----------
+    elsewhere : callable, optional
+        Moves blocks in other processes, which reach the intermediate. It is asked where blocks have whole chunks, so
+        that no lock is needed.
+    """
     limit = max(1, memory // (2 * (workers + 1)))
     rest: list[Work] = []
     for fqn, variable, data in work:
@@ -75,11 +87,13 @@ def rechunk(
             continue
         folder = _folder(target)
         try:
-            _first_pass(folder, variable, data, tuple(read or ()), chunks, workers, memory)
+            _first_pass(folder, fqn, variable, data, tuple(read or ()), chunks, workers, memory, elsewhere)
             with open_dataset(folder) as between:
-                again = between.data("/v")
-                blocks = blocks_of([(fqn, variable, again)], sink, limit)
-                transfer(remaining(blocks), sink, progress, workers, memory)
+                blocks = remaining(blocks_of([(fqn, variable, between.data("/v"))], sink, limit))
+                if elsewhere is None:
+                    transfer(blocks, sink, progress, workers, memory)
+                else:
+                    elsewhere(blocks, _as(fqn, between), None, progress)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return rest
@@ -93,14 +107,22 @@ def _folder(target: Any) -> Path:
     return partial_path(path.with_name(f"{path.name}.rechunk"))
 
 
+def _as(fqn: str, between: StoredDataset) -> DetachedDataset:
+    """The intermediate for other processes, which know its values by the name of the variable."""
+    there = DetachedDataset.of(between, between.store.url)
+    return replace(there, arrays={fqn: there.arrays["/v"]})
+
+
 def _first_pass(
     folder: Path,
+    fqn: str,
     variable: Variable,
     data: Any,
     read: tuple[int, ...],
     chunks: tuple[int, ...],
     workers: int,
     memory: int,
+    elsewhere: Elsewhere | None,
 ) -> None:
     names = tuple(f"/d{i}" for i in range(len(data.shape)))
     own = Variable("v", variable.type, names, storage=Storage("chunked", chunks))
@@ -111,5 +133,10 @@ def _first_pass(
     with create_dataset(folder, dataset, options) as between:
         limit = max(1, memory // (2 * (workers + 1)))
         into = block_shape(data.shape, read, None, value_bytes(data.dtype), limit)
-        blocks = (("/v", region, data) for region in regions(data.shape, into))
-        transfer(blocks, between, NoProgress(), workers, memory)
+        whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))
+        if elsewhere is None or not whole:
+            blocks = (("/v", region, data) for region in regions(data.shape, into))
+            transfer(blocks, between, NoProgress(), workers, memory)
+        else:
+            blocks = ((fqn, region, data) for region in regions(data.shape, into))
+            elsewhere(blocks, None, _as(fqn, between), NoProgress())
