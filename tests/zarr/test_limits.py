@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,12 @@ def test_a_stride_passes_over_a_thousand_million_chunks(kind: str, tmp_path: Pat
 @pytest.mark.parametrize("kind", ["memory", "local"])
 def test_a_plan_is_bounded(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "plan_chunks", 500)
-    some = array(MemoryStore() if kind == "memory" else LocalStore(tmp_path, "w"), (300, 400), (1, 1))
+    some = array(MemoryStore() if kind == "memory" else LocalStore(tmp_path, "w"), (100, 400), (1, 1))
     some.write((slice(7, 9), slice(None)), np.arange(400) % 100)
-    # Without steps, each of the 120,000 chunks has its place in a list.
-    assert peak(some.read) < 3 << 20
-    assert some.read()[7:9].tolist() == [(np.arange(400) % 100).tolist()] * 2
+    read: list[np.ndarray] = []
+    # Without steps, each of the 40,000 chunks has its place in a list.
+    assert peak(lambda: read.append(some.read())) < 1 << 20
+    assert read[0][7:9].tolist() == [(np.arange(400) % 100).tolist()] * 2
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 1000])
@@ -114,9 +115,10 @@ def test_a_bomb_of_text(tmp_path: Path) -> None:
     )
     some.write(..., "x")
     bomb = tmp_path / "v" / "c" / "0"
-    with gzip.open(bomb, "wb", 9) as file:
-        for _ in range(256):
-            file.write(bytes(8 << 20))
+    writer = zlib.compressobj(9, wbits=31)  # of gzip
+    # Behind a full flush the same bytes mean the same again; the checksum at the end is not come to.
+    pieces = [writer.compress(bytes(8 << 20)) + writer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
+    bomb.write_bytes(pieces[0] + pieces[1] * 255 + writer.flush())
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))\n"
         "from nczarr.stores import LocalStore; from nczarr.zarr import open_hierarchy\n"
