@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from counting_store import CountingStore
 
@@ -377,3 +378,26 @@ def test_an_interrupt_while_it_is_put_in_place(
     assert [p.name for p in tmp_path.iterdir()] == ["a.zip"]
     with ZipStore(path) as again:
         assert again.get("k") == (b"new" if after else b"old")
+
+
+def test_a_zip_file_that_cannot_be_written_leaves_nothing_open(tmp_path: Path) -> None:
+    """As on a full disk: the old file stays, and nothing is beside it, even while the error is at hand."""
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "a.zip"
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.createDimension("x")
+        dataset.createVariable("v", "f8", ("x",), chunksizes=(1000,))[:] = np.zeros(10)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    dataset = nczarr.Dataset(path, "a")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(StoreError, match=r"cannot write: File too large$") as caught:  # noqa: PT012
+            dataset["v"][0:9000] = np.random.default_rng(0).normal(size=9000)
+            dataset.close()
+        with contextlib.suppress(NCZarrError):
+            dataset.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zip"], caught
+    with nczarr.Dataset(path, "a") as again:
+        assert again["v"][:].tolist() == [0] * 10

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nczarr.errors import ModelError, ReadOnlyError
+from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
@@ -19,6 +20,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.rewriting import VariableData
 from nczarr.model import Dataset, Region, bind_data, with_lengths
 from nczarr.stores import MemoryStore, Store
+from nczarr.stores.zip import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
@@ -306,9 +308,13 @@ class StoredDataset:
             if self._destination is not None:
                 self.publish()
             else:
-                if self.writable:
-                    self._record(recorded_arrays(self.hierarchy))
-                self.sync()
+                try:
+                    if self.writable:
+                        self._record(recorded_arrays(self.hierarchy))
+                    self.sync()
+                except BaseException:
+                    self._give_up()
+                    raise
             self._close()
 
     def abort(self) -> None:
@@ -338,6 +344,16 @@ class StoredDataset:
     def close(self) -> None:
         """Commit, if there is anything to commit, and release the store. Closing twice is no error."""
         self.commit()
+
+    def _give_up(self) -> None:
+        """Release the store after an error; a zip file stays as it was."""
+        self._closed = True
+        self.hierarchy.close()
+        if isinstance(self.store, ZipStore):
+            self.store.discard()
+        else:
+            with suppress(NCZarrError):
+                self.store.close()
 
     def _close(self) -> None:
         self._closed = True

@@ -295,7 +295,7 @@ class ZipStore(Store):
             source = FileSource(str(self._output.path), self.url)
         except (OSError, zipfile.BadZipFile) as error:
             self._drop()
-            raise StoreError(f"cannot open for writing: {error}", path=self.url) from error
+            raise StoreError(f"cannot open for writing: {_reason(error)}", path=self.url) from error
         if self._source is not None:
             self._source.close()
         self._source = source
@@ -328,7 +328,7 @@ class ZipStore(Store):
             try:
                 writer.writestr(member, as_view(data))
             except (OSError, ValueError, struct.error) as error:
-                raise StoreError(f"cannot write: {error}", path=self.place(key)) from error
+                raise StoreError(f"cannot write: {_reason(error)}", path=self.place(key)) from error
             if not member.filename.isascii():
                 member.flag_bits |= 0x800  # as zipfile writes it: the name is UTF-8
             self._members[key] = member
@@ -409,7 +409,7 @@ class ZipStore(Store):
                 self._output.commit()
             except (OSError, ValueError) as error:
                 self.discard()
-                raise StoreError(f"cannot write: {error}", path=self.url) from error
+                raise StoreError(f"cannot write: {_reason(error)}", path=self.url) from error
             except BaseException:  # an interrupt may come after the renaming: this is no other program's file
                 self.discard()
                 raise
@@ -443,6 +443,10 @@ class ZipStore(Store):
             self.close()
         else:
             self.discard()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _top_folder(keys: Any) -> str:
