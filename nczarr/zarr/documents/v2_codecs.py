@@ -115,24 +115,14 @@ def codecs_from_v2(
     codecs: list[NamedConfig] = []
     if order == "F" and ndim > 1:
         codecs.append(NamedConfig("transpose", {"order": list(range(ndim))[::-1]}))
-    if filters in (None, {}):
-        filters = []
-    if not isinstance(filters, list):
-        raise bad(f"filters: {show(filters)} is not a list")
-    steps = [(f"filters[{i}]", item) for i, item in enumerate(filters)]
-    if compressor is not None:
-        steps.append(("compressor", compressor))
     in_bytes = False
-
-    def to_bytes() -> None:
-        codecs.append(NamedConfig("bytes", {"endian": endian} if endian else {}))
-
-    for key, item in steps:
+    for key, item in _steps(filters, compressor):
         name, configuration = _codec(item, key, data_type)
         if not in_bytes and data_type.is_variable and name in VARIABLE_FILTERS:
             codecs.append(NamedConfig(VARIABLE_FILTERS[name]))
             in_bytes = True
-        elif name in _ON_NUMBERS or name in _TO_BYTES:
+            continue
+        if name in _ON_NUMBERS or name in _TO_BYTES:
             if in_bytes:
                 raise UnsupportedError(f"{key}: the filter {name!r} after one that gives bytes")
             configuration, output = _native(configuration, key)
@@ -140,16 +130,28 @@ def codecs_from_v2(
                 endian = None
             elif "dtype" in configuration or "encode_dtype" in configuration:
                 endian = output
-            codecs.append(NamedConfig(f"numcodecs.{name}", configuration))
             in_bytes = name in _TO_BYTES
-        else:
-            if not in_bytes:
-                to_bytes()
-                in_bytes = True
-            codecs.append(NamedConfig(f"numcodecs.{name}", configuration))
+        elif not in_bytes:
+            codecs.append(_to_bytes(endian))
+            in_bytes = True
+        codecs.append(NamedConfig(f"numcodecs.{name}", configuration))
     if not in_bytes:
-        to_bytes()
+        codecs.append(_to_bytes(endian))
     return tuple(codecs)
+
+
+def _steps(filters: Any, compressor: Any) -> list[tuple[str, Any]]:
+    """The filters, and the compressor behind them, with their keys in the document."""
+    if filters in (None, {}):
+        filters = []
+    if not isinstance(filters, list):
+        raise bad(f"filters: {show(filters)} is not a list")
+    steps = [(f"filters[{i}]", item) for i, item in enumerate(filters)]
+    return steps if compressor is None else [*steps, ("compressor", compressor)]
+
+
+def _to_bytes(endian: Endian | None) -> NamedConfig:
+    return NamedConfig("bytes", {"endian": endian} if endian else {})
 
 
 def codecs_to_v2(
