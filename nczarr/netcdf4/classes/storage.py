@@ -214,20 +214,8 @@ def resolve_datatype(
                 hint="turn text into characters with stringtochar",
             )
         return STRING, text_type(), None
-    if datatype.kind == "c" and session_of(group).auto_complex:
-        if data_model.startswith("NETCDF3"):
-            return part_type(datatype), None, datatype  # pairs
-        if classic:
-            raise NetCDFRuntimeError(
-                f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
-                hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
-            )
-        node = complex_type(node_of(group), datatype)
-        return node, shown_type(node), None
     if datatype.kind == "c":
-        raise NetCDFValueError(
-            f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
-        )
+        return _complex_type(group, datatype, where)
     code = datatype.str[1:]
     if code not in SUPPORTED_TYPES:
         raise NetCDFTypeError(
@@ -238,6 +226,26 @@ def resolve_datatype(
     type_ = primitive_for_dtype(datatype)
     assert type_ is not None
     return type_, None, datatype
+
+
+def _complex_type(
+    group: Any, datatype: np.dtype, where: str
+) -> tuple[Type | TypeNode, UserDefinedType | None, np.dtype | None]:
+    """Compounds of a real and an imaginary part; pairs of them in the models of netCDF-3."""
+    data_model = data_model_of(session_of(group))
+    if not session_of(group).auto_complex:
+        raise NetCDFValueError(
+            f"complex datatypes ({datatype}) are only supported with `auto_complex=True` {where}"
+        )
+    if data_model.startswith("NETCDF3"):
+        return part_type(datatype), None, datatype
+    if data_model in CLASSIC_FORMATS:
+        raise NetCDFRuntimeError(
+            f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file {where}: complex numbers",
+            hint='they are compounds, which format="NETCDF4" has, or pairs, as in NETCDF3_CLASSIC',
+        )
+    node = complex_type(node_of(group), datatype)
+    return node, shown_type(node), None
 
 
 def _user_type(

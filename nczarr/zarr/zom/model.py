@@ -180,21 +180,24 @@ def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
     members = properties.pop("members", {})
     if not isinstance(members, Mapping):
         raise MetadataError(f"{where}: members: {show(members)} is not an object")
-    renamed = ""
-    while f"_{renamed or 'members'}" in properties:
-        renamed = f"_{renamed or 'members'}"
-    if renamed:
-        properties = {"members" if name == renamed else name: item for name, item in properties.items()}
-    layout = f"v{zarr_format}"
     children: dict[str, ZomNode] = {}
     for name, item in members.items():
-        problem = check_name(name, layout=layout) if isinstance(name, str) else f"{name!r} is not a string"
+        problem = (
+            check_name(name, layout=f"v{typed}") if isinstance(name, str) else f"{name!r} is not a string"
+        )
         if problem:
             raise MetadataError(f"{where}: members: {problem}")
-        children[name] = _parse(
-            item, f"{key}.members[{name!r}]" if key else f"members[{name!r}]", zarr_format, depth + 1
-        )
-    return ZomGroup(typed, properties, attributes, children)
+        inside = f"members[{name!r}]"
+        children[name] = _parse(item, f"{key}.{inside}" if key else inside, typed, depth + 1)
+    return ZomGroup(typed, _own_members(properties), attributes, children)
+
+
+def _own_members(properties: dict[str, Any]) -> dict[str, Any]:
+    """Give a property called ``members`` its name back: it is the last of ``_members``, ``__members`` … in a row."""
+    longest = "members"
+    while f"_{longest}" in properties:
+        longest = f"_{longest}"
+    return {"members" if name == longest else name: item for name, item in properties.items()}
 
 
 def _split(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
