@@ -29,6 +29,7 @@ DIVERGING = ("RdBu_r", "coolwarm", "PuOr_r", "BrBG", "PiYG", "seismic")
 MISSING = "#d3d3d3"
 #: Less than this part of the range on the smaller side of zero is no reason for two colours.
 _TWO_SIDED = 0.25
+_LARGEST = 1e307
 _COLOURS = 256
 _ALWAYS_SIGNED = ("anomal", "difference", "tendency", "velocity", "bias")
 _BY_SUBJECT = {
@@ -151,7 +152,7 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
     present = np.ma.masked_invalid(values, copy=False).compressed() if values.size else np.array([])
     if not present.size:
         return Colours("viridis", 0.0, 1.0)
-    low, high = float(present.min()), float(present.max())
+    low, high = _drawable(float(present.min())), _drawable(float(present.max()))
     about = (
         f"{variable.name} {text_attribute(variable, 'standard_name')} {text_attribute(variable, 'long_name')}"
     )
@@ -163,6 +164,11 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
             return Colours("RdBu_r", -end, end)
     name = next((chosen for word, chosen in _BY_SUBJECT.items() if word in about), "viridis")
     return Colours(name, *_apart(low, high))
+
+
+def _drawable(limit: float) -> float:
+    """A limit of colours from which matplotlib can reckon: what lies beyond has the last colour."""
+    return min(max(limit, -_LARGEST), _LARGEST)
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:
@@ -180,8 +186,8 @@ def adjust_colours(
         return chosen
     if name and name != chosen.name:
         chosen = replace(chosen, name=name)
-    first = chosen.low if low is None else low
-    last = chosen.high if high is None else high
+    first = chosen.low if low is None else _drawable(low)
+    last = chosen.high if high is None else _drawable(high)
     if not first < last:
         first, last = _apart(first, first) if first == last else (last, first)
     return replace(chosen, low=first, high=last)

@@ -28,6 +28,9 @@ _MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
 _KEPT_GRIDS = 8
 _NOT_IN_ORDER = "the coordinate {} does not rise or fall throughout: the axis counts indices"
+_NO_NUMBERS = (
+    "the coordinate {} has no value, or none that is a number, at some places: the axis counts indices"
+)
 
 Windows = tuple[tuple[int, int], ...]
 
@@ -188,6 +191,8 @@ class Drawer:
         texts = self.coordinates.texts(axis)
         if numbers is None:
             scale = Scale(axis.title or axis.name)
+            if texts is None and axis.coordinate is not None:
+                return indices, Scale(f"{axis.name} (index)"), (_NO_NUMBERS.format(axis.name),)
             if texts is not None:
                 chosen = range(
                     part.start, part.stop, max(len(range(part.start, part.stop)) // _MOST_NAMES, 1)
