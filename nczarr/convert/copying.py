@@ -486,6 +486,8 @@ class _Job:
             if how.compression or (shaped.compression != "source" and layout in _NEW_LAYOUTS):
                 # The older layouts know a variable's filters from its codecs alone.
                 options["compression"] = shaped.compression
+            if how.compression == "source" and kind == "netcdf":
+                options["compress"] = False  # what has no filters stays without
             if how.checksum:
                 options["checksum"] = True
             arrays = dict(shaped.arrays)

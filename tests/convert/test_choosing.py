@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import subprocess
@@ -444,3 +445,21 @@ def test_the_bytes_of_netcdf_chunks_pass_through(tmp_path: Path, options: dict[s
     assert list(nczarr.diff(tmp_path / "a.nc", out)) == []
     content = (tmp_path / "a.nc").read_bytes()
     assert all(value in content for value in stored(out).values())
+
+
+@pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_64BIT_DATA"])
+def test_the_compression_of_the_source_may_be_none(tmp_path: Path, kind: str) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w", format=kind) as file:
+        file.createDimension("x", 5000)
+        file.createVariable("v", "i2", ("x",))[:] = np.arange(5000)
+        if kind == "NETCDF4":
+            file.createVariable("w", "i2", ("x",), zlib=True)[:] = np.arange(5000)
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr", compression="source")
+    found = json.loads((tmp_path / "a.zarr" / "v" / "zarr.json").read_text())
+    assert [codec["name"] for codec in found["codecs"]] == ["bytes"]
+    if kind == "NETCDF4":
+        found = json.loads((tmp_path / "a.zarr" / "w" / "zarr.json").read_text())
+        assert [codec["name"] for codec in found["codecs"]] != ["bytes"]
+    assert (
+        list(nczarr.diff(tmp_path / "a.nc", tmp_path / "a.zarr", ignore_attributes=["_NCProperties"])) == []
+    )
