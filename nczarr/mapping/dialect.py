@@ -137,3 +137,8 @@ class Dialect(Protocol):
         UnsupportedError, LossError
             If the dialect cannot hold the model.
         """
+
+
+def is_plain(dialect: Dialect) -> bool:
+    """True for Zarr without NCZarr's keys, whose documents belong to other programs as well."""
+    return dialect.name in ("zarr-v2", "zarr-v3")

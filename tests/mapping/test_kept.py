@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.cli import main
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, open_dataset
 
@@ -91,6 +92,28 @@ def test_plain_zarr_keeps_everything_but_what_is_changed(tmp_path: Path, version
     group = zarr.open_group(folder, mode="r")
     for name, values in ARRAYS.items():
         assert group[name][...].astype(values.dtype).tobytes() == values.tobytes(), name
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("how", ["consolidate", "change"])
+def test_consolidated_metadata_keep_bare_numbers_too(tmp_path: Path, version: Any, how: str) -> None:
+    folder = tmp_path / "a.zarr"
+    attributes = {"missing_value": float("nan"), "ranges": [float("-inf"), 1.5], "word": "NaN"}
+    group = zarr.open_group(folder, mode="w", zarr_format=version, attributes=attributes)
+    group.create_array("v", data=np.arange(3.0), attributes=attributes)
+    zarr.consolidate_metadata(folder)
+    if how == "consolidate":
+        assert main(["consolidate", str(folder)]) == 0
+    else:
+        with nczarr.Dataset(folder, "a") as ds:
+            ds.added = attributes["added"] = "new"
+    for consolidated in (True, False):
+        group = zarr.open_group(folder, mode="r", use_consolidated=consolidated)
+        assert repr(dict(group.attrs)) == repr(attributes)
+        attributes.pop("added", None)
+        assert repr(dict(group["v"].attrs)) == repr(attributes)
+        if how == "change":
+            attributes["added"] = "new"
 
 
 def test_changed_and_removed_attributes_of_plain_zarr(tmp_path: Path) -> None:

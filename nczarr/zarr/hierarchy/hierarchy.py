@@ -22,7 +22,7 @@ from nczarr.errors import (
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents import DocumentTexts
+from nczarr.zarr.documents import DocumentTexts, as_it_stands
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.find import LAYOUTS, find_layout
 from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode
@@ -100,6 +100,9 @@ class Hierarchy:
         up, so a damaged document is an error of its node only.
     consolidated : bool
         There are consolidated metadata (used on opening or not), or `consolidate` asked for them.
+    keeps_bare_numbers : bool
+        Consolidating writes bare ``NaN`` and infinities, which are no JSON, where the nodes' documents have them;
+        otherwise the words.
     complete : bool
         False if the store cannot list and nothing is consolidated: then `nodes` holds the root, and what
         `load` was asked for.
@@ -127,6 +130,7 @@ class Hierarchy:
         self._new = False
         self.store = store
         self.consolidated = found.consolidated
+        self.keeps_bare_numbers = False
         self.complete = found.complete
         self._left_out = found.left_out
         self._layout = layout
@@ -548,11 +552,16 @@ class Hierarchy:
 
     def _write_root(self) -> None:
         nodes = self._nodes
+
+        def said(path: str) -> dict[str, dict[str, Any]]:
+            documents = nodes.documents(path)
+            return as_it_stands(documents) if self.keeps_bare_numbers else documents
+
         writes: dict[str, bytes] = {}
         if self.consolidated:
-            pairs = ((path, nodes.documents(path)) for path in nodes)
+            pairs = ((path, said(path)) for path in nodes)
             writes.update(self._layout.consolidated_texts(pairs, self._texts))
-        for key, document in nodes.documents("").items():
+        for key, document in said("").items():
             if key not in writes:
                 writes[key] = self._layout.encode(key, document)
         # What makes readers see the hierarchy comes last: a version 2 root has attributes in a document of their own.
