@@ -401,3 +401,25 @@ def test_a_zip_file_that_cannot_be_written_leaves_nothing_open(tmp_path: Path) -
     assert [p.name for p in tmp_path.iterdir()] == ["a.zip"], caught
     with nczarr.Dataset(path, "a") as again:
         assert again["v"][:].tolist() == [0] * 10
+
+
+def test_a_read_only_file_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write to everything: the system is asked here as an ordinary user would."""
+    path = tmp_path / "a.zip"
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.title = "old"
+
+    def access(name: str, mode: int) -> bool:
+        return not mode & os.W_OK or bool(os.stat(name).st_mode & 0o222)
+
+    monkeypatch.setattr(os, "access", access)
+    path.chmod(0o444)
+    with pytest.raises(NCZarrError, match="read-only"):
+        nczarr.Dataset(path, "a")
+    with nczarr.Dataset(path) as dataset:
+        assert dataset.title == "old"
+    path.chmod(0o644)
+    with nczarr.Dataset(path, "a") as dataset:
+        dataset.title = "new"
+    with nczarr.Dataset(path) as dataset:
+        assert dataset.title == "new"

@@ -118,6 +118,9 @@ class ZipStore(Store):
             if replace or (mode == "w" and self._seen is None):
                 self._begin()
                 return
+            # It would be replaced by a new file, which asks for permission in the folder only.
+            if self.writable and self._seen is not None and not os.access(self._path, os.W_OK):
+                raise StoreError("cannot open for writing: the file is read-only", path=self.url)
             self._source = FileSource(self._path, self.url)
         self._read_directory(self._source)
 
