@@ -200,6 +200,20 @@ def test_values_that_an_array_cannot_hold_are_refused(tmp_path: Path, array: np.
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["v"][...].tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("array", "fill"), [(np.zeros(2, "M8[3h]"), 5), (np.array(["", "ab"]), "longer")], ids=["time", "text"]
+)
+def test_a_fill_value_that_an_array_cannot_have_stops_no_other_change(
+    tmp_path: Path, array: np.ndarray, fill: Any
+) -> None:
+    attributes = {"_FillValue": fill}
+    zarr.open_group(tmp_path / "a.zarr", mode="w").create_array("v", data=array, attributes=attributes)
+    with nczarr.Dataset(tmp_path / "a.zarr", "a") as ds:
+        ds["v"].added = "new"
+    found = zarr.open_group(tmp_path / "a.zarr", mode="r")["v"]
+    assert (dict(found.attrs), found[...].tobytes()) == ({**attributes, "added": "new"}, array.tobytes())
+
+
 FORMS = [
     {},
     {"chunks": "x=2", "shards": "x=8"},

@@ -139,9 +139,12 @@ class _Planner:
             return
         shape = self.dataset.shape(variable)
         fill = fill_value_of(variable)
-        encoding = self.known.encodings.get(fqn) or encoding_for_writing(
+        kept = self.known.encodings.get(fqn)
+        encoding = kept or encoding_for_writing(
             variable.type, fill, char=self.options.char, compound=self.options.compound
         )
+        # Where the array cannot have the fill value, it keeps its own.
+        can_fill = kept is None or kept.can_fill(fill)
         chunks = chunks_of(self.dataset, variable, encoding, shape)
         grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         plan.nodes[path] = ArrayMetadata(
@@ -149,7 +152,7 @@ class _Planner:
             data_type=encoding.data_type,
             chunk_grid=grid,
             chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
-            fill_value=encoding.encode_fill(fill),
+            fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
             codecs=codecs,
             attributes=self._attributes(variable.attributes, path, fqn, RESERVED, variable.type),
             dimension_names=self.labels.of(group, variable.dimensions, encoding.inner_shape),

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from nczarr.errors import MetadataError
+from nczarr.errors import MetadataError, NCZarrError
 from nczarr.mapping.values.packed import packer, unpacker
 from nczarr.model import (
     CHAR,
@@ -82,6 +82,10 @@ class Encoding:
 
     def can_fill(self, value: Any) -> bool:
         """True if the array's fill value can say a fill value of the variable."""
+        try:
+            self.encode_fill(value)
+        except NCZarrError:
+            return False
         return True
 
     def renamed(self, type_: Type) -> Self:
