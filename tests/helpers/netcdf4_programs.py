@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 FORMATS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
 
 _CLASSIC_TYPES = ["i1", "i2", "i4", "f4", "f8", "S1"]
-_TYPES = [*_CLASSIC_TYPES, "u1", "u2", "u4", "i8", "u8", "str", "record", "many", "colour"]
+_TYPES = [*_CLASSIC_TYPES, "u1", "u2", "u4", "i8", "u8", "str"]
 _DIMENSIONS = ["x", "t", "n"]  # and "own"
 _VARIABLES = ["v", "w", "x", "t"]
 _ATTRIBUTES = ["units", "scale_factor", "add_offset", "missing_value", "valid_min", "valid_range", "a"]

@@ -306,8 +306,8 @@ with nczarr.Dataset("made.nc", "a") as ds:
 
 TAIL = """## What random programs showed
 
-`tests/netcdf4/test_random_programs.py` runs random programs (make, rename, write, append, read, mask, scale, attributes, all
-types, `sync()`, open again) with both libraries, in all five formats, ours on a netCDF file and on Zarr, and compares every
+`tests/netcdf4/test_random_programs.py` runs random programs (make, rename, write, append, read, mask, scale, attributes,
+numbers, characters and strings, `sync()`, open again) with both libraries, in all five formats, ours on a netCDF file and on Zarr, and compares every
 value, dtype, mask and kind of error. What it leaves out, because netCDF4-python or netCDF-C is at fault there or neither says:
 
 * An index behind the end is an `IndexError`; netCDF4-python raises `RuntimeError` in the classic formats, and takes any index of

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from netcdf4_programs import Run, programs
 
 import nczarr.netcdf4 as ours
+from nczarr.errors import NCZarrError
 
 
 def is_error(entry: Any) -> bool:
@@ -31,7 +32,12 @@ def agree(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(program=programs())
 def test_a_program_sees_the_same(name: str, program: Any, make_log: Any) -> None:
     format, steps = program
@@ -110,3 +116,14 @@ def test_values_before_the_first_step_are_refused(tmp_path: Path) -> None:
         v[:2] = 0
         v[-1:] = np.ones((1, 3))
         assert v[:, 0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["scale_factor", "add_offset"])
+def test_packing_that_is_no_number_is_an_error_of_ours(name: str, tmp_path: Path) -> None:
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 3)
+        v = ds.createVariable("v", "i2", ("x",))
+        v.setncattr(name, "")
+        with pytest.raises(TypeError, match="is no number") as error:
+            v[:] = 1
+        assert isinstance(error.value, NCZarrError)

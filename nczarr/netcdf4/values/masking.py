@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr.netcdf4.compatibility import default_fillvals
-from nczarr.netcdf4.errors import NetCDFRuntimeError
+from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError
 
 #: Looks an attribute's value up by name; None when there is none.
 Lookup = Callable[[str], Any]
@@ -58,10 +58,13 @@ class Packing:
         """Numbers to stored values, still of a floating type; rounded if `dtype` is an integer type."""
         if not self:
             return data
-        if self.offset is not None:
-            data = data - self.offset
-        if self.scale is not None:
-            data = data / self.scale
+        try:
+            if self.offset is not None:
+                data = data - self.offset
+            if self.scale is not None:
+                data = data / self.scale
+        except TypeError as error:
+            raise NetCDFTypeError(f"scale_factor or add_offset is no number: {error}") from error
         return np.around(data) if dtype.kind in "iu" else data
 
 
