@@ -317,6 +317,8 @@ value, dtype, mask and kind of error. What it leaves out, because netCDF4-python
 * Renaming a variable to the name of a dimension, or the other way round, works; netCDF-C may crash.
 * `v[-3:] = values`, where there are fewer steps, is refused if there are none and writes what is there otherwise; netCDF4-python
   refuses it, or drops the values.
+* With a `scale_factor` or `add_offset` that is no single number nothing is written; netCDF4-python packs with a vector that fits
+  the values, and does not unpack with it.
 * Where `_FillValue` is deleted, unwritten elements read as the type's own fill value; with netCDF-C as what the attribute said when
   the variable was made. With `fill_value=False` they are undefined.
 * Where two things are wrong with a call, the error may be that of the other one.

@@ -119,11 +119,14 @@ def test_values_before_the_first_step_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["scale_factor", "add_offset"])
-def test_packing_that_is_no_number_is_an_error_of_ours(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["", [1, 2], [1.0, 2.0, 3.0]])
+def test_packing_that_is_no_number_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    """netCDF4-python packs with a vector that fits the values, and does not unpack with it."""
     with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
         ds.createDimension("x", 3)
         v = ds.createVariable("v", "i2", ("x",))
-        v.setncattr(name, "")
-        with pytest.raises(TypeError, match="is no number") as error:
-            v[:] = 1
-        assert isinstance(error.value, NCZarrError)
+        v.setncattr(name, value)
+        for index in (0, slice(None)):
+            with pytest.raises(TypeError, match="is no number") as error:
+                v[index] = 1
+            assert isinstance(error.value, NCZarrError)

@@ -55,16 +55,24 @@ class Packing:
         return data
 
     def pack(self, data: Any, dtype: np.dtype) -> Any:
-        """Numbers to stored values, still of a floating type; rounded if `dtype` is an integer type."""
+        """Numbers to stored values, still of a floating type; rounded if `dtype` is an integer type.
+
+        Raises
+        ------
+        NetCDFTypeError
+            If one of the attributes is no number.
+        """
         if not self:
             return data
-        try:
-            if self.offset is not None:
-                data = data - self.offset
-            if self.scale is not None:
-                data = data / self.scale
-        except TypeError as error:
-            raise NetCDFTypeError(f"scale_factor or add_offset is no number: {error}") from error
+        if not self.valid:  # what was packed so would not be unpacked
+            raise NetCDFTypeError(
+                "scale_factor or add_offset is no number",
+                hint="change the attribute, or set_auto_scale(False) to write values as they are",
+            )
+        if self.offset is not None:
+            data = data - self.offset
+        if self.scale is not None:
+            data = data / self.scale
         return np.around(data) if dtype.kind in "iu" else data
 
 
