@@ -36,6 +36,28 @@ def test_being_sent_to_a_login_page_is_not_a_missing_chunk(server: OddServer) ->
     assert store.get_many(["c/1", "c/2", "c/3"]) == [None, b"moved", None]
 
 
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [("2-5/9", 4), ("4-8/9", 5), ("4-6/9", 3), ("3-6/*", 4), ("4-7/9", 3), ("4-7/9", 0), ("4-7/*", 5)],
+)
+def test_another_part_than_the_one_that_was_asked_for_is_an_error(
+    server: OddServer, given: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "FIRST_WAIT", 0.0)
+    server.answers["/a/k"] = lambda h: send(h, 206, bytes(size), Content_Range=f"bytes {given}")
+    with pytest.raises(StoreError, match="k: cannot read"):
+        open_store(f"{server.url}/a").get_range("k", 4, 4)
+
+
+def test_the_part_that_was_asked_for_is_read(server: OddServer) -> None:
+    for number, said in enumerate(("bytes 4-7/9", "bytes 4-7/*", "bytes 4-7/x", "4-7", "")):
+        server.answers[f"/a/{number}"] = lambda h, said=said: send(h, 206, b"four", Content_Range=said)
+        assert open_store(f"{server.url}/a").get_range(str(number), 4, 4) == b"four"
+    server.answers["/a/end"] = lambda h: send(h, 206, b"two", Content_Range="bytes 4-6/7")
+    store = open_store(f"{server.url}/a")
+    assert store.get_range("end", 4, 100) == store.get_range("end", -3, None) == b"two"
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 418, 451, 500])
 def test_only_404_and_410_mean_missing(server: OddServer, status: int) -> None:
     server.answers["/a.zarr/k"] = lambda h: send(h, status)

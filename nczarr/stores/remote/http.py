@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
 # Codings that aiohttp undoes, or refuses; others it hands on as they are.
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-([0-9]+)/(.*)")
 _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
@@ -140,8 +142,7 @@ class HTTPStore(ConcurrentStore):
             value = await self._body(key, answer, limit)
             size = len(value)
             if answer.status == 206:
-                total = answer.headers.get("Content-Range", "").rpartition("/")[2]
-                size = int(total) if total.isdigit() else size
+                size = self._check_part(key, answer, start, length, size)
             elif part:
                 begin, stop = clip(size, start, length)
                 value = value[begin:stop]
@@ -198,7 +199,29 @@ class HTTPStore(ConcurrentStore):
                 raise StoreError(
                     f"cannot read: the server sends more than {limit} bytes", path=self.place(key)
                 )
+        promised = answer.headers.get("Content-Length", "")
+        if coding == "identity" and promised.isdecimal() and int(promised) != size:
+            raise _PassingError(f"cannot read: {size} of {promised} bytes came", path=self.place(key))
         return b"".join(parts)
+
+    def _check_part(self, key: str, answer: Any, start: int, length: int | None, size: int) -> int:
+        """Make sure that a part is the one that was asked for, as far as the server says; return the whole size."""
+        said = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if said is None:
+            return size
+        first, last = int(said[1]), int(said[2])
+        whole = int(said[3]) if said[3].isdecimal() else None
+        if last - first + 1 != size:
+            raise _PassingError(
+                f"cannot read: {size} of {last - first + 1} bytes of a part came", path=self.place(key)
+            )
+        begin, stop = (start, None) if whole is None else clip(whole, start, None if start < 0 else length)
+        if (start >= 0 or whole is not None) and (first != begin or stop not in (None, last + 1)):
+            raise StoreError(
+                f"cannot read: the server sends the bytes {first} to {last}, which is not the part that was asked for",
+                path=self.place(key),
+            )
+        return size if whole is None else whole
 
     async def _put(self, key: str, data: memoryview) -> None:
         raise ReadOnlyError("a web server is for reading only", path=self.place(key))
