@@ -361,7 +361,7 @@ value, dtype, mask and kind of error. What it leaves out, because netCDF4-python
   variable or type is made (netCDF-C writes such files, and cannot read them).
 * A full disk is an error, and not the end of the process. A file that was being edited then may be damaged.
 * An HDF5 file that does not keep the order of its objects (h5py makes such by default) can be read, not changed, as with
-  netCDF-C.
+  netCDF-C. Nor can one with a link to what has another name, or is in another file.
 * Attributes keep their places when they get longer values; netCDF-C puts them at the end.
 * What is renamed keeps its place in the dataset, and goes to the end of the open one's dictionaries, as with netCDF4-python.
   In netCDF-4 files variables and groups that are renamed later go to the end, where the HDF5 library of h5py has them.

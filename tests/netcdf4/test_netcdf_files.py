@@ -417,6 +417,32 @@ def test_hdf5_files_without_order_are_read_only(tmp_path: Path) -> None:
         assert file["v"][:].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("link", ["a hard link to a group", "a soft link to a variable", "a link to a file"])
+def test_hdf5_files_with_one_object_under_two_names_are_read_only(
+    tmp_path: Path, link: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change would give the object its dimensions twice: netCDF-C could not read the file any more."""
+    monkeypatch.setenv("NCZARR_EXTERNAL_FILES", "1")
+    path = tmp_path / "a.nc"
+    for name in (path, tmp_path / "other.nc"):
+        with netCDF4.Dataset(name, "w") as ds:
+            ds.createDimension("x", 3)
+            ds.createGroup("g").createVariable("v", "i4", ("x",))[:] = [1, 2, 3]
+    with h5py.File(path, "a") as file:
+        if link == "a hard link to a group":
+            file["h"] = file["g"]
+        elif link == "a soft link to a variable":
+            file["h/v"] = h5py.SoftLink("/g/v")
+        else:
+            file["h"] = h5py.ExternalLink("other.nc", "/g")
+    before = path.read_bytes()
+    with ours.Dataset(path) as ds:
+        assert ds["h/v"][:].tolist() == [1, 2, 3]
+    with pytest.raises(OSError, match=r"/h.*a link leads to what has another name or file \(copy it first"):
+        ours.Dataset(path, "a")
+    assert path.read_bytes() == before
+
+
 def test_hdf5_files_without_scales_are_edited(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     with h5py.File(path, "w", track_order=True) as file:

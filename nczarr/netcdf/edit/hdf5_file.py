@@ -20,7 +20,8 @@ from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.edit.opened import forget, remember
 from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
+from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
+from nczarr.netcdf.hdf5.types import address_of
 
 #: Datasets of the file that are kept open.
 _KEPT = 64
@@ -47,7 +48,8 @@ class EditedHDF5(FileEditor):
     Raises
     ------
     NetCDFFileError
-        If the file is damaged, or does not keep its objects in order, as netCDF-4 wants it for writing.
+        If the file is damaged, does not keep its objects in order, as netCDF-4 wants it for writing, or has one
+        under two names.
     """
 
     disk_format = "HDF5"
@@ -85,6 +87,7 @@ class EditedHDF5(FileEditor):
                 found = find_objects(self.file, Path(path).stem)
                 if dataset is None:
                     _check_order(found.root.id, path)
+                    _check_links(found.root, path)
                 self._objects = HDF5Objects(self, self._make)
                 self._objects.adopt(found)
                 self._dataset = bind_data(found.dataset, self._objects.values)
@@ -193,3 +196,20 @@ def _check_order(root: Any, path: str) -> None:
             path=path,
             hint="copy it first, which makes a netCDF-4 file",
         )
+
+
+def _check_links(root: FoundGroup, path: str) -> None:
+    """What is one object under two names would be changed, or given its dimensions, twice."""
+    seen = set()
+    for group in root.walk():
+        datasets = [(text_of(group.link_path(link)), dataset) for link, dataset in group.datasets]
+        for fqn, found in [(group.fqn, group.id), *datasets]:
+            address = address_of(found)
+            if address in seen or address[0] != address_of(root.id)[0]:
+                raise NetCDFFileError(
+                    "the HDF5 file can be read, not changed: a link leads to what has another name or file",
+                    path=path,
+                    fqn=fqn,
+                    hint="copy it first, which makes a netCDF-4 file",
+                )
+            seen.add(address)
