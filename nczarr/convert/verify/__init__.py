@@ -6,7 +6,7 @@
 
 from nczarr.convert.verify.canonical import canonical
 from nczarr.convert.verify.check import check
-from nczarr.convert.verify.diff import ValueDifference, diff
+from nczarr.convert.verify.differences import ValueDifference, diff
 from nczarr.convert.verify.digests import (
     ATTRIBUTE,
     Digest,
