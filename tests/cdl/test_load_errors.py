@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,18 @@ def test_encodings(tmp_path: Path) -> None:
     assert load(path).attribute["t"].text == "°"
     path.write_bytes(b'netcdf a { :t = "\xe9"; }')
     assert load(path).attribute["t"].values.tobytes() == b"\xe9"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="devices and pipes of POSIX")
+def test_text_comes_from_files_and_pipes_not_from_devices(tmp_path: Path) -> None:
+    with pytest.raises(CDLError, match="this is a device, not a CDL file"):
+        load("/dev/zero")
+    pipe = tmp_path / "a.cdl"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("netcdf a { :t = 3; }",))
+    writer.start()
+    assert load(pipe).attribute["t"].values.tolist() == [3]
+    writer.join()
 
 
 def test_half_a_surrogate_pair() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike, fspath
 
 from nczarr.cdl.read.analyzer import Analyzer
 from nczarr.cdl.syntax import Problems, SourceText, TooManyProblems, parse
 from nczarr.errors import CDLError, ModelError
+from nczarr.formats import special_kind
 from nczarr.model import Dataset, resolve
 
 
@@ -44,6 +46,9 @@ def load(path: str | PathLike[str]) -> Dataset:
 def _contents(name: str) -> str:
     """The bytes of a file, one character each."""
     try:
+        kind = special_kind(os.stat(name).st_mode)
+        if kind not in (None, "pipe"):  # text may come from a pipe, as from a shell's <(command)
+            raise CDLError(f"this is a {kind}, not a CDL file", path=name)
         with open(name, "rb") as file:
             return file.read().decode("latin-1")
     except OSError as error:
