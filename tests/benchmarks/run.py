@@ -75,6 +75,16 @@ def field(shape: tuple[int, ...]) -> np.ndarray:
     return np.round(values * 8).astype(np.float32) / 8 + noise * np.float32(0.125)
 
 
+def settle() -> None:
+    """See to it that nobody pays for what another one left behind.
+
+    That is garbage, and many small freed blocks (netCDF4's are ten thousands), which the next allocations of that kind
+    would have to sort first: as long as opening a thousand arrays takes.
+    """
+    gc.collect()
+    _ = [bytes(600 + i % 1000) for i in range(3000)]
+
+
 class Places:
     """Always a new folder to write to.
 
@@ -133,7 +143,7 @@ class Bench:
             # In another order each time: what a work leaves behind, such as deleted files, slows the next.
             for name in self.random.sample(list(row), len(row)):
                 work, after = row[name]
-                gc.collect()  # nobody pays for what another one left behind
+                settle()
                 np.empty(result, np.uint8).fill(1)
                 start = self.clock()
                 work()

@@ -19,6 +19,7 @@ from nczarr.mapping.options import LayoutName
 from nczarr.model import DOUBLE, INT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.mapping import MappingStore
+from nczarr.zarr.hierarchy.v3 import V3Layout
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 GONE = "/v: the array was removed, renamed or replaced since the dataset was opened .open it again."
@@ -161,3 +162,22 @@ def test_documents_of_before_and_after_an_append_are_not_mixed(
     with nczarr.Dataset(path) as reader:
         assert begun
         assert reader["a"][:].tolist() == reader["b"][:].tolist() == [5] * 4
+
+
+@pytest.mark.parametrize("act", [None, rename, remove, remake])
+def test_a_reader_of_many_variables_is_told(
+    act: Callable[[Any], None] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Consolidated documents that were not read yet: one that is the same to the letter need not be read."""
+    many = tuple(Variable(f"more{i}", INT, ("/x",)) for i in range(600))
+    dataset = model()
+    write(tmp_path / "a.zarr", replace(dataset, variables=dataset.variables + many), WriteOptions())
+    with open_dataset(tmp_path / "a.zarr") as reader:
+        assert reader.data("/v").read((slice(4, 8),)).tolist()[:2] == [5, 5]
+        if act is None:
+            monkeypatch.setattr(V3Layout, "fetch", lambda *given: pytest.fail("read once more"))
+            assert reader.data("/v").read((slice(4, 8),)).tolist()[:2] == [5, 5]
+            return
+        act(tmp_path / "a.zarr")
+        with pytest.raises(StoreError, match=GONE):
+            reader.data("/v").read((slice(4, 8),))

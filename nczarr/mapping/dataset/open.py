@@ -173,14 +173,16 @@ def create_dataset(
     try:
         names = _node_names(store, options, dialect.zarr_layout)
         # All that can be refused is refused before anything is touched.
-        plan = dialect.plan(dataset, options, names)
+        with paused_collector():
+            plan = dialect.plan(dataset, options, names)
         destination.prepare()
         hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
         held = plan.dataset or dataset
-        return StoredDataset(
-            hierarchy, dialect, plan, held, options=options, names=names, destination=destination
-        )
+        with paused_collector():
+            return StoredDataset(
+                hierarchy, dialect, plan, held, options=options, names=names, destination=destination
+            )
     except BaseException:
         destination.abort()
         raise

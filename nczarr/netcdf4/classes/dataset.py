@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nczarr.collector import paused_collector
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.formats import local_path
@@ -290,7 +291,8 @@ class Dataset(AttributeOwner):
             with session.lock:
                 if self._nc_variables is None:
                     nodes = self._nc_node.variables.items()
-                    shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
+                    with paused_collector():
+                        shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
                     self._nc_variables = Named("variable", shown)
         return self._nc_variables
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr import model
+from nczarr.collector import paused_collector
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
 
 
@@ -48,6 +49,7 @@ def _variable(node: VariableNode) -> model.Variable:
     return node.frozen
 
 
+@paused_collector()
 def thaw(root: GroupNode, dataset: model.Dataset) -> None:
     """Fill the root with the nodes of a model.
 

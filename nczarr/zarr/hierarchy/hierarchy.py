@@ -327,20 +327,21 @@ class Hierarchy:
             raw: dict[str, RawNode] = {}
             parsed: dict[str, Metadata] = {}
             by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
-            for path, metadata in items:
-                self._check_put(path, metadata, raw)
-                if by_case is not None:
-                    check_siblings(path, by_case)
-                    by_case[path.lower()] = path
-                is_array = isinstance(metadata, ArrayMetadata)
-                raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
-                parsed[path] = metadata
-            writes = [
-                write
-                for path, node in raw.items()
-                if path or not self._hidden
-                for write in self._encoded(path, node)
-            ]
+            with paused_collector():
+                for path, metadata in items:
+                    self._check_put(path, metadata, raw)
+                    if by_case is not None:
+                        check_siblings(path, by_case)
+                        by_case[path.lower()] = path
+                    is_array = isinstance(metadata, ArrayMetadata)
+                    raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
+                    parsed[path] = metadata
+                writes = [
+                    write
+                    for path, node in raw.items()
+                    if path or not self._hidden
+                    for write in self._encoded(path, node)
+                ]
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
             if self._hidden and self.store.takes_any_key:
                 self._waiting.update(writes)
@@ -616,6 +617,8 @@ def _confirm(store: Store, layout: Layout, path: str, known: RawNode) -> None:
     StoreError
         It was removed, renamed or replaced by another program.
     """
+    if layout.is_unchanged(store, path, known):
+        return
     found = layout.fetch(store, [path]).get(path)
     if found is None and known.consolidated:
         # Not all programs write the documents that the consolidated metadata are copies of.

@@ -153,6 +153,10 @@ class Layout(ABC):
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         """Read the documents of some nodes in one concurrent batch; nodes that do not exist are left out."""
 
+    def is_unchanged(self, store: Store, path: str, known: RawNode) -> bool:
+        """True if what the store has of a node is letter for letter what is known; if not, :meth:`fetch` tells more."""
+        return False
+
     @abstractmethod
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
         """Return the metadata of a node that was found."""

@@ -24,6 +24,7 @@ from nczarr.zarr.hierarchy.layout import (
     Metadata,
     RawNode,
     join_key,
+    read_document,
     read_documents,
     read_zarr_json,
     walk,
@@ -109,6 +110,11 @@ class V3Layout(Layout):
                     kind == "array", {key: document}
                 )
         return result
+
+    def is_unchanged(self, store: Store, path: str, known: RawNode) -> bool:
+        if not isinstance(known, UnreadNode):
+            return False
+        return read_document(store, join_key(path, "zarr.json")) == bytes(known.text)
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
         try:
