@@ -88,11 +88,10 @@ def run_completion(options: argparse.Namespace) -> None:
 def run_consolidate(options: argparse.Namespace) -> None:
     """``nczarr consolidate``."""
     from nczarr.mapping.dataset.dialects import dialect_of
-    from nczarr.mapping.dialect import is_plain
 
     for source in options.source:
         with open_documents(source, "r+", storage_options(options)) as hierarchy:
-            hierarchy.keeps_bare_numbers = is_plain(dialect_of(hierarchy))
+            hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
             hierarchy.consolidate()
 
 

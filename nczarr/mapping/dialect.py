@@ -105,6 +105,10 @@ class Dialect(Protocol):
     def zarr_layout(self) -> str:
         """The engine's name of the Zarr version: ``v3``, ``v2``, ``draft-2019``, …"""
 
+    @property
+    def is_plain(self) -> bool:
+        """True for Zarr without NCZarr's keys, whose documents belong to other programs as well."""
+
     def can_read(self, hierarchy: Hierarchy) -> bool:
         """True if the hierarchy is of this dialect."""
 
@@ -137,8 +141,3 @@ class Dialect(Protocol):
         UnsupportedError, LossError
             If the dialect cannot hold the model.
         """
-
-
-def is_plain(dialect: Dialect) -> bool:
-    """True for Zarr without NCZarr's keys, whose documents belong to other programs as well."""
-    return dialect.name in ("zarr-v2", "zarr-v3")

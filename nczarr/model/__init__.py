@@ -2,7 +2,6 @@
 
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of
-from nczarr.model.forward import forward_references, ordered_types, parts_of
 from nczarr.model.names import (
     ROOT,
     check_name,
@@ -21,9 +20,12 @@ from nczarr.model.nodes import (
     Group,
     Storage,
     Variable,
+    bind_data,
+    rewrite,
+    same_values,
+    with_lengths,
 )
-from nczarr.model.resolve import resolve
-from nczarr.model.rewrite import bind_data, rewrite, with_lengths
+from nczarr.model.resolve import forward_references, resolve
 from nczarr.model.sources import ArraySource, DatasetSink, MemorySource, Region, RepeatedSource, regions
 from nczarr.model.types import (
     BYTE,
@@ -48,10 +50,11 @@ from nczarr.model.types import (
     TypeReference,
     UserType,
     VlenType,
+    ordered_types,
+    parts_of,
     primitive_for_dtype,
     walk_types,
 )
-from nczarr.model.values import same_values
 
 __all__ = [
     "BYTE",

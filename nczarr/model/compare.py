@@ -12,10 +12,9 @@ import numpy as np
 from nczarr.display import visible
 from nczarr.model.fills import source_of
 from nczarr.model.names import join_fqn
-from nczarr.model.nodes import Attribute, Dataset, Group, Variable
+from nczarr.model.nodes import Attribute, Dataset, Group, Variable, same_values
 from nczarr.model.sources import regions
 from nczarr.model.types import CompoundType, EnumType, OpaqueType, Type, UserType, VlenType
-from nczarr.model.values import same_values
 
 _BLOCK_ELEMENTS = 1 << 20
 

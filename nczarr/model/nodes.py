@@ -1,4 +1,4 @@
-"""Define the nodes of the model: dataset, group, dimension, variable, attribute. Frozen; no input or output.
+"""Define the nodes of the model: dataset, group, dimension, variable, attribute; frozen: replaced, not changed.
 
 Implements the sections *Dataset* to *Dimension Reference* of the netCDF Zarr data model. What netCDF-4 has
 beyond that text is here too: unlimited dimensions, types declared in groups, attributes of no value, and the
@@ -7,11 +7,11 @@ storage hints that a copy must keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from nczarr.errors import ModelError
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
-from nczarr.model.values import same_values
 
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
 DimensionRef = str | int
@@ -370,3 +369,120 @@ def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
         raise ModelError(
             f"there is no {what} {fqn!r}", hint=f"did you mean {near[0]!r}?" if near else None
         ) from None
+
+
+_G = TypeVar("_G", bound=Group)
+_Node = TypeVar("_Node", Variable, Dimension)
+#: Makes another node of the node at an FQN; None leaves it out.
+_Change = Callable[[str, _Node], _Node | None]
+
+
+def rewrite(
+    dataset: Dataset,
+    *,
+    variable: _Change[Variable] | None = None,
+    dimension: _Change[Dimension] | None = None,
+    group: Callable[[str], bool] | None = None,
+) -> Dataset:
+    """Return the dataset with each node changed; what becomes None, or a group that is not kept, is left out.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> dataset = Dataset("d", variables=(Variable("a", INT), Variable("b", INT)))
+    >>> [v.name for v in rewrite(dataset, variable=lambda fqn, v: v if fqn == "/b" else None).variables]
+    ['b']
+    """
+
+    return _rewritten("/", dataset, variable, dimension, group)
+
+
+def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = "/") -> _G:
+    """Return the group with the values of each variable, given by FQN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nczarr.model import INT, MemorySource
+    >>> bound = bind_data(Dataset("d", variables=(Variable("v", INT, ()),)), {"/v": MemorySource(np.array(3))})
+    >>> bound.variables[0].data.read(())
+    array(3)
+    """
+
+    def bound(at: str, variable: Variable) -> Variable:
+        data = values[at]
+        return variable if variable.data is data else variable.with_data(data)
+
+    return _rewritten(fqn, group, bound, None, None)
+
+
+def with_lengths(group: _G, sizes: Mapping[str, int], fqn: str = "/") -> _G:
+    """Return the group with dimensions of other sizes, given by FQN.
+
+    Examples
+    --------
+    >>> with_lengths(Dataset("d", dimensions=(Dimension("t", 1, True),)), {"/t": 5}).dimensions
+    (Dimension(name='t', size=5, unlimited=True),)
+    """
+
+    def lengthened(at: str, dimension: Dimension) -> Dimension:
+        return replace(dimension, size=sizes[at]) if at in sizes else dimension
+
+    return _rewritten(fqn, group, None, lengthened, None)
+
+
+def _rewritten(
+    fqn: str,
+    old: _G,
+    variable: _Change[Variable] | None,
+    dimension: _Change[Dimension] | None,
+    group: Callable[[str], bool] | None,
+) -> _G:
+    children = [(join_fqn(fqn, child.name), child) for child in old.groups]
+    return replace(
+        old,
+        variables=_changed(fqn, old.variables, variable),
+        dimensions=_changed(fqn, old.dimensions, dimension),
+        groups=tuple(
+            _rewritten(at, child, variable, dimension, group)
+            for at, child in children
+            if group is None or group(at)
+        ),
+    )
+
+
+def _changed(fqn: str, nodes: tuple[_Node, ...], change: _Change[_Node] | None) -> tuple[_Node, ...]:
+    if change is None:
+        return nodes
+    made = (change(join_fqn(fqn, node.name), node) for node in nodes)
+    return tuple(node for node in made if node is not None)
+
+
+def same_values(a: Any, b: Any, *, nan_payloads: bool = True) -> bool:
+    """True if two values of one dtype are the same to the bit (NaN payloads, -0.0), sequences inside included.
+
+    Parameters
+    ----------
+    a, b : array_like or str
+    nan_payloads : bool
+        False: every NaN is the same.
+
+    Examples
+    --------
+    >>> same_values(np.float64(np.nan), np.float64(np.nan)), same_values(np.float64(0.0), np.float64(-0.0))
+    (True, False)
+    """
+    if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
+        return type(a) is type(b) and bool(a == b)
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not a.dtype.hasobject and (nan_payloads or (a.dtype.names is None and a.dtype.kind != "f")):
+        return bool(a.tobytes() == b.tobytes())
+    if a.dtype.names:
+        return all(same_values(a[name], b[name], nan_payloads=nan_payloads) for name in a.dtype.names)
+    if a.dtype.kind == "f":
+        nan = np.isnan(a)
+        return bool((nan == np.isnan(b)).all()) and same_values(np.where(nan, 0, a), np.where(nan, 0, b))
+    pairs = zip(a.ravel(), b.ravel(), strict=True)
+    return all(same_values(x, y, nan_payloads=nan_payloads) for x, y in pairs)

@@ -1,7 +1,8 @@
-"""Bind references, and report every broken rule with its place: the resolving pass."""
+"""Bind references, and report every broken rule with its place: the resolving pass. Find those to later types."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nczarr.errors import ModelError
@@ -18,6 +19,7 @@ from nczarr.model.types import (
     TypeReference,
     UserType,
     VlenType,
+    parts_of,
 )
 
 
@@ -240,3 +242,37 @@ def _near(text: str, names: set[str]) -> str:
 
     near = get_close_matches(text, names, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def forward_references(dataset: Dataset, *, attributes: bool = True) -> Iterator[tuple[str, UserType]]:
+    """Yield the FQNs of types and variables that use a type of a group that comes later, and that type.
+
+    The model binds references in any order; CDL and netCDF-4 files are read from the front: a group's types, its
+    variables, then the groups inside it.
+
+    With `attributes`, groups and variables whose attributes do so are found too.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT, Group, OpaqueType, Variable
+    >>> late = OpaqueType("/g/late", 4)
+    >>> dataset = Dataset("d", variables=(Variable("v", late, ()),), groups=(Group("g", types=(late,)),))
+    >>> [(fqn, type_.fqn) for fqn, type_ in forward_references(dataset)]
+    [('/v', '/g/late')]
+    """
+    declared: set[str] = set()
+
+    def late(fqn: str, used: Iterable[Type]) -> Iterator[tuple[str, UserType]]:
+        for type_ in used:
+            if isinstance(type_, UserType) and type_.fqn not in declared:
+                yield fqn, type_
+
+    for fqn, group in dataset.walk():
+        declared.update(type_.fqn for type_ in group.types)
+        for type_ in group.types:
+            yield from late(type_.fqn, parts_of(type_))
+        for variable in group.variables:
+            used = [variable.type, *(a.type for a in variable.attributes if attributes)]
+            yield from late(join_fqn(fqn, variable.name), used)
+        if attributes:
+            yield from late(fqn, [a.type for a in group.attributes])

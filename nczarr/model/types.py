@@ -18,7 +18,7 @@ vlen               object: one-dimensional arrays of the base type
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -285,3 +285,46 @@ def walk_types(type_: Type) -> Iterator[Type]:
     elif isinstance(type_, VlenType | EnumType):
         yield from walk_types(type_.base)
     yield type_
+
+
+def parts_of(type_: Type) -> list[UserType]:
+    """Return the user-defined types that a type is built on, directly.
+
+    Examples
+    --------
+    >>> inner = VlenType("/inner", INT)
+    >>> [part.fqn for part in parts_of(VlenType("/outer", inner))], parts_of(inner)
+    (['/inner'], [])
+    """
+    inside: Sequence[Type] = ()
+    if isinstance(type_, CompoundType):
+        inside = [field.type for field in type_.fields]
+    elif isinstance(type_, VlenType):
+        inside = [type_.base]
+    return [part for part in inside if isinstance(part, UserType)]
+
+
+def ordered_types(types: Iterable[UserType]) -> list[UserType]:
+    """Return the types of a group, in declared order but each after those that it is built on.
+
+    Examples
+    --------
+    >>> inner = VlenType("/inner", INT)
+    >>> [t.name for t in ordered_types([VlenType("/outer", inner), inner])]
+    ['inner', 'outer']
+    """
+    own = {type_.fqn: type_ for type_ in types}
+    ordered: list[UserType] = []
+    seen: set[str] = set()
+
+    def visit(type_: UserType) -> None:
+        if type_.fqn not in seen:
+            seen.add(type_.fqn)
+            for inside in parts_of(type_):
+                visit(inside)
+            if type_.fqn in own:
+                ordered.append(own[type_.fqn])
+
+    for type_ in own.values():
+        visit(type_)
+    return ordered

@@ -1,12 +1,13 @@
-"""Open and create netCDF files of every format."""
+"""Open and create netCDF files of every format; those that are edited here are read as the editor has them."""
 
 from __future__ import annotations
 
 import os
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
@@ -97,7 +98,6 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     name = Path(path).stem
     format_ = netcdf_format(path)
     if format_ == "hdf5":
-        from nczarr.netcdf.edit.opened import editor_of
         from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
 
         editor = editor_of(path)
@@ -185,3 +185,31 @@ def create_dataset(
 
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)
+
+
+# Here and not with the editors: whoever opens a file asks, and need not load what edits it.
+_edited: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
+
+
+def remember_editor(path: str, editor: Any) -> None:
+    """Note who edits a file."""
+    found = os.stat(path)
+    _edited[found.st_dev, found.st_ino] = editor
+
+
+def forget_editor(editor: Any) -> None:
+    """Note that somebody edits no more."""
+    for key in [key for key, held in list(_edited.items()) if held is editor]:
+        _edited.pop(key, None)
+
+
+def editor_of(path: str) -> Any:
+    """Who edits a file here; None if nobody does. A forked child has no part in what its parent edits."""
+    if not _edited:
+        return None
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    editor = _edited.get((found.st_dev, found.st_ino))
+    return editor if editor is not None and editor.process == os.getpid() else None

@@ -17,7 +17,6 @@ from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
-from nczarr.stores.held import HeldDirectory
 from nczarr.stores.replaced import replaced_error
 
 #: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
@@ -529,3 +528,56 @@ def _empty(folder: str) -> None:
             # A key that was set meanwhile stays, and with it its directory.
             if error.errno != errno.ENOTEMPTY:
                 raise
+
+
+#: Directories that are held at a time, at most; of more than that nothing is noticed.
+MAX_HELD = 256
+
+
+class HeldDirectory:
+    """A directory that is held, to notice when another one has taken its name.
+
+    While it is held, the system gives its number to no other directory; so one look at what the name stands for tells.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or enough are held already.
+    """
+
+    #: How many there are.
+    count = 0
+    _lock = threading.RLock()  # a collection of garbage may come in between
+
+    def __init__(self, path: str) -> None:
+        self._descriptor: int | None = None
+        self._path = path
+        with self._lock:
+            if HeldDirectory.count >= MAX_HELD:
+                raise OSError("enough directories are held")
+            flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+            self._descriptor = os.open(path, flags)
+            HeldDirectory.count += 1
+        status = os.fstat(self._descriptor)
+        self._inode = (status.st_ino, status.st_dev)
+
+    @property
+    def is_there(self) -> bool:
+        """True if the directory still has its name."""
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return False
+        return (status.st_ino, status.st_dev) == self._inode
+
+    def release(self) -> None:
+        """Hold it no more."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is None:
+                return
+            HeldDirectory.count -= 1
+        os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()

@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nczarr.cdl.write.lines import ROW_END, Folder, Line
-from nczarr.cdl.write.number_columns import Columns, float_columns, integer_columns
-from nczarr.cdl.write.numbers import attribute_number, float_text
+from nczarr.cdl.write.numbers import (
+    Columns,
+    attribute_number,
+    float_columns,
+    float_text,
+    integer_columns,
+)
 
 _CODES = "bBhHiIqQ"
 

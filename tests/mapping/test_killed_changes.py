@@ -60,7 +60,7 @@ def die_after(steps: int, act: Callable[[Path], None], path: Path, dead: str) ->
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nczarr.mapping.guarding.fresh.new_writer", lambda: dead)
+        patch.setattr("nczarr.mapping.guarding.changes.new_writer", lambda: dead)
         patch.setattr(LocalStore, "_put", dying(LocalStore._put))
         patch.setattr("os.unlink", dying(os.unlink))
         patch.setattr("os.rmdir", dying(os.rmdir))

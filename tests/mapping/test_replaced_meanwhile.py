@@ -20,7 +20,7 @@ from nczarr.cli import main
 from nczarr.errors import DatasetExistsError, NCZarrError, StoreError
 from nczarr.mapping import create_dataset, open_dataset
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable
-from nczarr.stores import LocalStore, held
+from nczarr.stores import LocalStore, local
 from nczarr.zarr import open_hierarchy
 
 
@@ -147,7 +147,7 @@ def test_a_store_can_be_used_again(path: Path) -> None:
 
 
 def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "MAX_HELD", held._count + 1)
+    monkeypatch.setattr(local, "MAX_HELD", local.HeldDirectory.count + 1)
     first, second = LocalStore(path), LocalStore(path)
     arrays = [open_hierarchy(store).array("v") for store in (first, second)]
     assert [array.read().tolist() for array in arrays] == [[1] * 8] * 2
@@ -157,7 +157,7 @@ def test_only_so_many_directories_are_held(path: Path, monkeypatch: pytest.Monke
     with pytest.raises(StoreError, match="open it again"):
         arrays[1].read()
     second.close()
-    assert held._count == held.MAX_HELD - 1
+    assert local.HeldDirectory.count == local.MAX_HELD - 1
 
 
 @pytest.mark.parametrize("command", ["repair", "consolidate", "copy"])

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.values import fusing
+from nczarr.netcdf4.values import masking
 from nczarr.netcdf4.values.masking import Missing, Packing, as_unsigned, mask_missing
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
@@ -295,12 +295,12 @@ def test_one_pass_gives_what_the_steps_give(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         missing = Missing.of(dtype, attributes.get, unsigned=unsigned, no_fill=False)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(fusing, "LEAST", 1)
-        patch.setattr(fusing, "BLOCK", 5)
-        patch.setattr(fusing, "_PER_TASK", 2)
-        patch.setattr(fusing, "_WORKERS", data.draw(st.sampled_from([1, 3])))
-        assume(fusing.can_fuse(seen, missing, packing))
-        found = fusing.mask_and_unpack(seen, missing, packing, always_mask=always)
+        patch.setattr(masking, "LEAST", 1)
+        patch.setattr(masking, "BLOCK", 5)
+        patch.setattr(masking, "_PER_TASK", 2)
+        patch.setattr(masking, "_WORKERS", data.draw(st.sampled_from([1, 3])))
+        assume(masking.can_fuse(seen, missing, packing))
+        found = masking.mask_and_unpack(seen, missing, packing, always_mask=always)
         masked = seen if missing is None else mask_missing(seen, missing, always_mask=always)
         expected = packing.unpack(masked)
     assert type(found) is type(expected)

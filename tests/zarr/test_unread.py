@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nczarr.errors import MetadataError, NCZarrError
 from nczarr.stores import MemoryStore
+from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import json as json_io
-from nczarr.zarr.documents import unread
 from nczarr.zarr.hierarchy import Hierarchy, open_hierarchy
 
 pytest.importorskip("msgspec")
@@ -85,10 +85,10 @@ def results(text: bytes) -> str:
 
 def both(text: bytes) -> tuple[str, str]:
     """What is found by parts, and what is found at once, without the fast library."""
-    with mock.patch.object(unread, "MAX_CHECKED", 0), mock.patch.object(json_io, "MAX_CHECKED", 0):
+    with mock.patch.object(consolidated, "MAX_CHECKED", 0), mock.patch.object(json_io, "MAX_CHECKED", 0):
         by_parts = results(text)
         with (
-            mock.patch.object(unread, "fast_library", return_value=None),
+            mock.patch.object(consolidated, "fast_library", return_value=None),
             mock.patch.object(json_io, "fast_library", return_value=None),
         ):
             at_once = results(text)
@@ -158,7 +158,7 @@ def test_the_last_of_two_equal_names_counts(text):
 def test_a_number_with_too_many_digits_is_an_error_of_its_node():
     inside = {"v": {**ARRAY, "attributes": {"x": 0}}, "w": {**ARRAY, "attributes": {}}}
     text = json.dumps(root(inside)).replace('"x": 0', f'"x": {"1" * 5000}').encode()
-    with mock.patch.object(unread, "MAX_CHECKED", 0):
+    with mock.patch.object(consolidated, "MAX_CHECKED", 0):
         hierarchy = opened(text)
     assert hierarchy.nodes["w"].attributes == {}
     for ask in (hierarchy.nodes.__getitem__, hierarchy.nodes.documents):
@@ -169,10 +169,10 @@ def test_a_number_with_too_many_digits_is_an_error_of_its_node():
 
 def test_documents_are_read_when_they_are_asked_for():
     inside = {f"v{i}": {**ARRAY, "attributes": {"i": i}} for i in range(3)}
-    with mock.patch.object(unread, "MAX_CHECKED", 0):
-        read = unread.parse_root(json.dumps(root(inside)).encode(), "zarr.json")
+    with mock.patch.object(consolidated, "MAX_CHECKED", 0):
+        read = consolidated.parse_root(json.dumps(root(inside)).encode(), "zarr.json")
     found = read["consolidated_metadata"]["metadata"]
-    assert isinstance(found, unread.UnreadDocuments)
+    assert isinstance(found, consolidated.UnreadDocuments)
     assert list(found) == list(inside)
     assert json.loads(bytes(found["v1"])) == inside["v1"]
     assert json.loads(bytes(found.heads["v1"].attributes)) == {"i": 1}

@@ -11,8 +11,7 @@ import numpy as np
 
 from nczarr.cdl.write.lines import ROW_END, Folder, Line, text_size
 from nczarr.cdl.write.names import escape_name
-from nczarr.cdl.write.number_columns import float_columns, integer_columns
-from nczarr.cdl.write.numbers import special_float
+from nczarr.cdl.write.numbers import float_columns, integer_columns, special_float
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.cdl.write.values import ValueText, near, quote_printable, same_as_ncdump
 from nczarr.model import (

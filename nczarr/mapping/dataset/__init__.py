@@ -13,19 +13,19 @@ from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
+    from nczarr.mapping.dataset.dialects import documents_v2
     from nczarr.mapping.dataset.open import create_dataset, open_dataset
     from nczarr.mapping.dataset.repairing import check_metadata, repair
     from nczarr.mapping.dataset.stored import StoredDataset
-    from nczarr.mapping.dataset.twins import documents_v2
 else:
     __getattr__ = lazy(
         __name__,
         {
+            "dialects": ["documents_v2"],
             "detached": ["DetachedDataset", "DetachedValues"],
             "open": ["create_dataset", "open_dataset"],
             "repairing": ["check_metadata", "repair"],
             "stored": ["StoredDataset"],
-            "twins": ["documents_v2"],
         },
     )
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from nczarr.errors import UnsupportedError
 from nczarr.limits import limit
 from nczarr.mapping import nczarr2, nczarr3, plain
+from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset
 from nczarr.zarr import Hierarchy
+from nczarr.zarr.hierarchy import V2Layout
 
 
 def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:
@@ -34,6 +37,10 @@ class _Dialect:
     recognise: Callable[[Hierarchy], bool]
     reader: Callable[[Hierarchy, str], Reading]
     planner: Callable[[Dataset, WriteOptions, NodeNames, Known | None], Plan]
+
+    @property
+    def is_plain(self) -> bool:
+        return self.name in ("zarr-v2", "zarr-v3")
 
     def can_read(self, hierarchy: Hierarchy) -> bool:
         return hierarchy.layout in self.found_in and self.recognise(hierarchy)
@@ -133,3 +140,16 @@ def dialect_named(name: str) -> Dialect:
     raise UnsupportedError(
         f"the layout {name!r} cannot be written", hint=f"known are {', '.join(x.name for x in DIALECTS)}"
     )
+
+
+def documents_v2(stored: StoredDataset) -> dict[str, dict[str, Any]]:
+    """Return plain documents of Zarr v2 by key; what they cannot say they leave out.
+
+    The dataset must have been written with `chunk_keys` of v2 and codecs that v2 has.
+    """
+    options = replace(stored.options, layout="zarr-v2", lossy=True, manifest=False)
+    plan = dialect_named("zarr-v2").plan(stored.dataset, options, stored.names)
+    layout, found = V2Layout(), {}
+    for path, node in plan.nodes.items():
+        found.update(layout.documents(path, node))
+    return found

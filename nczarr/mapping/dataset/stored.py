@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.mapping import rewriting
-from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading, is_plain
+from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.guarding import Destination, begin_changes, end_changes, record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
@@ -71,7 +71,7 @@ class StoredDataset:
         destination: Destination | None = None,
     ) -> None:
         self.hierarchy = hierarchy
-        hierarchy.keeps_bare_numbers = isinstance(found, Reading) and is_plain(dialect)
+        hierarchy.keeps_bare_numbers = isinstance(found, Reading) and dialect.is_plain
         self.losses = found.losses
         self.reading = (
             found if isinstance(found, Reading) else Reading(dataset, found.variables, found.groups)

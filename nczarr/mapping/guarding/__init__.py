@@ -5,7 +5,15 @@ A new dataset is hidden until it is complete, and what is foreign in its directo
 metadata that are older than the documents, and chunks that have gone since they were written, are found.
 """
 
-from nczarr.mapping.guarding.alone import writing_alone
+from nczarr.mapping.guarding.changes import (
+    WRITING,
+    begin_changes,
+    end_changes,
+    moment,
+    remove_unclaimed,
+    stale_nodes,
+    writing_alone,
+)
 from nczarr.mapping.guarding.destination import (
     RECORD,
     UNFINISHED,
@@ -16,8 +24,6 @@ from nczarr.mapping.guarding.destination import (
     refuse_unfinished,
     remove_unfinished,
 )
-from nczarr.mapping.guarding.fresh import WRITING, begin_changes, end_changes, moment, stale_nodes
-from nczarr.mapping.guarding.leftovers import remove_unclaimed
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
 
 __all__ = [

@@ -23,15 +23,13 @@ from nczarr.mapping.nczarr3.validate import validate
 
 if TYPE_CHECKING:
     from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
-    from nczarr.mapping.nczarr3.write import plan_nczarr_v3
-    from nczarr.mapping.nczarr3.write_draft import plan_draft_2019
+    from nczarr.mapping.nczarr3.write import plan_draft_2019, plan_nczarr_v3
 else:
     __getattr__ = lazy(
         __name__,
         {
             "read": ["is_nczarr_v3", "read_nczarr_v3"],
-            "write": ["plan_nczarr_v3"],
-            "write_draft": ["plan_draft_2019"],
+            "write": ["plan_draft_2019", "plan_nczarr_v3"],
         },
     )
 

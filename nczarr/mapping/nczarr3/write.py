@@ -24,7 +24,7 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import Documents, plan_documents, simple_type
+from nczarr.mapping.plain import CHUNK_KEYS, Documents, plan_documents, simple_type, v2_codecs
 from nczarr.mapping.values import ATTR_KEY, RESERVED, type_name, types_to_json
 from nczarr.model import (
     CHAR,
@@ -263,3 +263,25 @@ def _nzug_conventions(group: Group) -> str:
     if declared is not None and declared.type in (CHAR, STRING):
         words += declared.text.replace("\0", "").encode("utf-8", "replace").decode().split()
     return " ".join(dict.fromkeys(words))
+
+
+def plan_draft_2019(
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+) -> Plan:
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
+
+    The draft has attributes, so NCZarr's keys stand there and hold the whole model; its list of extensions has
+    another form, and it has no names of dimensions.
+    """
+    plan = plan_keys_in_attributes(dataset, replace(options, extensions=False), names, known)
+    return replace(
+        plan,
+        nodes={
+            path: replace(
+                node, chunk_key_encoding=CHUNK_KEYS, dimension_names=None, codecs=v2_codecs(node.codecs)
+            )
+            if isinstance(node, ArrayMetadata)
+            else node
+            for path, node in plan.nodes.items()
+        },
+    )

@@ -13,23 +13,19 @@ from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.mapping.plain.arrays import DIMENSIONS_KEY, PlainArrays
-    from nczarr.mapping.plain.dimension_names import Labels
-    from nczarr.mapping.plain.documents import Documents, chunks_of, plan_documents
+    from nczarr.mapping.plain.documents import Documents, Labels, chunks_of, plan_documents
     from nczarr.mapping.plain.read import read_plain
     from nczarr.mapping.plain.types import simple_type
-    from nczarr.mapping.plain.write import plan_plain_v3
-    from nczarr.mapping.plain.write_v2 import CHUNK_KEYS, plan_plain_v2, v2_codecs
+    from nczarr.mapping.plain.write import CHUNK_KEYS, plan_plain_v2, plan_plain_v3, v2_codecs
 else:
     __getattr__ = lazy(
         __name__,
         {
             "arrays": ["DIMENSIONS_KEY", "PlainArrays"],
-            "dimension_names": ["Labels"],
-            "documents": ["Documents", "chunks_of", "plan_documents"],
+            "documents": ["Documents", "Labels", "chunks_of", "plan_documents"],
             "read": ["read_plain"],
             "types": ["simple_type"],
-            "write": ["plan_plain_v3"],
-            "write_v2": ["CHUNK_KEYS", "plan_plain_v2", "v2_codecs"],
+            "write": ["CHUNK_KEYS", "plan_plain_v2", "plan_plain_v3", "v2_codecs"],
         },
     )
 

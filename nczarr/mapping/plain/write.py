@@ -1,4 +1,4 @@
-"""Write plain Zarr v3 with xarray's conventions.
+"""Write plain Zarr with xarray's conventions: v3, and its documents turned into what version 2 can say.
 
 What the documents then no longer say is listed in the plan's ``losses`` (``docs/spec/plain-zarr.md``).
 """
@@ -11,6 +11,7 @@ from dataclasses import replace
 from nczarr.mapping.dialect import Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
+from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
 from nczarr.mapping.plain.documents import plan_documents
 from nczarr.mapping.values import decode_attributes
 from nczarr.model import (
@@ -22,10 +23,12 @@ from nczarr.model import (
     Storage,
     Type,
     join_fqn,
+    own_fill_value,
     parse_fqn,
     split_fqn,
 )
-from nczarr.zarr import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 
 
 def plan_plain_v3(
@@ -91,3 +94,51 @@ def _attribute_losses(
                 f"{fqn}: the attribute {attribute.name!r} of type {attribute.type.name} "
                 f"becomes {kept[attribute.name].type.name}"
             )
+
+
+#: Where chunks are in versions before 3.
+CHUNK_KEYS = ChunkKeyEncoding("v2", ".")
+
+
+def plan_plain_v2(
+    dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None = None
+) -> Plan:
+    """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`.
+
+    As xarray has it on v2: dimension names in ``_ARRAY_DIMENSIONS``, and ``fill_value`` is ``_FillValue``.
+    """
+    plan = plan_plain_v3(dataset, options, names, known)
+    masked: set[str] = set()
+    losses = list(plan.losses)
+    for fqn, variable in dataset.all_variables.items():
+        dropped = f"{fqn}: the attribute '_FillValue' is dropped"
+        if own_fill_value(variable) is not None:
+            masked.add(plan.variables[fqn].path)
+            losses = [loss for loss in losses if loss != dropped]
+        elif "_FillValue" in variable.attribute and dropped not in losses:
+            losses.append(dropped)
+    turned = {
+        path: _conventional(node, path in masked) if isinstance(node, ArrayMetadata) else node
+        for path, node in plan.nodes.items()
+    }
+    return replace(plan, nodes=turned, losses=tuple(losses))
+
+
+def v2_codecs(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:
+    """The codecs by names that v2 has; numcodecs' crc32c is another byte stream for the same checksum."""
+    return tuple(NamedConfig("numcodecs.crc32c") if c.name == "crc32c" else c for c in codecs)
+
+
+def _conventional(array: ArrayMetadata, masked: bool) -> ArrayMetadata:
+    attributes = {k: v for k, v in array.attributes.items() if k != "_FillValue"}
+    if array.dimension_names is not None:
+        attributes[DIMENSIONS_KEY] = list(array.dimension_names)
+    return replace(
+        array,
+        attributes=attributes,
+        codecs=v2_codecs(array.codecs),
+        chunk_key_encoding=CHUNK_KEYS,
+        dimension_names=None,
+        # xarray masks every value that equals the fill value; without _FillValue nothing is to be masked.
+        fill_value=array.fill_value if masked else None,
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, is_plain
+from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
 from nczarr.mapping.nczarr3 import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
@@ -133,7 +133,7 @@ def keep_plain(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, s
 
     The model has them in another form (an object as text), adds some (the units of times), and leaves some out.
     """
-    if not is_plain(before.dialect):
+    if not before.dialect.is_plain:
         return plan
     old, nodes = before.dataset, dict(plan.nodes)
     for fqn, path in plan.groups.items():

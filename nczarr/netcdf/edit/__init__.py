@@ -13,14 +13,12 @@ from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.netcdf.edit.files import EditedFile, create_file, edit_records, open_file
-    from nczarr.netcdf.edit.opened import editor_of
 else:
     __getattr__ = lazy(
         __name__,
         {
             "files": ["EditedFile", "create_file", "edit_records", "open_file"],
-            "opened": ["editor_of"],
         },
     )
 
-__all__ = ["EditedFile", "create_file", "edit_records", "editor_of", "open_file"]
+__all__ = ["EditedFile", "create_file", "edit_records", "open_file"]

@@ -17,7 +17,7 @@ from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
-from nczarr.netcdf.edit.opened import forget, remember
+from nczarr.netcdf.files import forget_editor, remember_editor
 from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
@@ -97,7 +97,7 @@ class EditedHDF5(FileEditor):
                     self.update(replace(dataset, name=self._dataset.name))
             self.check()
             if output is None and self._on_disk:
-                remember(path, self)
+                remember_editor(path, self)
         except BaseException:
             self._let_go()
             self._discard()
@@ -140,7 +140,7 @@ class EditedHDF5(FileEditor):
         new = self._output is not None
         super().publish()
         if new:
-            remember(self.path, self)
+            remember_editor(self.path, self)
 
     def sync(self) -> None:
         """Write all that HDF5 holds."""
@@ -172,7 +172,7 @@ class EditedHDF5(FileEditor):
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
 
     def _let_go(self) -> None:
-        forget(self)
+        forget_editor(self)
         with hdf5().phil:
             if hasattr(self, "_objects"):
                 self._objects.groups.clear()

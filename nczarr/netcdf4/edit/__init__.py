@@ -15,8 +15,14 @@ from nczarr.netcdf4.edit.errors import (
     RangeError,
     UnknownNameError,
 )
-from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
-from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, TypeNode, VariableNode
+from nczarr.netcdf4.edit.nodes import (
+    DimensionNode,
+    GroupNode,
+    TypeNode,
+    VariableNode,
+    checked_attribute_name,
+    checked_name,
+)
 from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 

@@ -6,13 +6,23 @@ concerned is forgotten. Whoever holds a node can go on with it whatever is renam
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from nczarr import model
-from nczarr.model import Attribute, DimensionRef, Storage, Type, UserType, join_fqn, normalize_name
+from nczarr.model import (
+    Attribute,
+    DimensionRef,
+    Storage,
+    Type,
+    UserType,
+    check_name,
+    join_fqn,
+    normalize_name,
+)
 from nczarr.netcdf4.edit.errors import (
     DroppedError,
     EditError,
@@ -21,7 +31,6 @@ from nczarr.netcdf4.edit.errors import (
     RangeError,
     UnknownNameError,
 )
-from nczarr.netcdf4.edit.names import checked_attribute_name, checked_name
 from nczarr.netcdf4.edit.stored import StoredArray
 
 #: The value of ``_Format`` whose data model has groups, user types and strings; None counts as this one.
@@ -590,3 +599,35 @@ def requalified(type_: Any, old: str, new: str) -> Any:
         fields = tuple(replace(f, type=requalified(f.type, old, new)) for f in type_.fields)
         return replace(type_, fqn=fqn, fields=fields)
     return replace(type_, fqn=fqn)
+
+
+_LONGEST_NAME = 256
+#: What no name of an attribute may have: the slash, and control characters.
+_ILLEGAL = re.compile(r"[/\x00-\x1f\x7f]")
+
+
+def checked_name(name: Any, what: str) -> str:
+    """Return the name of a dimension, variable, group or type, or raise :class:`EditError`.
+
+    Examples
+    --------
+    >>> checked_name("lat", "dimension")
+    'lat'
+    """
+    text = normalize_name(name.decode() if isinstance(name, bytes) else str(name))
+    wrong = check_name(text)
+    if wrong is None and text.startswith("."):
+        wrong = f"the name {text!r} starts with a period"
+    if wrong is None and len(text.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+        wrong = f"the name {text[:20]!r}… has more than {_LONGEST_NAME} bytes"
+    if wrong is not None:
+        raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}")
+    return text
+
+
+def checked_attribute_name(name: str | bytes) -> str:
+    """Return the name of an attribute, or raise :class:`NodeAttributeError`."""
+    text = normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
+    if not text or _ILLEGAL.search(text):
+        raise NodeAttributeError(f"{text!r} cannot be the name of an attribute")
+    return text

@@ -6,7 +6,7 @@ that is written at once, and to all others with the next model.
 
 Nothing is lost between threads: every change has a number, a flush stores the tree as it was at some number, and
 only what was changed up to that number counts as stored then. While the store changes its arrays, nobody reads
-or writes values (:class:`nczarr.netcdf4.edit.gate.Gate`); while the store is waited for, the tree can be changed.
+or writes values (:class:`Gate`); while the store is waited for, the tree can be changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,74 @@ from nczarr import model
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.freeze import freeze, thaw
-from nczarr.netcdf4.edit.gate import Gate
-from nczarr.netcdf4.edit.growth import Growth
-from nczarr.netcdf4.edit.nodes import GroupNode, State, VariableNode
+from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
+
+
+class Gate:
+    """A lock that is shared by those who pass, and exclusive for the one who closes it.
+
+    Who waits to close it comes before who comes to pass. The thread that has closed it may close it again, or
+    pass; who passes must not close it.
+
+    Examples
+    --------
+    >>> gate = Gate()
+    >>> with gate:
+    ...     "values are read or written"
+    'values are read or written'
+    >>> with gate.closed():
+    ...     "the store is changed"
+    'the store is changed'
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._condition = threading.Condition(self._mutex)
+        self._passing = 0
+        self._closing = 0
+        self._owner = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if self._closing and self._owner != threading.get_ident():
+                while self._closing:
+                    self._condition.wait()
+            self._passing += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._mutex:
+            self._passing -= 1
+            if self._closing:
+                self._condition.notify_all()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Wait until nobody passes, and keep it so."""
+        me = threading.get_ident()
+        with self._mutex:
+            if self._owner != me:
+                self._closing += 1
+                try:
+                    while self._passing or self._owner:
+                        self._condition.wait()
+                except BaseException:
+                    self._closing -= 1
+                    self._condition.notify_all()
+                    raise
+                self._owner = me
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._depth -= 1
+                if not self._depth:
+                    self._owner = 0
+                    self._closing -= 1
+                    self._condition.notify_all()
+
 
 #: Values of new variables that are held back, at most.
 _WAITING_BYTES = 64 << 20
@@ -308,3 +373,42 @@ def _kept(frozen: model.Variable, bound: model.Variable) -> model.Variable | Non
         and bound.storage is frozen.storage
     )
     return bound if same else None
+
+
+class Growth:
+    """The lengths of unlimited dimensions as they were stored last. The tree's lock is held where it is used.
+
+    Parameters
+    ----------
+    root : GroupNode
+        The tree, as it is being stored.
+    """
+
+    def __init__(self, root: GroupNode) -> None:
+        self._root = root
+        self._structure = root.state.structure
+        self._lengths = {d: d.size for g in root.walk() for d in g.dimensions.values() if d.unlimited}
+        self._variables: dict[DimensionNode, list[VariableNode]] | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """True if nothing else has changed."""
+        return self._root.state.structure == self._structure
+
+    def grown(self) -> dict[DimensionNode, int]:
+        """The dimensions that are longer now, and how long they are."""
+        return {d: d.size for d, size in self._lengths.items() if d.size != size}
+
+    def variables(self, dimensions: Iterable[DimensionNode]) -> dict[VariableNode, None]:
+        """The variables that have any of some dimensions, each once."""
+        if self._variables is None:
+            self._variables = {d: [] for d in self._lengths}
+            for node in self._root.walk_variables():
+                for d in node.dimensions:
+                    if d in self._variables:
+                        self._variables[d].append(node)
+        return dict.fromkeys(node for d in dimensions for node in self._variables[d])
+
+    def note(self, lengths: dict[DimensionNode, int]) -> None:
+        """Take lengths for stored."""
+        self._lengths.update(lengths)

@@ -13,9 +13,15 @@ from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
 from nczarr.netcdf4.values.complexes import shown_complex
-from nczarr.netcdf4.values.fusing import can_fuse, mask_and_unpack
 from nczarr.netcdf4.values.indexing import Index, parse_selection
-from nczarr.netcdf4.values.masking import Missing, as_unsigned, mask_missing, packing_of
+from nczarr.netcdf4.values.masking import (
+    Missing,
+    as_unsigned,
+    can_fuse,
+    mask_and_unpack,
+    mask_missing,
+    packing_of,
+)
 from nczarr.netcdf4.values.records import shown_records
 from nczarr.netcdf4.values.settings import Settings
 

@@ -14,9 +14,11 @@ from nczarr.zarr.codecs.base import (
     BytesBytesCodec,
     ChunkSpec,
     as_bytes_array,
+    find_codec,
+    known_codecs,
+    register_codec,
 )
 from nczarr.zarr.codecs.chain import Chain, chain_of
-from nczarr.zarr.codecs.registry import find_codec, known_codecs, register_codec
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 
 __all__ = [

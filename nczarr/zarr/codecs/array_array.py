@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int
+from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.codecs.registry import register_codec
 from nczarr.zarr.types import data_type_for, parse_data_type
 
 

@@ -17,9 +17,9 @@ from nczarr.zarr.codecs.base import (
     as_bytes_array,
     check_keys,
     configured_int,
+    register_codec,
 )
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.codecs.registry import register_codec
 
 
 @register_codec("bytes")

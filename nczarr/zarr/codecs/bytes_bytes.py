@@ -18,6 +18,8 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs.base import (
+    ANY_NUMCODECS,
+    PREFIX,
     Buffer,
     BytesBytesCodec,
     ChunkSpec,
@@ -25,11 +27,11 @@ from nczarr.zarr.codecs.base import (
     check_keys,
     configured_int,
     deliver,
+    register_codec,
     too_large,
     wrong_size,
 )
 from nczarr.zarr.codecs.crc32c import crc32c
-from nczarr.zarr.codecs.registry import ANY_NUMCODECS, PREFIX, register_codec
 
 
 @functools.cache

@@ -9,14 +9,17 @@ import numpy as np
 
 from nczarr.errors import CodecError, NCZarrError
 from nczarr.zarr.codecs.base import (
+    CODECS,
     ArrayArrayCodec,
     ArrayBytesCodec,
     Buffer,
     BytesBytesCodec,
     ChunkSpec,
+    Codec,
     as_bytes_array,
+    find_codec,
+    known_codecs,
 )
-from nczarr.zarr.codecs.registry import CODECS, Codec, find_codec, known_codecs
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.pool import scratch

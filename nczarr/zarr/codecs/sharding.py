@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError, MetadataError
-from nczarr.zarr.codecs.base import ArrayBytesCodec, Buffer, ChunkSpec, as_bytes_array, check_keys
+from nczarr.zarr.codecs.base import (
+    ArrayBytesCodec,
+    Buffer,
+    ChunkSpec,
+    as_bytes_array,
+    check_keys,
+    register_codec,
+)
 from nczarr.zarr.codecs.chain import Chain
-from nczarr.zarr.codecs.registry import register_codec
 from nczarr.zarr.metadata import NamedConfig, parse_named_config
 from nczarr.zarr.pool import scratch
 

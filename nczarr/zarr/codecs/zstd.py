@@ -19,10 +19,10 @@ from nczarr.zarr.codecs.base import (
     check_keys,
     configured_int,
     deliver,
+    register_codec,
     too_large,
     wrong_size,
 )
-from nczarr.zarr.codecs.registry import register_codec
 
 
 @functools.cache

@@ -6,7 +6,7 @@ is bounded, exact in both directions, and every fault names the document and the
 part here; others add them by entry points (``docs/extending.md``).
 """
 
-from nczarr.zarr.documents.consolidated import DocumentTexts
+from nczarr.zarr.documents.consolidated import DocumentTexts, UnreadDocuments, parse_root
 from nczarr.zarr.documents.extensions import (
     Extension,
     active_extensions,
@@ -14,7 +14,6 @@ from nczarr.zarr.documents.extensions import (
     unregister_extension,
 )
 from nczarr.zarr.documents.json import as_it_stands, dump_json, parse_json, parse_object, parse_part
-from nczarr.zarr.documents.unread import UnreadDocuments, parse_root
 from nczarr.zarr.documents.v2_types import parse_v2_dtype
 from nczarr.zarr.documents.v3 import node_document
 

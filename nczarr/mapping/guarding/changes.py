@@ -1,4 +1,4 @@
-"""Tell whether consolidated metadata are older than the documents that they were made of.
+"""Mark that documents change, keep other writers away, and tell what others have changed or left half-done.
 
 Other programs change the document of one node and leave the copies in the root's document alone. On local disks
 one look at each document's time tells; elsewhere that would cost a request for each. While nczarr itself changes
@@ -8,12 +8,48 @@ documents, a mark says so, and the copies are what readers see until all is writ
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from nczarr.atomic import is_writing, new_writer
-from nczarr.mapping.guarding.leftovers import remove_unclaimed
+from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.locks import Lock
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr import Hierarchy
+from nczarr.zarr import Hierarchy, open_hierarchy
+
+
+@contextmanager
+def writing_alone(store: Store) -> Iterator[None]:
+    """Lock the dataset in a directory; other stores have no locks.
+
+    Raises
+    ------
+    StoreError
+        If somebody, here or in another process, has it open for writing.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> with writing_alone(MemoryStore()):
+    ...     pass
+    """
+    if not isinstance(store, LocalStore):
+        yield
+        return
+    try:
+        lock = Lock(str(store.root))
+    except BlockingIOError as error:
+        raise StoreError(
+            "the dataset is open for writing, here or in another process",
+            path=store.url,
+            hint="close it there",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
 
 #: The key that is there while nczarr changes documents of a local dataset.
 WRITING = ".nczarr-writing"
@@ -96,3 +132,39 @@ def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
                 unknown = entry.name not in names and not entry.name.startswith(".") and entry.is_dir()
                 if unknown and os.path.exists(f"{folder}/{entry.name}/zarr.json"):
                     yield prefix + entry.name
+
+
+#: The keys of chunks, below whatever folders, by layout.
+_CHUNKS = {
+    "v3": re.compile(r"(.*/)?c(/\d+)*"),
+    "v2": re.compile(r"(.*/)?\d+([./]\d+)*"),
+}
+
+
+def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[str]:
+    """Remove folders that hold chunks and no documents, and are no node's. Returns which these were.
+
+    To be called only where it is known that nczarr was changing the dataset and died, so that they are its own.
+    """
+    if type(store) is not LocalStore:
+        return []
+    if hierarchy is None:
+        try:
+            hierarchy = open_hierarchy(store)
+        except DatasetNotFoundError:
+            return []
+    pattern = _CHUNKS.get(hierarchy.layout)
+    if pattern is None:
+        return []
+    nodes = hierarchy.nodes
+    removed = []
+    for group in [path for path in nodes if not nodes.is_array(path)]:
+        for name in store.list_dir(group)[1]:
+            path = f"{group}/{name}" if group else name
+            if name.startswith(".") or path in nodes or any(node.startswith(f"{path}/") for node in nodes):
+                continue
+            keys = list(store.list(path))
+            if keys and all(pattern.fullmatch(key, len(path) + 1) for key in keys):
+                store.delete_prefix(path)
+                removed.append(path)
+    return removed
