@@ -49,7 +49,20 @@ def check_name(name: str) -> str | None:
         return f"the name {name!r} has a control character"
     if name[-1] == " ":
         return f"the name {name!r} ends with a blank"
+    if not _is_unicode(name):
+        return f"the name {name!r} has half a surrogate pair, which is no character"
     return None
+
+
+def _is_unicode(text: str) -> bool:
+    # Surrogate escapes stand for bytes that are no UTF-8, and become those again.
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def format_fqn(components: Sequence[str]) -> str:
@@ -97,6 +110,8 @@ def parse_fqn(text: str) -> tuple[str, ...]:
     """
     if text == ROOT:
         return ()
+    if not _is_unicode(text):
+        raise ModelError(f"{text!r} has half a surrogate pair, which is no character")
     names: list[str] = []
     position = 0
     while position < len(text):

@@ -6,6 +6,7 @@ import copy
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import mapping_tools as tools
@@ -14,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nczarr import cdl
+from nczarr.convert import digest
 from nczarr.errors import (
     ChunkError,
     DatasetNotFoundError,
@@ -143,6 +146,25 @@ def assert_clear(store: MemoryStore, key: str) -> None:
 def test_the_undamaged_documents_are_read() -> None:
     with open_dataset(store_of(GOOD)) as stored:
         assert [str(d) for d in compare(everything(), stored.dataset, storage=True, data=False)] == []
+
+
+@pytest.mark.parametrize("of_the_key", [False, True])
+def test_half_a_surrogate_pair_in_any_place(of_the_key: bool) -> None:
+    """JSON can spell it, and UTF-8 cannot: what is read can be written as text."""
+
+    def put(parent: Any, name: Any) -> None:
+        if of_the_key and isinstance(parent, dict):
+            parent[f"{name}\ud800"] = parent.pop(name)
+        elif isinstance(parent[name], str):
+            parent[name] += "\ud800"
+
+    for key, place in PLACES:
+        store = changed(key, place, put)
+        assert_clear(store, key)
+        with warnings.catch_warnings(), suppress(NCZarrError), open_dataset(store) as stored:
+            warnings.simplefilter("ignore", RecoveryWarning)
+            cdl.dumps(stored.dataset).encode("utf-8", "surrogateescape")
+            digest(stored.dataset)
 
 
 @pytest.mark.parametrize(

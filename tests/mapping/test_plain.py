@@ -165,6 +165,33 @@ def test_times(unit: str, count: int, units: str, expected: int) -> None:
     assert data[1] == variable.attribute["_FillValue"].values[0]
 
 
+@pytest.mark.parametrize("dtype", ["M8[10s]", "m8[7W]", "M8[Y]"])
+def test_times_that_are_too_large_are_refused(dtype: str) -> None:
+    """numpy raises an error of its own, or lets them wrap around."""
+    store = hierarchy({"v": (np.array([5, 2**62]).view(dtype), ["x"])})
+    with open_dataset(store, "r+") as stored:
+        data = stored.data("/v")
+        first = data.read_orthogonal(slice(0, 1))
+        data.write(slice(1, 2), first)
+        assert data.read_orthogonal(...).tolist() == [*first, *first]
+        with pytest.raises(UnsupportedError, match=r"too large|lies between"):
+            data.write(slice(1, 2), np.array([2**63 - 2]))
+        stored.data("/v").array.write(1, np.array(2**62).view(dtype))
+        with pytest.raises(UnsupportedError, match="too large"):
+            data.read_orthogonal(...)
+
+
+def test_text_of_impossible_characters_is_refused() -> None:
+    """numpy makes them without a word, and whoever writes them stops with an error of Python."""
+    for code in (0xD800, 0xFFFFFFFF):
+        store = hierarchy({"v": (np.zeros(2, "U2"), ["x"])})
+        store.set("v/c/0", np.array([97, 0, code, 98], "<u4").tobytes())
+        with open_dataset(store) as stored:
+            assert stored.data("/v").read_orthogonal(0) == "a"
+            with pytest.raises(UnsupportedError, match=f"{code:#x}, which is no character"):
+                stored.data("/v").read_orthogonal(...)
+
+
 def test_structs_become_compounds_of_the_same_bytes() -> None:
     dtype = np.dtype(
         [("a", "i2"), ("t", "S3"), ("b", "?"), ("n", [("x", "f4"), ("z", "c8")]), ("u", "U1"), ("m", "M8[s]")]

@@ -58,8 +58,11 @@ def test_legal_names(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("", "empty"), ("a/b", "'/'"), ("a ", "blank"), ("a\n", "control"), ("\x7f", "control")],
-)
+    [
+        ("", "empty"), ("a/b", "'/'"), ("a ", "blank"), ("a\n", "control"), ("\x7f", "control"),
+        ("\ud800", "surrogate"),
+    ],
+)  # fmt: skip
 def test_illegal_names(name: str, reason: str) -> None:
     assert reason in (check_name(name) or "")
 

@@ -128,6 +128,35 @@ def test_text_of_zarr_python(tmp_path: Path, options: dict[str, Any]) -> None:
         assert list(zarr.open_group(tmp_path)["v"][2]) == ["new", "", "\N{SNOWMAN}", "x"]
 
 
+def test_records_of_zarr_python(tmp_path: Path) -> None:
+    """Before 3.2 it says nothing of their byte order."""
+    dtype = np.dtype([("a", "<i2"), ("b", "<f8"), ("c", "S3")])
+    values = np.array([(1, 2.5, b"ab"), (-3, np.inf, b"")], dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = zarr.create_array(tmp_path / "v", shape=2, chunks=1, dtype=dtype, zarr_format=3)
+        array[:] = values
+        ours = open_hierarchy(LocalStore(tmp_path / "v", "r+"), mode="r+").array("")
+        assert ours.read().tobytes() == values.tobytes()
+        ours.write(1, values[0])
+        assert zarr.open_array(tmp_path / "v", mode="r")[:].tobytes() == values[[0, 0]].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", ">M8[D]", "m8[10s]"])
+def test_times_of_version_2_without_a_fill_value(tmp_path: Path, dtype: str) -> None:
+    """What was never stored is no time; 1970 would look like one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = zarr.create_array(
+            tmp_path / "v", shape=4, chunks=2, dtype=dtype, zarr_format=2, fill_value=None
+        )
+        array[:2] = np.array([0, 1]).astype(dtype.replace(">", ""))
+        theirs = zarr.open_array(tmp_path / "v", mode="r")[:]
+    ours = open_hierarchy(LocalStore(tmp_path / "v")).array("").read()
+    assert np.isnat(ours).tolist() == np.isnat(theirs).tolist() == [False, False, True, True]
+    assert ours[:2].tolist() == theirs[:2].tolist()
+
+
 @pytest.mark.parametrize("filters", [[], ["shuffle"], ["delta"], ["shuffle", "fletcher32"]])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_version_2_of_zarr_python(tmp_path: Path, filters: list[str], order: Any) -> None:

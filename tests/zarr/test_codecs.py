@@ -435,6 +435,8 @@ def test_vlen_array() -> None:
         ([LITTLE, LITTLE], "stands after"),
         ([LITTLE, N("transpose", {"order": [1, 0]})], "stands after"),
         ([N("bytes")], "endian is missing"),
+        ([N("numcodecs.delta", {"dtype": ">f4"}), LITTLE], "byte order is that of the codec 'bytes'"),
+        ([N("numcodecs.astype", {"encode_dtype": ">f8", "decode_dtype": "<f4"}), LITTLE], "byte order"),
         ([N("bytes", {"endian": "middle"})], "middle"),
         ([N("transpose", {"order": [0, 0]}), LITTLE], "does not fit"),
         ([LITTLE, N("nonsense")], "not known"),

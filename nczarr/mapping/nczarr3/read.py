@@ -338,9 +338,10 @@ class _Reader:
     def group(self, node: GroupNode, final: dict[str, tuple[DimensionRef, ...] | None]) -> Group:
         variables = tuple(self.variable(node, array, final[array.path]) for array in node.arrays)
         reserved = self.reserved if node.fqn == "/" else RESERVED
-        attributes = self.attributes(
-            node.metadata.attributes, node.keys, join_fqn(node.fqn, "."), node.fqn, None, reserved
-        )
+        with placed(self.place(node.path), fqn=node.fqn):
+            attributes = self.attributes(
+                node.metadata.attributes, node.keys, join_fqn(node.fqn, "."), node.fqn, None, reserved
+            )
         groups = tuple(self.group(child, final) for child in node.groups)
         dimensions = tuple(self.dimensions.sizes[join_fqn(node.fqn, d.name)] for d in node.dimensions)
         return Group(
@@ -392,7 +393,8 @@ class _Reader:
         ndim = metadata.ndim - len(held.encoding.inner_shape)
         if references is None:
             references = self.plain.references(node.fqn, array.name, metadata, metadata.shape[:ndim])
-        attributes = self.attributes(metadata.attributes, array.keys, array.fqn, array.fqn, held.type)
+        with placed(self.place(array.path), fqn=array.fqn):
+            attributes = self.attributes(metadata.attributes, array.keys, array.fqn, array.fqn, held.type)
         try:
             storage = read_storage(array.info, metadata, ndim)
         except MetadataError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, placed
 from nczarr.mapping.dialect import Binding, Reading
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
@@ -75,7 +75,8 @@ class _Reader:
             v for c, n in arrays.items() if (v := self._variable(fqn, c, n, metadata[c])) is not None
         ]
         own = self.hierarchy.nodes[path]
-        attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
+        with placed(self.hierarchy.store.place(path), fqn=fqn):
+            attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
         groups = tuple(
             self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if not self.hierarchy.is_array(c)
         )

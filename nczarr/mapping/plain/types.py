@@ -129,13 +129,26 @@ class TimeEncoding(Encoding):
     def encode(self, values: np.ndarray) -> np.ndarray:
         dtype = self.data_type.dtype
         whole = np.ascontiguousarray(values, np.int64)
-        held = whole.view(f"{dtype.kind}8[{self.step}]").astype(dtype)
+        held = self._converted(whole.view(f"{dtype.kind}8[{self.step}]"), dtype)
         if (self.decode(held) != whole).any():
             raise UnsupportedError(f"a time lies between those that the array can hold, which is of {dtype}")
         return held
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        return raw.astype(f"{raw.dtype.kind}8[{self.step}]").view(np.int64)
+        counted = self._converted(raw, np.dtype(f"{raw.dtype.kind}8[{self.step}]"))
+        # Some versions of numpy let what is too large wrap around.
+        if (self._converted(counted, raw.dtype).view(np.int64) != raw.view(np.int64)).any():
+            raise self._too_large(raw.dtype)
+        return counted.view(np.int64)
+
+    def _converted(self, times: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        try:
+            return times.astype(dtype)
+        except OverflowError:
+            raise self._too_large(self.data_type.dtype) from None
+
+    def _too_large(self, dtype: np.dtype) -> UnsupportedError:
+        return UnsupportedError(f"a time of {dtype} is too large to be counted in units of {self.step!r}")
 
 
 @dataclass(frozen=True)
@@ -160,11 +173,22 @@ class TextEncoding(Encoding):
         return np.array(items, dtype).reshape(values.shape)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
+        if raw.dtype.kind == "U":
+            self._check_unicode(raw)
         out = np.empty(raw.shape, object)
         flat = out.reshape(-1)
         for i, value in enumerate(raw.reshape(-1).tolist()):
             flat[i] = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
         return out
+
+    def _check_unicode(self, raw: np.ndarray) -> None:
+        """numpy makes texts of any number; those that are no characters stop whoever writes them."""
+        codes = np.ascontiguousarray(raw).reshape(-1).view(np.uint32)
+        # U+DC80 to U+DCFF are bytes that are no UTF-8.
+        wrong = codes[(codes > 0x10FFFF) | ((codes & ~np.uint32(0x7FF)) == 0xD800)]
+        wrong = wrong[(wrong < 0xDC80) | (wrong > 0xDCFF)]
+        if wrong.size:
+            raise UnsupportedError(f"a text holds {wrong[0]:#x}, which is no character")
 
 
 def special_encoding(data_type: DataType, declare: Declare, name: str) -> tuple[Encoding, list[Attribute]]:

@@ -24,6 +24,7 @@ from nczarr.mapping.values.json import (
     array_of,
     bytes_from_json,
     bytes_to_json,
+    check_unicode,
     float_from_json,
     float_to_json,
     from_base64,
@@ -371,6 +372,7 @@ class _Decoder:
     stale: Stale | None
 
     def decode(self, name: str) -> Attribute:
+        check_unicode(name, "attributes")
         plain, array = self.plain, self.array
         visible = name in plain and name not in self.reserved
         type_ = None
@@ -420,6 +422,7 @@ def infer_attribute(name: str, value: Any, array: Type | None = None) -> Attribu
     >>> infer_attribute("a", [1, 2.5]).type, infer_attribute("b", {"x": None}).text
     (DOUBLE, '{"x":null}')
     """
+    check_unicode(name, "attributes")
     type_ = default_type(name, value, array)
     if type_ is not None:
         try:

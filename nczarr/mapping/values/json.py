@@ -91,6 +91,18 @@ def bytes_from_json(value: Any) -> bytes:
     return from_base64(value)
 
 
+def check_unicode(name: str, what: str) -> None:
+    """Refuse a name with half a surrogate pair, which JSON can spell and nobody can write again.
+
+    Surrogate escapes stay: they stand for bytes that are no UTF-8.
+    """
+    if not name.isascii():
+        try:
+            name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise MetadataError(f"{what}: {show(name)} is not Unicode text") from None
+
+
 def float_to_json(value: Any) -> Any:
     """Return a float32 or float64 scalar as JSON.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, ModelError, placed
-from nczarr.mapping.values.json import int_from_json, show
+from nczarr.mapping.values.json import check_unicode, int_from_json, show
 from nczarr.model import (
     CHAR,
     PRIMITIVES,
@@ -250,6 +250,7 @@ class TypeBinder:
             shape = item.get("shape", []) if isinstance(item, dict) else None
             if not isinstance(name, str) or not name:
                 raise MetadataError(f"fields[{i}]: {show(item)} is not a field")
+            check_unicode(name, f"fields[{i}]")
             if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
                 raise MetadataError(f"fields[{i}].shape: {show(shape)} is not a list of sizes")
             type_ = self._find(item.get("type"), fqn)
@@ -271,5 +272,7 @@ def _enum(fqn: str, base: Type, members: Any) -> EnumType:
         isinstance(m, list | tuple) and len(m) == 2 and isinstance(m[0], str) and m[0] for m in members
     ):
         raise MetadataError(f"members: {show(members)} is not a list of names and values")
+    for name, _ in members:
+        check_unicode(name, "members")
     values = tuple((name, int(int_from_json(value, base.dtype))) for name, value in members)
     return EnumType(fqn, base, values)  # type: ignore[arg-type]

@@ -246,6 +246,12 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
             raise CodecError(f"codec {name!r}: {error}") from error
         if source.newbyteorder("=") != dtype:
             raise CodecError(f"codec {name!r} is made for {source}, the array has {dtype}")
+        for option in (source, self.target):
+            # zarr-python reads other values than it wrote; what the bytes mean depends on what the writer had.
+            if option != option.newbyteorder("<"):
+                raise CodecError(
+                    f"codec {name!r} has the dtype {option.str!r}; its byte order is that of the codec 'bytes'"
+                )
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
         native = self.target.newbyteorder("=")

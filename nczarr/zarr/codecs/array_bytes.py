@@ -33,7 +33,8 @@ class BytesCodec(ArrayBytesCodec):
             raise CodecError(f"codec {name!r}: values of any length need vlen-utf8 or vlen-bytes")
         endian = configuration.get("endian")
         little, big = dtype.newbyteorder("<"), dtype.newbyteorder(">")
-        if endian == "little" or (endian is None and little == big):
+        # zarr-python before 3.2 left the order of records out, and reads them as little-endian.
+        if endian == "little" or (endian is None and (little == big or dtype.names)):
             self.stored: np.dtype = little
         elif endian == "big":
             self.stored = big

@@ -197,6 +197,10 @@ class TimeType(DataType):
     def configuration(self) -> Mapping[str, Any]:
         return {"unit": self.unit, "scale_factor": self.scale_factor}
 
+    def zero(self) -> Any:
+        """Return not-a-time: the first second of 1970 would look like a value."""
+        return np.array(_NAT, np.int64).view(self.dtype)[()]
+
     def fill_from_json(self, value: Any) -> Any:
         if value == "NaT" and isinstance(value, str):
             value = _NAT

@@ -31,6 +31,10 @@ class StringType(DataType):
     def fill_from_json(self, value: Any) -> str:
         if not isinstance(value, str):
             raise bad(f"{show(value)} is not a string")
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise bad(f"{show(value)} is half a surrogate pair, not text") from None
         return value
 
     def fill_to_json(self, value: Any) -> str:
