@@ -52,14 +52,17 @@ def local_path(target: Any) -> Path | None:
     --------
     >>> local_path("file:///data/a.nc") == Path("/data/a.nc"), local_path("s3://bucket/a.zarr")
     (True, None)
+    >>> local_path("run#42.nc") == Path("run#42.nc"), local_path("run42#mode=nczarr,file")
+    (True, None)
     """
     if isinstance(target, os.PathLike):
         return Path(target)
-    if isinstance(target, str) and "::" not in target and "#" not in target:
-        if "://" not in target:
+    if isinstance(target, str):
+        if "://" not in target and "::" not in target and "#" not in target:
             return Path(os.path.expanduser(target))
-        if target.lower().startswith("file://"):
-            return Path(parse_target(target).location)
+        if "::" not in target and ("://" not in target or target.lower().startswith("file://")):
+            found = parse_target(target)
+            return None if found.fragment else Path(found.location)
     return None
 
 

@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from nczarr.cli.commands import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, visible
-from nczarr.errors import DatasetNotFoundError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.formats import kind_of_source
 from nczarr.transfer import NoProgress
 
@@ -118,7 +120,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     trust.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a copy that was stopped; keep it if this one is, too",
+        help="go on with a copy that was stopped; keep it if this one is, too; compare one that is finished",
     )
     trust.add_argument(
         "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
@@ -129,7 +131,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
     )
-    parser.add_argument("--json", action="store_true", help="print the plan or the result as JSON")
+    parser.add_argument("--json", action="store_true", help="print the plan, the result or the error as JSON")
 
 
 def add_gen_options(parser: argparse.ArgumentParser) -> None:
@@ -275,6 +277,21 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         print(visible(f"nczarr: not in {options.target}: {loss}"), file=sys.stderr)
 
 
+@contextmanager
+def _errors_as_json() -> Iterator[None]:
+    """Print an error as JSON, too: whoever reads the output gets an object in any case."""
+    try:
+        yield
+    except NCZarrError as error:
+        parts = {"message": error.message, "path": error.path, "fqn": error.fqn, "hint": error.hint}
+        print(json.dumps({"error": {"type": type(error).__name__, **parts}}))
+        raise
+    except BaseException as error:
+        name = type(error).__name__.lstrip("_")
+        print(json.dumps({"error": {"type": name, "message": str(error) or "interrupted"}}))
+        raise
+
+
 def closing_line(report: Report) -> str:
     """Return what a copy did in one line: sources, bytes in and out, ratio, seconds."""
     parts = [f"{report.sources} source{'s' * (report.sources != 1)}"]
@@ -283,17 +300,19 @@ def closing_line(report: Report) -> str:
     if report.bytes_out:
         ratio = report.bytes_of_values / report.bytes_out
         parts.append(f"{format_bytes(report.bytes_out)} out ({ratio:.1f} times smaller than the values)")
+    if report.finished_before:
+        parts.append(f"{report.finished_before} finished before, and compared")
     return f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
 
 
 def run_copy(options: argparse.Namespace) -> None:
     """``nczarr copy``."""
-    sources = [*options.source, *_listed_files(options.files_from)]
-    if not sources:
-        raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
-    _copy(
-        sources if len(sources) > 1 else sources[0], options, verify=options.verify, dry_run=options.dry_run
-    )
+    with _errors_as_json() if options.json else nullcontext():
+        sources = [*options.source, *_listed_files(options.files_from)]
+        if not sources:
+            raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
+        one = sources if len(sources) > 1 else sources[0]
+        _copy(one, options, verify=options.verify, dry_run=options.dry_run)
 
 
 def _listed_files(name: str | None) -> list[str]:

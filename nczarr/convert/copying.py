@@ -26,10 +26,10 @@ from nczarr.convert.edges import (
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values import rechunk
-from nczarr.errors import LossError, NCZarrError, StoreError, UnsupportedError, placed
+from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
 from nczarr.mapping import ArrayShape, StoredDataset
-from nczarr.model import Attribute, Dataset, DatasetSink
+from nczarr.model import Attribute, Dataset, DatasetSink, Difference
 from nczarr.transfer import (
     BLOCK_BYTES,
     MEMORY,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
+#: Layouts that do not say in which order dimensions are.
+_UNORDERED = ("zarr-v3", "zarr-v2")
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
 
 
@@ -147,8 +149,9 @@ def copy(
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
     resume : bool, default False
-        Go on with a copy of the same source with the same options that was killed; begin one if there is none.
-        After an interrupt what is written stays, for the next time. Zarr directories and object stores only.
+        Go on with a copy of the same source with the same options that was killed; begin one if there is none; where
+        it is finished already, compare it with the source and leave it. After an interrupt what
+        is written stays, for the next time. Zarr directories and object stores only.
     digest : bool, default False
         Store the digest of the dataset in the global attribute ``nczarr_sha256``; see :func:`nczarr.digest`.
     verify : bool, default False
@@ -291,6 +294,9 @@ class _Job:
         if self.dry_run:
             from nczarr.convert.plan import planned
 
+            if not (self.overwrite or self.resume):
+                refuse_existing(target, self.target_options)
+
             plan = list(planned(dataset, kind_of_target(target), options))
             if self.report is not None:
                 self.report.variables += plan
@@ -320,16 +326,63 @@ class _Job:
                 dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str)))
             )
 
-        with self.cluster(sources, target, kind) as spread:
-            sink = self.create(dataset, target, options, mark)
-            self.fill(dataset, sink, target, mark, reading, spread, unchanged)
-        dropped = tuple(getattr(sink, "losses", ()))
-        if self.verify and not dropped:
-            _verify(dataset, target, self.target_options, self.progress)
+        dropped = self.finished(dataset, target, options)
+        if dropped is None:
+            with self.cluster(sources, target, kind) as spread:
+                sink = self.create(dataset, target, options, mark)
+                self.fill(dataset, sink, target, mark, reading, spread, unchanged)
+            dropped = tuple(getattr(sink, "losses", ()))
+            if self.verify:
+                first = self.difference(dataset, target, options, dropped)
+                if first is not None:
+                    raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
         if self.report is not None:
-            self.report.add(sources, target, sum(data_bytes(d) for _, _, d in _work(dataset, sink)))
+            self.report.add(sources, target, _bytes_of(dataset))
             self.report.losses += [*losses, *dropped]
         return (*losses, *dropped)
+
+    def finished(self, dataset: Dataset, target: Any, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """What the copy at the target could not hold, if an earlier copy has finished it; else None.
+
+        Raises
+        ------
+        DatasetExistsError
+            If it is a copy of something else.
+        """
+        if not self.resume or self.overwrite or kind_of_target(target) != "zarr":
+            return None
+        from nczarr.convert.values import finished
+
+        losses = finished(target, dataset, options, self.target_options)
+        if losses is None:
+            return None
+        first = self.difference(dataset, target, options, losses)
+        if first is not None:
+            raise DatasetExistsError(
+                f"a dataset is there already, and is no copy of this source: {first}",
+                path=str(target),
+                hint="--overwrite, in Python overwrite=True, replaces it",
+            )
+        if self.report is not None:
+            self.report.finished_before += 1
+        return losses
+
+    def difference(
+        self, dataset: Dataset, target: Any, options: Mapping[str, Any], losses: Sequence[str]
+    ) -> Difference | None:
+        """Return the first difference between a dataset and its copy."""
+        from nczarr.convert.verify import differences_of_copy
+
+        found = differences_of_copy(
+            dataset,
+            target,
+            losses=losses,
+            order=options.get("layout") not in _UNORDERED,
+            nan_payloads=kind_of_target(target) != "cdl",
+            storage_options=self.target_options,
+            progress=self.progress,
+        )
+        return next(found, None)
 
     def copy_each(self, sources: Sequence[Any], targets: Sequence[Any]) -> tuple[str, ...]:
         """Copy each source to a target of its own; all are looked at before the first is copied."""
@@ -397,15 +450,29 @@ class _Job:
         with opening as opened:
             chosen = self.what.of(opened) if self.concat is None else self.what.cut(opened)
             write_virtual(chosen, sources[0], target, overwrite=self.overwrite)
+            if self.report is not None:
+                self.report.add(sources, target, _bytes_of(chosen))
 
     def append(
         self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
     ) -> None:
         """Append sources to the dataset at the target."""
+        moved = self.appended(sources, target, along, replace, exact)
+        if self.report is not None:
+            self.report.add(sources, None, moved)
+
+    def appended(
+        self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
+    ) -> int:
+        """Append sources; return how many bytes of values they have."""
         from nczarr.convert import many
 
         for source in sources:
             _refuse_same(source, target)
+        if kind_of_source(target) == "cdl":
+            raise UnsupportedError(
+                "--append: CDL text is not appended to", path=str(target), hint="--concat joins files anew"
+            )
         self.refuse("--append", "dry_run", "resume", "verify", "digest", "overwrite", "dask")
         if self.how != Shaping() or (self.options and kind_of_source(target) == "zarr"):
             raise UnsupportedError(
@@ -424,7 +491,7 @@ class _Job:
             )
 
         if kind_of_source(target) == "zarr":
-            many.append(
+            return many.append(
                 opening,
                 sources,
                 target,
@@ -436,10 +503,9 @@ class _Job:
                 workers=self.workers,
                 memory=self.memory,
             )
-            return
         path = local_path(target)
         if path is not None and not replace and not self.options and netcdf_format(str(path)) != "hdf5":
-            many.append_records(
+            return many.append_records(
                 opening,
                 sources,
                 path,
@@ -448,7 +514,6 @@ class _Job:
                 progress=self.progress,
                 memory=self.memory,
             )
-            return
         # HDF5 has no single place that says how long all variables are, and what is replaced would be old and new for
         # a while: the file is written anew, and changes in one step.
         with open_source(target) as old:
@@ -456,6 +521,7 @@ class _Job:
                 joined = many.appended(old, added, along, sources, target, replace, exact)
                 sink = create_sink(target, joined, overwrite=True, **self.options)
                 self.fill(joined, sink, target)
+                return _bytes_of(added)
 
     @contextmanager
     def chosen(self, source: Any) -> Iterator[Dataset]:
@@ -479,6 +545,11 @@ class _Job:
         if "format" in options:
             options["format"] = parse_kind(options["format"])
         shaped = change.shape(dataset, how, source=kind, target=to, format=options.get("format"))
+        if to != "netcdf" and "format" in options:
+            what = "a Zarr dataset" if to == "zarr" else "CDL text"
+            raise UnsupportedError(
+                f"-k: {what} has no netCDF format", hint="a target NAME.nc is a netCDF file"
+            )
         if to == "zarr":
             layout = options.get("layout", "nczarr-v3")
             if lossy:
@@ -708,14 +779,6 @@ def _abort(sink: DatasetSink, error: BaseException) -> None:
     except BaseException:
         error.add_note("what was written may still be there; nczarr clean TARGET removes it")
         raise
-
-
-def _verify(dataset: Dataset, target: Any, options: Mapping[str, Any] | None, progress: Progress) -> None:
-    from nczarr.convert.verify import diff
-
-    first = next(diff(dataset, target, storage_options=options, progress=progress), None)
-    if first is not None:
-        raise NCZarrError(f"the copy differs from its source: {first}", path=str(target))
 
 
 def _bytes_of(dataset: Dataset) -> int:

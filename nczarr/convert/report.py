@@ -32,6 +32,8 @@ class Report:
         With ``dry_run``: how each would be written.
     losses : list of str
         What the output could not hold.
+    finished_before : int
+        With ``resume``: how many copies an earlier command had finished; they were compared with their sources.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Report:
     bytes_of_values: int = 0
     variables: list[PlannedVariable] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    finished_before: int = 0
     _start: float = field(default_factory=time.monotonic, repr=False)
 
     @property
@@ -77,6 +80,7 @@ class Report:
             "seconds": round(self.seconds, 3),
             "variables": [v.to_json() for v in self.variables],
             "losses": self.losses,
+            "finished_before": self.finished_before,
         }
 
 

@@ -46,10 +46,11 @@ def compare(
     storage: bool = False,
     ignore_attributes: Sequence[str] = (),
     nan_payloads: bool = True,
+    order: bool = True,
 ) -> Iterator[Difference]:
     """Yield the differences between two datasets: groups, types, dimensions, variables, attributes, values.
 
-    Order counts, and values are compared to the bit, a block at a time.
+    Values are compared to the bit, a block at a time.
 
     Parameters
     ----------
@@ -62,6 +63,8 @@ def compare(
         Attribute names to leave out on both sides.
     nan_payloads : bool
         False: every NaN is the same. Text, CDL among it, has one NaN only.
+    order : bool
+        False: the order of nodes and attributes is no difference.
 
     Examples
     --------
@@ -70,7 +73,7 @@ def compare(
     >>> [str(d) for d in compare(a, b)]
     ['/: attribute n: int64 [1] | int64 [2]']
     """
-    comparison = _Comparison(left, right, data, storage, frozenset(ignore_attributes), nan_payloads)
+    comparison = _Comparison(left, right, data, storage, frozenset(ignore_attributes), nan_payloads, order)
     yield from comparison.groups("/", left, right)
 
 
@@ -82,6 +85,7 @@ class _Comparison:
     storage: bool
     ignored: frozenset[str]
     nan_payloads: bool
+    order: bool
 
     def same(self, a: Any, b: Any) -> bool:
         return same_values(a, b, nan_payloads=self.nan_payloads)
@@ -91,23 +95,23 @@ class _Comparison:
         for t, other in _paired(a.types, b.types):
             if t != other:
                 yield Difference(t.fqn, "type", describe_type(t), describe_type(other))
-        yield from _names(fqn, "types", a.types, b.types)
-        yield from _names(fqn, "dimensions", a.dimensions, b.dimensions)
+        yield from self.names(fqn, "types", a.types, b.types)
+        yield from self.names(fqn, "dimensions", a.dimensions, b.dimensions)
         for d, other in _paired(a.dimensions, b.dimensions):
             if d != other:
                 sizes = [f"{x.size}{' unlimited' * x.unlimited}" for x in (d, other)]
                 yield Difference(join_fqn(fqn, d.name), "dimension", *sizes)
-        yield from _names(fqn, "variables", a.variables, b.variables)
+        yield from self.names(fqn, "variables", a.variables, b.variables)
         for v, other in _paired(a.variables, b.variables):
             yield from self.variables(join_fqn(fqn, v.name), v, other)
-        yield from _names(fqn, "groups", a.groups, b.groups)
+        yield from self.names(fqn, "groups", a.groups, b.groups)
         for g, other in _paired(a.groups, b.groups):
             yield from self.groups(join_fqn(fqn, g.name), g, other)
 
     def attributes(self, fqn: str, a: Sequence[Attribute], b: Sequence[Attribute]) -> Iterator[Difference]:
         a = [x for x in a if x.name not in self.ignored]
         b = [x for x in b if x.name not in self.ignored]
-        yield from _names(fqn, "attributes", a, b)
+        yield from self.names(fqn, "attributes", a, b)
         for x, other in _paired(a, b):
             if x.type != other.type or not self.same(x.values, other.values):
                 yield Difference(fqn, f"attribute {x.name}", _show(x), _show(other))
@@ -142,6 +146,13 @@ class _Comparison:
                     yield Difference(fqn, f"value [{at}]", repr(x), repr(y))
                     return
 
+    def names(self, fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
+        """What one side has and the other has not, or has elsewhere."""
+        names = [n.name for n in a], [n.name for n in b]
+        same = names[0] == names[1] if self.order else sorted(names[0]) == sorted(names[1])
+        if not same:
+            yield Difference(fqn, what, " ".join(names[0]) or "none", " ".join(names[1]) or "none")
+
 
 def _paired(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     """Nodes of one name on both sides."""
@@ -149,12 +160,6 @@ def _paired(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
     for node in a:
         if node.name in others:
             yield node, others[node.name]
-
-
-def _names(fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
-    names = [n.name for n in a], [n.name for n in b]
-    if names[0] != names[1]:
-        yield Difference(fqn, what, " ".join(names[0]) or "none", " ".join(names[1]) or "none")
 
 
 def _show(attribute: Attribute) -> str:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nczarr
+from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import open_source
 from nczarr.convert.change.shaping import fitted
@@ -179,6 +180,97 @@ def test_rename_follows_references(tmp_path: Path) -> None:
         assert theta.unit == original["/ocean/temp"].units
         np.testing.assert_array_equal(theta[:], original["/ocean/temp"][:])
         assert copied["/sea/flag"].datatype.enum_dict == original["/ocean/flag"].datatype.enum_dict
+
+
+def along(kind: str, attributes: str, values: str) -> Any:
+    """A dataset with one coordinate."""
+    return cdl.loads(
+        f"netcdf d {{ dimensions: x = {values.count(',') + 1 if values else 'UNLIMITED'};"
+        f" variables: {kind} x(x); {attributes} data: {f'x = {values};' if values else ''} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "values", "wanted", "expected"),
+    [
+        # 3 × 0.1 + 5 is a little more than 5.3, and both ends are included.
+        ("short", "x:scale_factor = 0.1; x:add_offset = 5.;", "1, 2, 3, 4", slice(5.1, 5.3), [1, 2, 3]),
+        ("short", "x:scale_factor = 0.1; x:add_offset = 5.;", "1, 2, 3, 4", 5.3, [3]),
+        ("short", "x:scale_factor = -0.1;", "1, 2, 3, 4", slice(-0.3, -0.1), [1, 2, 3]),
+        # Five hours are no whole number of days, in single precision less than in double.
+        (
+            "float",
+            'x:units = "days since 2000-01-01";',
+            "0.16666667, 0.20833333, 0.25, 0.29166666",
+            slice("2000-01-01T05", "2000-01-01T06"),
+            [0.20833333, 0.25],
+        ),
+        (
+            "int",
+            'x:units = "days since 2000-01-01";',
+            "3, 2, 1, 0",
+            slice("2000-01-03", "2000-01-02"),
+            [2, 1],
+        ),
+    ],
+)
+def test_values_that_stand_for_the_ends_are_in_the_range(
+    tmp_path: Path, kind: str, attributes: str, values: str, wanted: Any, expected: list[float]
+) -> None:
+    nczarr.copy(along(kind, attributes, values), tmp_path / "a.nc", select={"x": wanted})
+    with netCDF4.Dataset(tmp_path / "a.nc") as found:
+        found.set_auto_maskandscale(False)
+        np.testing.assert_allclose(found["x"][:], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "values", "wanted"),
+    [
+        ("double", 'x:scale_factor = "many";', "1, 2", slice(1.0, 2.0)),
+        ("double", "x:scale_factor = 1., 2.;", "1, 2", slice(1.0, 2.0)),
+        ("double", "", "", slice(1.0, 2.0)),
+        ("double", "", "", 1.0),
+        ("short", "x:scale_factor = 0.1;", "", 1.0),
+    ],
+)
+def test_coordinates_that_say_no_values_are_refused(
+    tmp_path: Path, kind: str, attributes: str, values: str, wanted: Any
+) -> None:
+    with pytest.raises(UnsupportedError, match="-d"):
+        nczarr.copy(along(kind, attributes, values), tmp_path / "a.zarr", select={"x": wanted})
+    assert not (tmp_path / "a.zarr").exists()
+
+
+NAMING = """netcdf d {
+dimensions: lat = 1; lon = 1;
+variables:
+  float lat(lat); lat:bounds = "lat_bnds";
+  float lat_bnds(lat);
+  float lon(lon);
+  int crs;
+  float area(lat, lon);
+  float t(lat, lon);
+    t:grid_mapping = "crs: lat  lon"; t:cell_measures = "area: area"; t:long_name = "area of crs";
+    string t:coordinates = "/lat lon nowhere";
+group: g { variables: float u(lat, lon); u:ancillary_variables = "t v"; float v(lat, lon); }
+}"""
+
+
+def test_attributes_that_name_variables_follow_new_names(tmp_path: Path) -> None:
+    names = {"/lat": "lon", "/lon": "lat", "/crs": "where", "/lat_bnds": "b", "/t": "temp", "/area": "cells"}
+    nczarr.copy(cdl.loads(NAMING), tmp_path / "a.nc", rename={**names, "/g/v": "w", "/g": "h"})
+    with netCDF4.Dataset(tmp_path / "a.nc") as found:
+        assert found["lon"].bounds == "b"
+        said = found["temp"]
+        assert said.dimensions == ("lon", "lat")
+        assert (said.grid_mapping, said.cell_measures) == ("where: lon  lat", "area: cells")
+        assert (said.coordinates, said.long_name) == ("/lon lat nowhere", "area of crs")
+        assert found["h/u"].ancillary_variables == "temp w"
+
+
+def test_a_grid_mapping_of_the_long_form_comes_with_its_variable(tmp_path: Path) -> None:
+    nczarr.copy(cdl.loads(NAMING), tmp_path / "a.zarr", variables="/t")
+    assert "/crs" in names(tmp_path / "a.zarr")
 
 
 # --- how

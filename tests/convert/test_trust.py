@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nczarr
+from nczarr import cdl
 from nczarr.cli import main
-from nczarr.convert import Report, ValueDifference, diff
+from nczarr.convert import Report, ValueDifference, diff, open_source
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.convert.verify.digests import bands
-from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable
+from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
+from nczarr.model import DOUBLE, FLOAT, INT, Dataset, Dimension, MemorySource, Storage, Variable
 
 DATA = Path(__file__).parents[1] / "data"
 EXAMPLE = DATA / "example.nc"
@@ -150,6 +151,68 @@ def test_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said["bytes_out"] == sum(p.stat().st_size for p in (tmp_path / "a.zarr").rglob("*") if p.is_file())
 
 
+def test_what_machines_read_is_json_in_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(status: int, *words: Any) -> dict[str, Any]:
+        assert main(["copy", "-q", "--json", *map(str, words)]) == status
+        found = json.loads(capsys.readouterr().out)
+        assert isinstance(found, dict)
+        return found
+
+    first, second, out = tmp_path / "1.nc", tmp_path / "2.nc", tmp_path / "a.zarr"
+    nczarr.copy(EXAMPLE, first, select={"time": slice(0, 2)})
+    nczarr.copy(EXAMPLE, second, select={"time": slice(2, 4)})
+    assert said(0, first, out)["sources"] == 1
+    added = said(0, second, out, "--append")
+    assert (added["sources"], added["bytes_in"]) == (1, second.stat().st_size)
+    assert added["bytes_of_values"] > 0
+    assert said(1, second, out, "--append")["error"]["hint"] == "--replace writes over them"
+    error = said(1, first, out, "--dry-run")["error"]
+    assert (error["type"], error["path"]) == ("DatasetExistsError", str(out))
+    assert said(1, tmp_path / "b.nc", out)["error"]["path"] == str(tmp_path / "b.nc")
+    assert said(1, first, tmp_path / "b.zarr", "-d", "time")["error"]["message"].startswith("-d time")
+    assert said(1, out)["error"]["message"] == "there is no source"
+    assert (
+        said(0, first, tmp_path / "a.json", "--virtual")["bytes_out"] == (tmp_path / "a.json").stat().st_size
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-k", "nc4", "TARGET.zarr"], "-k: a Zarr dataset has no netCDF format"),
+        (["-k", "nc4", "TARGET.cdl"], "-k: CDL text has no netCDF format"),
+        (["--append", "a.cdl"], "--append: CDL text is not appended to"),
+    ],
+)
+def test_options_of_other_targets_are_refused_by_name(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nczarr.copy(EXAMPLE, "a.cdl")
+    assert main(["copy", "-q", str(EXAMPLE), *words]) == 1
+    assert said in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["a.cdl"]
+
+
+def test_names_with_marks_of_urls_are_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "a b#c%20?é.nc"
+    Path(source).write_bytes(EXAMPLE.read_bytes())
+    for target in ("o ü#%41?.zarr", "o#1.nc", "o #.cdl", "#.zarr.zip", "[x]*.zarr"):
+        nczarr.copy(source, target)
+        assert list(nczarr.diff(source, target)) == []
+        assert Path(target).exists()
+    with nczarr.Dataset("o#1.nc", "a") as opened:
+        opened.title = "another"
+    assert netCDF4.Dataset("o#1.nc").title == "another"
+    nczarr.copy(source, "b.zarr#mode=nczarr,file")
+    assert Path("b.zarr").is_dir()
+
+
 # --- resume
 
 
@@ -269,6 +332,83 @@ def test_another_copy_is_not_gone_on_with(large: Path, tmp_path: Path, change: s
     assert list(nczarr.diff(EXAMPLE, out)) == []
 
 
+@pytest.mark.parametrize("options", [{}, {"layout": "zarr-v2"}, {"verify": True, "digest": True}])
+def test_what_is_finished_is_compared_and_left(tmp_path: Path, options: dict[str, Any]) -> None:
+    """As after a kill while the copy was verified, or of one file of many."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "out").mkdir()
+    nczarr.copy(EXAMPLE, tmp_path / "out", **options)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*")}
+    other = tmp_path / "other.nc"
+    nczarr.copy(EXAMPLE, other, variables="slp")
+    report = Report()
+    nczarr.copy([EXAMPLE, other], tmp_path / "out", resume=True, report=report, **options)
+    assert (report.sources, report.finished_before) == (2, 1)
+    after = {p: p.stat().st_mtime_ns for p in (tmp_path / "out" / f"{EXAMPLE.stem}.zarr").rglob("*")}
+    assert all(before[p] == after[p] for p in after)
+
+
+@pytest.mark.parametrize("change", ["values", "chunks", "source", "layout"])
+def test_what_is_finished_and_something_else_is_refused(tmp_path: Path, change: str) -> None:
+    out = tmp_path / "out.zarr"
+    nczarr.copy(EXAMPLE, out)
+    options: dict[str, Any] = {"chunks": {"chunks": "lat=3"}, "layout": {"layout": "draft-2019"}}.get(
+        change, {}
+    )
+    source = EXAMPLE
+    if change == "values":
+        with nczarr.Dataset(out, "a") as there:
+            there["atmosphere/slp"].set_auto_maskandscale(False)
+            there["atmosphere/slp"][0, 0, 0] = 7
+    if change == "source":
+        source = tmp_path / "other.nc"
+        nczarr.copy(EXAMPLE, source, select={"time": slice(0, 2)})
+    before = contents(out)
+    with pytest.raises(DatasetExistsError, match="--overwrite"):
+        nczarr.copy(source, out, resume=True, **options)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("layout", ["zarr-v2", "zarr-v3", "nczarr-v2"])
+def test_verify_knows_what_a_layout_does_not_say(tmp_path: Path, layout: str) -> None:
+    """Of dimensions their order; of types with words of their own the values in other words."""
+    text = """netcdf d {
+types: int(*) row; compound pair { int a; int b; };
+dimensions: b = 2; a = 3; t = UNLIMITED;
+variables: int v(a, b); row r(b); pair p(a); int w(t, a);
+data: v = 1, 2, 3, 4, 5, 6; r = {1}, {2, 3}; p = {1, 2}, {3, 4}, {5, 6}; w = 1, 2, 3; }"""
+    options = {"lossy": True} if layout == "nczarr-v2" else {}
+    assert nczarr.copy(cdl.loads(text), tmp_path / "a.zarr", layout=layout, verify=True, **options)
+    plain = "netcdf d { dimensions: b = 2; a = 3; variables: int v(a, b); data: v = 1, 2, 3, 4, 5, 6; }"
+    assert nczarr.copy(cdl.loads(plain), tmp_path / "b.zarr", layout=layout, verify=True) == ()
+
+
+def test_verify_of_what_was_lossy_compares_values(tmp_path: Path) -> None:
+    class Fickle(MemorySource):
+        def read(self, region: Any, out: np.ndarray | None = None) -> np.ndarray:
+            self.array[...] += 1
+            return super().read(region, out)
+
+    dimensions = (Dimension("x", 2, unlimited=True),)
+    variables = (Variable("v", INT, ("/x",), data=Fickle(np.zeros(2, "i4"))),)
+    source = Dataset("d", dimensions=dimensions, variables=variables)
+    with pytest.raises(NCZarrError, match="differs"):
+        nczarr.copy(source, tmp_path / "out.zarr", layout="zarr-v3", verify=True)
+
+
+def test_verify_of_text_takes_every_nan_for_the_same(tmp_path: Path) -> None:
+    values = np.array([0x7FC00001, 0xFFC00000], "u4").view("f4")
+    source = Dataset(
+        "d",
+        dimensions=(Dimension("x", 2),),
+        variables=(Variable("v", FLOAT, ("/x",), data=MemorySource(values)),),
+    )
+    nczarr.copy(source, tmp_path / "a.cdl", verify=True)
+    nczarr.copy(source, tmp_path / "a.zarr", verify=True)
+    with open_source(tmp_path / "a.zarr") as found:
+        assert found.all_variables["/v"].data.read((slice(0, 2, 1),)).tobytes() == values.tobytes()
+
+
 def test_a_file_cannot_be_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="--resume"):
         nczarr.copy(EXAMPLE, tmp_path / "a.nc", resume=True)
@@ -290,3 +430,29 @@ def test_memory_bound_is_kept(tmp_path: Path) -> None:
     dimensions = (Dimension("t", 64), Dimension("x", 1 << 17))
     nczarr.copy(Dataset("d", dimensions=dimensions, variables=(v,)), tmp_path / "a.zarr", memory="20MiB")
     assert alive[0] <= 10 << 20
+
+
+@pytest.mark.parametrize("compression", [None, "zstd:3", "gzip:5", "none"])
+def test_checksums_in_nczarr_v2_are_those_of_netcdf_c(tmp_path: Path, compression: str | None) -> None:
+    options = {} if compression is None else {"compression": compression}
+    nczarr.copy(
+        EXAMPLE,
+        tmp_path / "a.zarr",
+        layout="nczarr-v2",
+        checksum=True,
+        variables="slp",
+        lossy=True,
+        **options,
+    )
+    with (
+        netCDF4.Dataset(EXAMPLE) as left,
+        netCDF4.Dataset(f"file://{tmp_path}/a.zarr#mode=nczarr,file") as right,
+    ):
+        assert right["atmosphere/slp"].filters()["fletcher32"]
+        np.testing.assert_array_equal(left["atmosphere/slp"][:], right["atmosphere/slp"][:])
+    chunk = next(p for p in (tmp_path / "a.zarr" / "atmosphere" / "slp").iterdir() if p.name[0] != ".")
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 1
+    chunk.write_bytes(data)
+    with nczarr.Dataset(tmp_path / "a.zarr") as found, pytest.raises(NCZarrError, match="fletcher32"):
+        found["atmosphere/slp"][:]

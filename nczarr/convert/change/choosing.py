@@ -10,7 +10,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.model import CHAR, STRING, Dataset, Variable, parse_fqn, rewrite, split_fqn
 
 #: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
-_NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",
+NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",
            "formula_terms", "node_coordinates", "geometry")  # fmt: skip
 
 
@@ -140,20 +140,33 @@ def _needed(dataset: Dataset, wanted: Iterable[str]) -> set[str]:
 
 def _named_in(dataset: Dataset, fqn: str, variable: Variable) -> Iterable[str]:
     group = split_fqn(fqn)[0]
-    for name in _NAMING:
+    for name in NAMING:
         attribute = variable.attribute.get(name)
         if attribute is None or attribute.type not in (CHAR, STRING):
             continue
         for word in attribute.text.replace("\0", " ").split():
-            if word.endswith(":"):
-                continue
-            found = find_variable(dataset, word, group)
+            found = find_variable(dataset, named_by(word, name), group)
             if found is not None:
                 yield found
 
 
+def named_by(word: str, attribute: str) -> str:
+    """Return the name of a variable that a word of an attribute is; nothing for a word that says what the next is.
+
+    Examples
+    --------
+    >>> named_by("area:", "cell_measures"), named_by("areacello", "cell_measures"), named_by("crs:", "grid_mapping")
+    ('', 'areacello', 'crs')
+    """
+    if not word.endswith(":"):
+        return word
+    return word[:-1] if attribute == "grid_mapping" else ""
+
+
 def find_variable(dataset: Dataset, name: str, group: str) -> str | None:
     """Return the variable that a word in an attribute names: a path, or a name looked up from a group upwards."""
+    if not name:
+        return None
     if name.startswith("/"):
         return name if name in dataset.all_variables else None
     while True:

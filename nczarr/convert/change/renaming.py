@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
+from nczarr.convert.change.choosing import NAMING, find_variable, named_by
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
+    CHAR,
+    STRING,
     Attribute,
     CompoundType,
     Dataset,
@@ -35,7 +41,8 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     ----------
     names : mapping
         From an FQN (``/a/b``), or that of an owner with an attribute behind an ``@`` (``/a/b@units``, ``/@title``),
-        to a simple name. A variable and a dimension of one FQN, a coordinate, are renamed together.
+        to a simple name. A variable and a dimension of one FQN, a coordinate, are renamed together. Attributes that
+        name variables by the CF conventions (``coordinates``, ``bounds``, ``grid_mapping``, …) say the new names.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
         wrong = check_name(normalize_name(new))
         if wrong:
             raise UnsupportedError(f"--rename {old}={new}: {wrong}")
-    renamer = _Renamer(names)
+    renamer = _Renamer(dataset, names)
     made = renamer.group("/", dataset)
     unknown = sorted(set(names) - renamer.used)
     if unknown:
@@ -69,7 +76,8 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
 class _Renamer:
     """Gives nodes and what refers to them their new names, and notes which of these were used."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
+    def __init__(self, dataset: Dataset, names: Mapping[str, str]) -> None:
+        self.dataset = dataset
         self.names = names
         self.used: set[str] = set()
 
@@ -94,8 +102,32 @@ class _Renamer:
             name=self.name(fqn, old.name),
             type=self.type(old.type),
             dimensions=tuple(r if isinstance(r, int) else self.dimension(r) for r in old.dimensions),
-            attributes=self.attributes(fqn, old.attributes),
+            attributes=self.attributes(fqn, tuple(self.naming(fqn, a) for a in old.attributes)),
         )
+
+    def naming(self, owner: str, old: Attribute) -> Attribute:
+        """An attribute whose words are names of variables, with their new names."""
+        if old.name not in NAMING or old.type not in (CHAR, STRING):
+            return old
+        group = split_fqn(owner)[0]
+
+        def word(found: re.Match[str]) -> str:
+            bare = named_by(found[0], old.name)
+            fqn = find_variable(self.dataset, bare, group)
+            if fqn is None:
+                return found[0]
+            new = self.dimension(fqn)
+            said = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            # A name with a blank cannot be said in a list of words.
+            return found[0] if fqn == new or " " in said else found[0].replace(bare, said)
+
+        if old.type is STRING:
+            values = np.empty(len(old.values), object)
+            values[:] = [re.sub(r"[^\s\0]+", word, text) for text in old.values]
+        else:
+            text = re.sub(r"[^\s\0]+", word, old.values.tobytes().decode("utf-8", "surrogateescape"))
+            values = np.frombuffer(text.encode("utf-8", "surrogateescape"), "S1")
+        return replace(old, values=values)
 
     def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
         return tuple(
@@ -116,7 +148,7 @@ class _Renamer:
         return format_fqn([*groups, *parts[-1:]])
 
     def dimension(self, fqn: str) -> str:
-        """The reference to a dimension."""
+        """The reference to a dimension, and the FQN of a variable."""
         group, name = split_fqn(self.inside(fqn))
         return join_fqn(group, self.name(fqn, name))
 

@@ -217,18 +217,24 @@ def _by_value(dataset: Dataset, fqn: str, start: Any, stop: Any, is_range: bool)
             f"-d: {fqn} has no coordinate variable to look values up in", hint="select by index: 0:10"
         )
     values = _coordinates(fqn, variable)
+    if not len(values):
+        return 0, 0
     descending = len(values) > 1 and values[0] > values[-1]
     steps = np.diff(values)
     if not (np.isfinite(values).all() and ((steps < 0).all() if descending else (steps > 0).all())):
         raise UnsupportedError(f"-d: the coordinate {fqn} is not monotonic", hint="select by index: 0:10")
-    if isinstance(start, str) or isinstance(stop, str):
-        low, _ = _period(variable, fqn, start)
-        _, high = _period(variable, fqn, stop)
+    dates = isinstance(start, str) or isinstance(stop, str)
+    if dates:
+        low, high = _period(variable, fqn, start), _period(variable, fqn, stop)
+        if descending and None not in (*low, *high) and low[0] > high[0]:
+            low, high = high, low
+        low, high = low[0], high[1]
         side = "left"  # the end of a period belongs to the next one
     else:
         low, high, side = _rounded(start, values), _rounded(stop, values), "right"
-    if descending and low is not None and high is not None and low > high and side == "right":
-        low, high = high, low
+        if descending and low is not None and high is not None and low > high:
+            low, high = high, low
+    low, high = (_snapped(end, values, variable, dates) for end in (low, high))
     if low is not None and high is not None and low > high:
         raise UnsupportedError(
             f"-d: the range of {fqn} begins behind its end", hint="copy the two parts one by one"
@@ -252,14 +258,37 @@ def _coordinates(fqn: str, variable: Variable) -> np.ndarray:
     scale, offset = variable.attribute.get("scale_factor"), variable.attribute.get("add_offset")
     if scale is None and offset is None:
         return raw
-    values = raw.astype("f8")
-    values *= float(scale.values[0]) if scale is not None else 1.0
-    return values + (float(offset.values[0]) if offset is not None else 0.0)
+    values = raw.astype("f8") * _packing(fqn, variable, "scale_factor", 1.0)
+    return np.asarray(values + _packing(fqn, variable, "add_offset", 0.0))
+
+
+def _packing(fqn: str, variable: Variable, name: str, default: float) -> float:
+    attribute = variable.attribute.get(name)
+    if attribute is None:
+        return default
+    if attribute.values.dtype.kind not in "iuf" or attribute.values.size != 1:
+        raise UnsupportedError(
+            f"-d: the {name} of the coordinate {fqn} is no number", hint="select by index: 0:10"
+        )
+    return float(attribute.values.reshape(-1)[0])
 
 
 def _rounded(value: float | None, values: np.ndarray) -> Any:
     """The value as the coordinate holds it: 0.1 is another number in float32."""
     return value if value is None or values.dtype.kind != "f" else values.dtype.type(value)
+
+
+def _snapped(end: Any, values: np.ndarray, variable: Variable, dates: bool) -> Any:
+    """An end of a range as the value that stands for it: 53 × 0.1 is not quite 5.3, nor is 5/24 five hours."""
+    packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
+    if end is None or not (packed or (dates and values.dtype.kind == "f")):
+        return end
+    nearest = values[np.argmin(np.abs(values - end))]
+    stored = variable.type.dtype if variable.type.dtype.kind == "f" else np.dtype("f8")
+    near = 4 * float(np.spacing(np.abs(np.asarray([nearest, end])).max().astype(stored)))
+    if packed and variable.type.dtype.kind != "f" and len(values) > 1:
+        near = max(near, 1e-6 * float(np.abs(np.diff(values)).min()))
+    return nearest if abs(float(nearest) - float(end)) <= near else end
 
 
 def _period(variable: Variable, fqn: str, text: Any) -> tuple[Any, Any]:

@@ -33,7 +33,7 @@ def append(
     progress: Progress,
     workers: int,
     memory: int,
-) -> None:
+) -> int:
     """Append the steps of sources to a Zarr dataset; a reader sees the old length or the new one.
 
     Values are written first, where no reader looks yet, then the lengths.
@@ -50,6 +50,11 @@ def append(
         Write over steps that the target has already, where they would be refused.
     exact : bool
         All attributes must be the same.
+
+    Returns
+    -------
+    int
+        How many bytes the added values take.
 
     Raises
     ------
@@ -70,6 +75,7 @@ def append(
                 stored.update(
                     rewrite(stored.dataset, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
                 )
+            return _growth(stored.dataset, added, fqn)
 
 
 def append_records(
@@ -81,7 +87,7 @@ def append_records(
     exact: bool = False,
     progress: Progress,
     memory: int,
-) -> None:
+) -> int:
     """Append the steps of sources to a classic netCDF file, in place.
 
     The values of the new records are written behind those that are counted, where no reader looks; last of all the
@@ -103,6 +109,13 @@ def append_records(
             added, first, count = prepare(file.dataset, opened, fqn, sources, False, exact)
             if count:
                 file.count_records(_write(file, added, fqn, first, False, progress, 1, memory))
+            return _growth(file.dataset, added, fqn)
+
+
+def _growth(old: Dataset, added: Dataset, along: str) -> int:
+    """The bytes of values of what grows."""
+    sources = [added.all_variables[fqn].data for fqn, v in old.all_variables.items() if along in v.dimensions]
+    return sum(data_bytes(data) for data in sources if data is not None)
 
 
 def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:

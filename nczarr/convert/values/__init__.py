@@ -2,7 +2,8 @@
 
 :mod:`nczarr.transfer` reads and writes them a block at a time. Before it, :func:`copy_stored` takes over chunks whose
 bytes may stay as they are, and :func:`rechunk` those that one pass would decode many times. What is finished is
-recorded on request (:class:`Recording`), so that a copy that was killed can go on.
+recorded on request (:class:`Recording`), so that a copy that was killed can go on; one that was finished before
+is known again (:func:`finished`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from nczarr.convert.values.rechunk import rechunk
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
+    from nczarr.convert.values.earlier import finished
     from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
     from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
 else:
     __getattr__ = lazy(
         __name__,
         {
+            "earlier": ["finished"],
             "raw": ["Twin", "copy_stored", "put_stored", "twin_of"],
             "resume": ["Recording", "checksum", "fingerprint", "state"],
         },
@@ -30,6 +33,7 @@ __all__ = [
     "checksum",
     "copy_stored",
     "fingerprint",
+    "finished",
     "put_stored",
     "rechunk",
     "state",

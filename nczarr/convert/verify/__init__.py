@@ -6,7 +6,7 @@
 
 from nczarr.convert.verify.canonical import canonical
 from nczarr.convert.verify.check import check
-from nczarr.convert.verify.differences import ValueDifference, diff
+from nczarr.convert.verify.differences import ValueDifference, diff, differences_of_copy
 from nczarr.convert.verify.digests import (
     ATTRIBUTE,
     Digest,
@@ -26,6 +26,7 @@ __all__ = [
     "canonical_bytes",
     "check",
     "diff",
+    "differences_of_copy",
     "digest",
     "digest_of",
     "header_digest",

@@ -11,7 +11,7 @@ import numpy as np
 
 from nczarr.convert.edges import open_source
 from nczarr.display import visible
-from nczarr.model import ArraySource, Dataset, Difference, Variable, compare, regions, same_values
+from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, value_bytes
 
 
@@ -75,6 +75,7 @@ def diff(
     storage: bool = False,
     ignore_attributes: Sequence[str] = (),
     nan_payloads: bool = True,
+    order: bool = True,
     rtol: float = 0.0,
     atol: float = 0.0,
     places: int = 1,
@@ -95,6 +96,8 @@ def diff(
         Attributes to leave out.
     nan_payloads : bool, default True
         False: every NaN is the same.
+    order : bool, default True
+        False: the order of nodes and attributes is no difference.
     rtol, atol : float
         Numbers are the same if they differ by at most ``atol + rtol * abs(right)``; then NaN is NaN, and 0.0 is
         -0.0.
@@ -127,10 +130,51 @@ def diff(
             storage=storage,
             ignore_attributes=ignore_attributes,
             nan_payloads=nan_payloads,
+            order=order,
         )
         if data:
             comparison = _Values(nan_payloads, rtol, atol, places)
             yield from comparison.all(a, b, told)
+
+
+def differences_of_copy(
+    dataset: Dataset,
+    copy: Any,
+    *,
+    losses: Sequence[str] = (),
+    order: bool = True,
+    nan_payloads: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Difference]:
+    """Yield the differences between a dataset and its copy that the copy's format does not explain.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What was to be written.
+    copy : str, path or store
+    losses : sequence of str
+        What the format could not hold. If there is anything, values are compared, and the rest is not.
+    order, nan_payloads : bool
+        False: the format has none.
+    storage_options : mapping, optional
+        For fsspec.
+    progress : Progress, optional
+    """
+    if not losses:
+        yield from diff(
+            dataset,
+            copy,
+            order=order,
+            nan_payloads=nan_payloads,
+            storage_options=storage_options,
+            progress=progress,
+        )
+        return
+    with open_source(copy, storage_options=storage_options, fresh=True) as there:
+        comparison = _Values(nan_payloads, 0.0, 0.0, 1)
+        yield from comparison.all(dataset, there, progress or NoProgress())
 
 
 @dataclass(frozen=True)
@@ -148,7 +192,7 @@ class _Values:
             and mine.data is not None
             and b.all_variables[fqn].data is not None
             and a.shape(mine) == b.shape(b.all_variables[fqn])
-            and mine.type.dtype == b.all_variables[fqn].type.dtype
+            and _comparable(mine.type, b.all_variables[fqn].type)
         ]
         told.start(sum(data_bytes(mine.data) for _, mine, _ in pairs if mine.data is not None))
         try:
@@ -212,6 +256,11 @@ class _Values:
         pairs = zip(x.reshape(-1), y.reshape(-1), strict=True)
         flat = [not same_values(p, q, nan_payloads=self.nan_payloads) for p, q in pairs]
         return np.array(flat, bool).reshape(x.shape)
+
+
+def _comparable(a: Type, b: Type) -> bool:
+    """True if values of two types can be the same."""
+    return a == b or (a.dtype == b.dtype and not a.dtype.hasobject)
 
 
 def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:

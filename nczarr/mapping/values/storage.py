@@ -14,7 +14,7 @@ shuffle, deflate      ``blosc`` (zlib, shuffle)
 zstd                  ``zstd``
 shuffle, zstd         ``blosc`` (zstd, shuffle)
 blosc                 ``blosc`` with the same parameters
-fletcher32            ``crc32c``, after the others
+fletcher32            ``crc32c``, after the others (in NCZarr v2 ``fletcher32``, which netCDF-C reads)
 others                ``blosc`` (zstd, shuffle), except a lone shuffle: as for none
 ====================  =========================================================================
 """
@@ -22,6 +22,7 @@ others                ``blosc`` (zstd, shuffle), except a lone shuffle: as for n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError
@@ -131,15 +132,23 @@ def codecs_for(
         rest = make(storage.filters, itemsize)
     elif options.compression != "default":
         rest = [] if scalar else parse_compression(options.compression, itemsize)
-        rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
+        if options.layout == "nczarr-v2":
+            # netCDF-C has no gzip, which is zlib with another header.
+            rest = [replace(c, name="numcodecs.zlib") if c.name == "gzip" else c for c in rest]
+        rest += [_checksum(options)] if _has_checksum(storage) else []
     if rest is None:
         level = _COPY_CLEVEL if options.compression == "default" else _DEFAULT_CLEVEL
         wanted = options.compress or any(f.id not in _NO_COMPRESSORS for f in storage.filters)
         rest = [] if scalar or not wanted else [_blosc("zstd", level, itemsize)]
-        rest += [NamedConfig("crc32c")] if _has_checksum(storage) else []
-    if options.checksum and rest[-1:] != [NamedConfig("crc32c")]:
-        rest.append(NamedConfig("crc32c"))
+        rest += [_checksum(options)] if _has_checksum(storage) else []
+    if options.checksum and rest[-1:] != [_checksum(options)]:
+        rest.append(_checksum(options))
     return (first, *rest)
+
+
+def _checksum(options: WriteOptions) -> NamedConfig:
+    """The codec that puts a checksum to a chunk; netCDF-C knows HDF5's only."""
+    return NamedConfig("numcodecs.fletcher32" if options.layout == "nczarr-v2" else "crc32c")
 
 
 def _has_checksum(storage: Storage) -> bool:
