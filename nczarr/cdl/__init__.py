@@ -5,18 +5,14 @@ where ncdump loses something. Reading and writing share no code: ``cdl.read`` ne
 first used, ``cdl.write`` does not.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nczarr.cdl.write import DumpOptions, dump, dumped_variables, dumps
+from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.cdl.read import load, loads
+else:
+    __getattr__ = lazy(__name__, {"read": ["load", "loads"]})
 
 __all__ = ["DumpOptions", "dump", "dumped_variables", "dumps", "load", "loads"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("load", "loads"):
-        return getattr(import_module("nczarr.cdl.read"), name)
-    raise AttributeError(f"module 'nczarr.cdl' has no attribute {name!r}")

@@ -206,10 +206,10 @@ def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import cleaning
+    from nczarr.cli import mending
 
-    cleaning.add_clean_command(parser)
-    return cleaning.run_clean, "  nczarr clean run42.zarr\n"
+    mending.add_clean_command(parser)
+    return mending.run_clean, "  nczarr clean run42.zarr\n"
 
 
 def _zom(parser: argparse.ArgumentParser) -> tuple[Any, str]:

@@ -1,16 +1,17 @@
-"""Run ``nczarr check`` and ``nczarr repair``."""
+"""Run ``nczarr check``, ``nczarr repair`` and ``nczarr clean``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.commands import storage_options
 from nczarr.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
     from nczarr.mapping import Finding
+
 
 _SOURCE = "a Zarr hierarchy (path or URL)"
 
@@ -93,3 +94,21 @@ def _show(
         return heading
     say(*([heading] if heading else []), f"{finding}{note}")
     return None
+
+
+def add_clean_command(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr clean``."""
+    parser.add_argument(
+        "targets", nargs="+", metavar="target", help="a dataset (path or URL), complete or not"
+    )
+    parser.add_argument("--force", action="store_true", help="also what another machine may still be writing")
+
+
+def run_clean(options: argparse.Namespace) -> None:
+    """``nczarr clean``."""
+    from nczarr.mapping.dataset.cleaning import clean
+
+    where: dict[str, Any] | None = storage_options(options)
+    for target in options.targets:
+        for line in clean(target, storage_options=where, force=options.force):
+            say(line)

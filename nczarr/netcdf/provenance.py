@@ -82,8 +82,7 @@ def _book_count(root: Any) -> int:
 
 
 def _text(owner: Any, name: bytes) -> str | None:
-    from nczarr.netcdf.hdf5.direct import read_attribute
-    from nczarr.netcdf.hdf5.library import hdf5
+    from nczarr.netcdf.hdf5.library import hdf5, read_attribute
 
     api = hdf5()
     if not api.h5a.exists(owner, name):

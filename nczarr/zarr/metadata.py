@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.grids import ChunkGrid
+from nczarr.zarr.grids import ChunkGrid, ChunkKeyEncoding
 from nczarr.zarr.types import DataType, bad, show
 
 

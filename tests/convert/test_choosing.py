@@ -21,8 +21,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import open_source
-from nczarr.convert.change.shaping import fitted
-from nczarr.convert.change.words import parse_bytes, parse_lengths
+from nczarr.convert.change.shaping import fitted, parse_bytes, parse_lengths
 from nczarr.errors import LossError, UnsupportedError
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"

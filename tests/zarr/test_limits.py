@@ -28,7 +28,7 @@ from nczarr.zarr import (
     data_type_for,
     open_hierarchy,
 )
-from nczarr.zarr.chunks.cache import CHUNKS
+from nczarr.zarr.chunks.chunks import CHUNKS
 from nczarr.zarr.codecs import Chain, ChunkSpec
 from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.hierarchy.layout import RawNode, with_parents

@@ -15,7 +15,7 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.chunks import neighbours as rows
 from nczarr.zarr.chunks import read_files
-from nczarr.zarr.chunks.cache import BoundedCache
+from nczarr.zarr.chunks.chunks import BoundedCache
 from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.zstd import ZstdCodec

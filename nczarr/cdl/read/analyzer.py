@@ -11,17 +11,17 @@ import math
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.attributes import AttributeReader
-from nczarr.cdl.read.data import Binder
-from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
-from nczarr.cdl.read.special import (
+from nczarr.cdl.read.attributes import (
     GLOBAL,
     OF_VARIABLES,
     QUANTIZE,
+    AttributeReader,
     dataset_format,
     read_special,
     storage_of,
 )
+from nczarr.cdl.read.data import Binder
+from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
 from nczarr.cdl.read.values import ElementReader
 from nczarr.cdl.syntax import (
     ConstantError,

@@ -1,13 +1,18 @@
-"""Convert the values of attributes to their declared type, or to the type that the constants have."""
+"""Convert the values of attributes to their declared type, or to the type that the constants have.
+
+Special attributes describe storage (``_ChunkSizes``, ``_Filter`` …).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from lark import Token
 
+from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
 from nczarr.cdl.syntax import (
     Constant,
@@ -19,7 +24,7 @@ from nczarr.cdl.syntax import (
     is_number,
     parse_constant,
 )
-from nczarr.model import CHAR, PRIMITIVES, Attribute, PrimitiveType, Type
+from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 
 
 class AttributeReader:
@@ -138,3 +143,178 @@ def _widest(constants: Sequence[Constant]) -> PrimitiveType:
             best = type_
     assert isinstance(best, PrimitiveType)
     return best
+
+
+#: Special attributes of the dataset. All but the first only say what a file was like.
+GLOBAL = frozenset(["_Format", "_NCProperties", "_SuperblockVersion", "_IsNetcdf4"])
+
+_FLAGS = frozenset(["_Shuffle", "_Fletcher32", "_NoFill"])
+_CHOICES = {"_Storage": ("contiguous", "compact", "chunked"), "_Endianness": ("little", "big", "native")}
+
+#: Special attributes of variables.
+OF_VARIABLES = frozenset(["_ChunkSizes", "_DeflateLevel", "_Filter", "_Codecs", *_FLAGS, *_CHOICES])
+
+#: Quantization: the names in CDL and the names of the plain attributes that netCDF keeps.
+QUANTIZE = {
+    "_QuantizeGranularBitRoundNumberOfSignificantDigits": "_QuantizeGranularBitRoundNumberOfSignificantDigits",
+    "_QuantizeBitRoundNumberOfSignificantDigits": "_QuantizeBitRoundNumberOfSignificantBits",
+}
+
+_FORMATS = {
+    "classic": ("classic", "nc3", "1"),
+    "64-bit offset": ("64-bit offset", "nc6", "2", "64-bit-offset"),
+    "netCDF-4": ("netCDF-4", "nc4", "3", "netCDF4", "hdf5", "enhanced", "netcdf-4", "netcdf4"),
+    "netCDF-4 classic model": (
+        "netCDF-4 classic model",
+        "nc7",
+        "4",
+        "netCDF-4-classic",
+        "netCDF-4_classic",
+        "netCDF4_classic",
+        "hdf5-nc3",
+        "enhanced-nc3",
+    ),
+    "cdf5": ("5", "64-bit-data", "64-bit data", "nc5", "cdf5", "cdf-5"),
+}
+_FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
+_FILTER = re.compile(r"\s*\d+\s*(?:,\s*\d+\s*)*")
+_MOST_DEFLATE = 9
+_MOST_UINT = 0xFFFF_FFFF
+
+
+def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
+    """The value of ``_Format``."""
+    text = _single_text(token, items, problems)
+    if text is not None and text not in _FORMAT_OF:
+        hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
+        problems.add(f"there is no format {text!r}", token.start_pos, hint=hint)
+    return _FORMAT_OF.get(text or "")
+
+
+def read_special(token: Token, items: Sequence[Value], problems: Problems) -> Any:
+    """The value of a special attribute of a variable; None (and a problem) if it has no sensible one."""
+    name = str(token)
+    if name == "_ChunkSizes":
+        return _integers(token, items, problems)
+    if name == "_DeflateLevel":
+        levels = _integers(token, items, problems)
+        if levels is None:
+            return None
+        if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
+            problems.add(f"{name} is one integer from 0 to {_MOST_DEFLATE}", token.start_pos)
+            return None
+        return levels[0]
+    text = _single_text(token, items, problems)
+    if text is None:
+        return None
+    if name in _FLAGS:
+        if text.lower() not in ("true", "false", "1", "0"):
+            problems.add(f'{name} is "true" or "false", not {text!r}', token.start_pos)
+            return None
+        return text.lower() in ("true", "1")
+    if name in _CHOICES:
+        if text.lower() not in _CHOICES[name]:
+            choices = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
+            problems.add(f"{name} is {choices}, not {text!r}", token.start_pos)
+            return None
+        return text.lower()
+    return _filters(token, text, problems) if name == "_Filter" else text
+
+
+def _filters(token: Token, text: str, problems: Problems) -> tuple[Filter, ...] | None:
+    found = []
+    for part in text.split("|"):
+        numbers = [int(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
+        if not numbers or max(numbers) > _MOST_UINT:
+            problems.add(f'_Filter is "id,parameter,…|id,…", not {text!r}', token.start_pos)
+            return None
+        found.append(Filter(numbers[0], tuple(numbers[1:])))
+    return tuple(found)
+
+
+def _integers(token: Token, items: Sequence[Value], problems: Problems) -> list[int] | None:
+    numbers = []
+    for item in expand(items):
+        try:
+            constant = parse_constant(item) if isinstance(item, Token) else None
+        except ConstantError as error:
+            problems.add(str(error), position_of(item))
+            return None
+        if constant is None or constant.kind not in ("int", "uint", "int64", "uint64"):
+            problems.add(f"{token} takes plain integers", position_of(item) or token.start_pos)
+            return None
+        numbers.append(constant.value)
+    if not numbers:
+        problems.add(f"{token} has no value", token.start_pos)
+        return None
+    return numbers
+
+
+def _single_text(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
+    item = items[0] if count_values(items) == 1 else None
+    try:
+        constant = parse_constant(item) if isinstance(item, Token) else None
+    except ConstantError as error:
+        problems.add(str(error), token.start_pos)
+        return None
+    if constant is not None and constant.kind == "string":
+        return str(constant.value.decode("utf-8", "replace"))
+    if constant is not None and is_number(constant.kind):
+        return str(constant.value)
+    problems.add(f"{token} takes one value", as_position(item, token))
+    return None
+
+
+def as_position(item: Value | None, token: Token) -> int | None:
+    """The place of a value, else of the attribute."""
+    return (position_of(item) if item is not None else None) or token.start_pos
+
+
+def storage_of(variable: VariableState, problems: Problems) -> Storage:
+    """Put the special attributes of a variable together."""
+    special, tokens = variable.special, variable.special_tokens
+    if not special:
+        return Storage()
+    rank = len(variable.dimensions)
+    filters: list[Filter] = []
+    if special.get("_Shuffle"):
+        filters.append(Filter(Filter.SHUFFLE))
+    if special.get("_DeflateLevel", 0) > 0:
+        filters.append(Filter(Filter.DEFLATE, (special["_DeflateLevel"],)))
+    known = {f.id for f in filters}
+    filters += [f for f in special.get("_Filter", ()) if f.id not in known]
+    if special.get("_Fletcher32") and Filter.FLETCHER32 not in {f.id for f in filters}:
+        filters.append(Filter(Filter.FLETCHER32))
+    chunks = _chunk_shape(variable, special["_ChunkSizes"], problems) if "_ChunkSizes" in special else None
+    layout = special.get("_Storage")
+    if rank and (chunks is not None or (filters and layout is None)):
+        layout = "chunked"
+    if layout == "contiguous" and any(variable.unlimited):
+        problems.add(
+            f"the variable {variable.name!r} has an unlimited dimension, so it cannot be contiguous",
+            tokens["_Storage"].start_pos,
+        )
+    endian = special.get("_Endianness", "native")
+    if "_Endianness" in special:
+        type_ = variable.type
+        if isinstance(type_, VlenType) or (isinstance(type_, PrimitiveType) and type_.name == "string"):
+            problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"].start_pos)
+        elif type_ is not None and type_.dtype.itemsize == 1:
+            endian = "native"
+    return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)))
+
+
+def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems) -> tuple[int, ...] | None:
+    token = variable.special_tokens["_ChunkSizes"]
+    rank = len(variable.dimensions)
+    if len(numbers) > rank:
+        problems.add(f"{len(numbers)} chunk sizes for {rank} dimensions", token.start_pos)
+        return None
+    shape = []
+    for axis, (size, unlimited) in enumerate(zip(variable.sizes, variable.unlimited, strict=True)):
+        wanted = numbers[axis] if axis < len(numbers) else 0
+        if wanted < 0 or (wanted > size and not unlimited):
+            problems.add(f"the chunk size {wanted} does not fit a dimension of size {size}", token.start_pos)
+            return None
+        shape.append(wanted or (1 if unlimited else size))
+    return tuple(shape) if rank else None

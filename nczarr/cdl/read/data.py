@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.dates import date_reader
 from nczarr.cdl.read.scope import DimensionState, VariableState
-from nczarr.cdl.read.values import ElementReader, count_values, expand, missing_value, pad_rows, position_of
+from nczarr.cdl.read.values import (
+    ElementReader,
+    count_values,
+    date_reader,
+    expand,
+    missing_value,
+    pad_rows,
+    position_of,
+)
 from nczarr.cdl.syntax import Block, Problems, Value
 from nczarr.model import (
     CHAR,

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from nczarr.convert.change.choosing import choose, find_variable, matches
     from nczarr.convert.change.renaming import rename
     from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
-    from nczarr.convert.change.shaping import Shaping, shape
-    from nczarr.convert.change.words import parse_bytes, parse_kind
+    from nczarr.convert.change.shaping import Shaping, parse_bytes, parse_kind, shape
 else:
     __getattr__ = lazy(
         __name__,
@@ -23,8 +22,7 @@ else:
             "choosing": ["choose", "find_variable", "matches"],
             "renaming": ["rename"],
             "selecting": ["SelectedSource", "find_dimension", "select"],
-            "shaping": ["Shaping", "shape"],
-            "words": ["parse_bytes", "parse_kind"],
+            "shaping": ["Shaping", "parse_bytes", "parse_kind", "shape"],
         },
     )
 

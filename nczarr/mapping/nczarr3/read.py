@@ -12,7 +12,14 @@ from typing import Any
 from nczarr.errors import MetadataError, placed
 from nczarr.mapping.dialect import Binding, Reading
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.groups import ArrayNode, GroupFinder, GroupNode, group_of
+from nczarr.mapping.nczarr3.groups import (
+    ArrayNode,
+    DimensionFinder,
+    GroupFinder,
+    GroupNode,
+    group_of,
+    is_reference,
+)
 from nczarr.mapping.nczarr3.keys import (
     ARRAY_KEY,
     GROUP_KEY,
@@ -21,7 +28,6 @@ from nczarr.mapping.nczarr3.keys import (
     group_keys,
     is_known_version,
 )
-from nczarr.mapping.nczarr3.sizes import DimensionFinder, is_reference
 from nczarr.mapping.plain import PlainArrays
 from nczarr.mapping.values import (
     ATTR_KEY,

@@ -24,8 +24,7 @@ from nczarr.model import (
 )
 from nczarr.netcdf.edit.hdf5_values import HDF5Values, Owner
 from nczarr.netcdf.edit.matching import Matches
-from nczarr.netcdf.hdf5.direct import write_attribute
-from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, write_attribute
 from nczarr.netcdf.hdf5.memory import encode
 from nczarr.netcdf.hdf5.objects import ObjectMaker, VariableObject, bytes_of, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects

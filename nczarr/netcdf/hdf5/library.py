@@ -1,12 +1,23 @@
-"""Load h5py when it is first needed, serialise its calls, and turn its failures into ours."""
+"""Load h5py when it is first needed, serialise its calls, turn its failures into ours, and call what it does not offer.
+
+Values with pointers inside (strings, sequences) cannot be read in their own type through h5py without losing
+memory: h5py converts them once more and forgets the first copy. Nor can it set a fill value of such a type, or
+name an enum's value above 2**63. So some C functions are called in the library that h5py itself has loaded.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
 
@@ -91,3 +102,144 @@ def access_to(file: Any) -> Any:
     made.set_fclose_degree(api.h5f.CLOSE_STRONG)
     made.set_fileobj_driver(api.h5fd.fileobj_driver, file)
     return made
+
+
+_ID = ctypes.c_int64
+_BUFFER = ctypes.c_void_p
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "H5Aclose": (_ID,),
+    "H5Acreate2": (_ID, ctypes.c_char_p, _ID, _ID, _ID, _ID),
+    "H5Aread": (_ID, _ID, _BUFFER),
+    "H5Awrite": (_ID, _ID, _BUFFER),
+    "H5Dread": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5Dvlen_reclaim": (_ID, _ID, _ID, _BUFFER),
+    "H5Dwrite": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5PLget_loading_state": (_BUFFER,),
+    "H5PLset_loading_state": (ctypes.c_uint,),
+    "H5Pget_fill_value": (_ID, _ID, _BUFFER),
+    "H5Pset_fill_value": (_ID, _ID, _BUFFER),
+    "H5Tenum_insert": (_ID, ctypes.c_char_p, _BUFFER),
+    "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
+}
+
+_functions: dict[str, Any] = {}
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Call a function; the caller holds the lock. OSError if the function fails."""
+    if not _functions:
+        _functions.update(_load())
+    if _functions[name](*arguments) < 0:
+        raise OSError(f"HDF5's function {name} failed")
+
+
+def _load() -> dict[str, Any]:
+    module = Path(hdf5().h5p.__file__)
+    library = module.with_name("hdf5.dll") if sys.platform == "win32" else module
+    found = {}
+    try:
+        loaded = ctypes.CDLL(str(library))
+        for name, signature in _SIGNATURES.items():
+            function = getattr(loaded, name)
+            function.argtypes = signature
+            function.restype = _ID if name == "H5Acreate2" else ctypes.c_int
+            found[name] = function
+    except (OSError, AttributeError) as error:
+        raise UnsupportedError(
+            f"the functions of the HDF5 library that h5py uses cannot be found: {error}",
+            hint="install h5py from PyPI",
+        ) from error
+    return found
+
+
+def read_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, out: np.ndarray) -> None:
+    """H5Dread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    _call("H5Dread", dataset.id, type_id.id, memory.id, chosen.id, 0, out.ctypes.data)
+
+
+def write_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, values: np.ndarray) -> None:
+    """H5Dwrite from a contiguous array."""
+    _call("H5Dwrite", dataset.id, type_id.id, memory.id, chosen.id, 0, values.ctypes.data)
+
+
+def read_attribute(attribute: Any, type_id: Any, out: np.ndarray) -> None:
+    """H5Aread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    _call("H5Aread", attribute.id, type_id.id, out.ctypes.data)
+
+
+def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
+    """H5Awrite from a contiguous array."""
+    _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
+
+
+def make_text(owner: Any, name: bytes, type_id: Any, space: Any, text: bytes) -> bool:
+    """H5Acreate2, H5Awrite: make an attribute of characters; False if that is refused, as for a name in use."""
+    if not _functions:
+        _functions.update(_load())
+    create, write, close = (_functions[name] for name in ("H5Acreate2", "H5Awrite", "H5Aclose"))
+    made = create(owner.id, name, type_id.id, space.id, 0, 0)
+    if made < 0:
+        return False
+    failed = write(made, type_id.id, text) < 0
+    close(made)
+    if failed:
+        raise OSError("HDF5's function H5Awrite failed")
+    return True
+
+
+def reclaim(type_id: Any, values: np.ndarray) -> None:
+    """Free the memory behind all pointers of an array that HDF5 has filled."""
+    space = hdf5().h5s.create_simple((values.size,))
+    _call("H5Dvlen_reclaim", type_id.id, space.id, 0, values.ctypes.data)
+
+
+def set_fill_value(creation: Any, type_id: Any, value: np.ndarray) -> None:
+    """Set the fill value of a creation list, in the dataset's own type; HDF5 makes its own copy."""
+    _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
+
+
+def get_fill_value(creation: Any, type_id: Any, out: np.ndarray) -> None:
+    """Get the fill value of a creation list, in the dataset's own type."""
+    _call("H5Pget_fill_value", creation.id, type_id.id, out.ctypes.data)
+
+
+def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
+    """The value of a member of an enum whose base is `dtype`."""
+    value = np.zeros((), dtype)
+    _call("H5Tget_member_value", type_id.id, index, value.ctypes.data)
+    return int(value)
+
+
+def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
+    """Add a member to an enum whose base is `dtype`."""
+    _call("H5Tenum_insert", type_id.id, name, np.array(value, dtype).ctypes.data)
+
+
+def plugin_loading(state: int | None = None) -> int:
+    """The kinds of plugins that HDF5 loads, as bits; changed first if `state` is given."""
+    if state is not None:
+        _call("H5PLset_loading_state", state)
+    found = ctypes.c_uint()
+    _call("H5PLget_loading_state", ctypes.byref(found))
+    return found.value
+
+
+@contextmanager
+def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
+    """Hide filters that were loaded as plugins: HDF5 then stores their numbers and calls nobody.
+
+    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is made. The
+    caller holds the lock.
+    """
+    h5z = hdf5().h5z
+    before = plugin_loading()
+    plugin_loading(0)
+    try:
+        for number in numbers:
+            if h5z.filter_avail(number):
+                # Refused while an open dataset needs it; then it has to do.
+                with suppress(RuntimeError, ValueError):
+                    h5z.unregister_filter(number)
+        yield
+    finally:
+        plugin_loading(before)

@@ -29,15 +29,17 @@ from nczarr.model import (
     fill_value_of,
 )
 from nczarr.model.chunk_shapes import default_chunks
-from nczarr.netcdf.hdf5.direct import (
+from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.library import (
+    available_filter,
+    hdf5,
+    hdf5_errors,
     make_text,
     set_fill_value,
     without_plugins,
     write_attribute,
     write_dataset,
 )
-from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
-from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hyperslab, unwritten_chunk
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE

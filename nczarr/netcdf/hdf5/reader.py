@@ -32,15 +32,14 @@ from nczarr.model import (
     normalize_name,
     ordered_types,
 )
-from nczarr.netcdf.hdf5.dimensions import FoundDimensions
-from nczarr.netcdf.hdf5.direct import read_attribute, reclaim
-from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_attribute, reclaim
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
 from nczarr.netcdf.hdf5.tree import (
     ROOT_BOOKS,
     SCALE_BOOKS,
     VARIABLE_BOOKS,
+    FoundDimensions,
     FoundGroup,
     collect,
     text_of,

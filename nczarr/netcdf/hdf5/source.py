@@ -26,9 +26,15 @@ from nczarr.netcdf.hdf5.chunks import (
     ranges_of,
     read_chunks,
 )
-from nczarr.netcdf.hdf5.direct import get_fill_value, read_dataset, reclaim
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
-from nczarr.netcdf.hdf5.library import available_filter, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.library import (
+    available_filter,
+    get_fill_value,
+    hdf5,
+    hdf5_errors,
+    read_dataset,
+    reclaim,
+)
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.places import FilePlaces

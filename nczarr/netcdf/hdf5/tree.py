@@ -1,4 +1,7 @@
-"""List the objects of the groups of a netCDF-4 file, without netCDF's bookkeeping."""
+"""List the groups of a netCDF-4 file, their objects and dimensions, without netCDF's bookkeeping.
+
+Dimensions are the file's own, and those that netCDF's library makes up for other files.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from nczarr.errors import NetCDFFileError
 from nczarr.limits import limit, may_follow_external_files
-from nczarr.model import join_fqn, normalize_name
+from nczarr.model import Dimension, join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
 
@@ -120,3 +125,148 @@ def variable_name(link: bytes, dataset: Any) -> str | None:
 def text_of(name: bytes) -> str:
     """A name of the file as text."""
     return name.decode("utf-8", "surrogateescape")
+
+
+@dataclass(eq=False)
+class FoundDimension:
+    """A dimension with netCDF's number for it, and the path of its scale; None if it is made up."""
+
+    number: int
+    fqn: str
+    name: str
+    group: FoundGroup
+    size: int
+    unlimited: bool
+    link: bytes | None = None
+
+
+class FoundDimensions:
+    """All dimensions of a file, and which of them each variable has.
+
+    Attributes
+    ----------
+    of_variable : dict of tuple of FoundDimension
+        By the variable's FQN.
+    of_group : dict of list of Dimension
+        By the group's FQN, in netCDF's order.
+    """
+
+    def __init__(self, root: FoundGroup, path: str) -> None:
+        self.path = path
+        self.dimensions: dict[int, FoundDimension] = {}
+        self.scales: dict[tuple[int, int], FoundDimension] = {}
+        self.next_number = 0
+        self.numbers: dict[str, tuple[int, ...]] = {}
+        self.extents: dict[str, tuple[int, ...]] = {}
+        self.of_group: dict[str, list[Dimension]] = {}
+        for group in root.walk():
+            self.find_scales(group)
+        self.references(root)
+        self.measure()
+        self.of_variable = {
+            fqn: tuple(self.dimensions[number] for number in numbers) for fqn, numbers in self.numbers.items()
+        }
+
+    def find_scales(self, group: FoundGroup) -> None:
+        h5ds = hdf5().h5ds
+        for link, dataset in group.datasets:
+            if not h5ds.is_scale(dataset) or not (shape := dataset.shape):
+                continue
+            number = _integers(dataset, b"_Netcdf4Dimid")
+            unlimited = dataset.get_space().get_simple_extent_dims(True)[0] == hdf5().h5s.UNLIMITED
+            made = self.add_dimension(
+                group, normalize_name(text_of(link)), shape[0], unlimited, number[0] if number else None
+            )
+            made.link = group.link_path(link)
+            self.scales[address_of(dataset)] = made
+
+    def add_dimension(
+        self, group: FoundGroup, name: str, size: int, unlimited: bool, number: int | None
+    ) -> FoundDimension:
+        if number is None or number in self.dimensions:
+            number = self.next_number
+        self.next_number = max(self.next_number, number + 1)
+        made = FoundDimension(number, join_fqn(group.fqn, name), name, group, size, unlimited)
+        self.dimensions[number] = made
+        return made
+
+    def references(self, group: FoundGroup) -> None:
+        """Find the dimensions of every variable, groups below first: so netCDF numbers those it makes up."""
+        for child in group.groups:
+            self.references(child)
+        for link, dataset in group.datasets:
+            name = variable_name(link, dataset)
+            if name is None:
+                continue
+            fqn = join_fqn(group.fqn, name)
+            with hdf5_errors(self.path, fqn):
+                if dataset.shape is None:
+                    raise NetCDFFileError(
+                        "it has HDF5's null dataspace, neither a shape nor values: netCDF has no such"
+                    )
+                numbers = self.variable_dimensions(group, dataset)
+                self.numbers[fqn] = numbers
+                self.extents[fqn] = dataset.shape
+
+    def variable_dimensions(self, group: FoundGroup, dataset: Any) -> tuple[int, ...]:
+        rank = dataset.rank
+        numbers = _integers(dataset, b"_Netcdf4Coordinates")
+        if numbers is not None and len(numbers) == rank and all(n in self.dimensions for n in numbers):
+            return numbers
+        own = self.scales.get(address_of(dataset))
+        found: list[int | None] = [own.number if own and axis == 0 else None for axis in range(rank)]
+        if own is None:
+            for axis in range(rank):
+                scale = self.attached_scale(dataset, axis)
+                found[axis] = scale.number if scale else None
+        limits = dataset.get_space().get_simple_extent_dims(True) if rank else ()
+        for axis, size in enumerate(dataset.shape):
+            if found[axis] is None:
+                found[axis] = self.phony(group, size, limits[axis] == hdf5().h5s.UNLIMITED, found)
+        return tuple(n for n in found if n is not None)
+
+    def attached_scale(self, dataset: Any, axis: int) -> FoundDimension | None:
+        h5ds = hdf5().h5ds
+        if h5ds.get_num_scales(dataset, axis) < 1:
+            return None
+        seen: list[FoundDimension] = []
+
+        def look(scale: Any) -> None:
+            known = self.scales.get(address_of(scale))
+            if known is not None:
+                seen.append(known)
+
+        h5ds.iterate(dataset, axis, look)
+        return seen[0] if seen else None
+
+    def phony(self, group: FoundGroup, size: int, unlimited: bool, taken: list[int | None]) -> int:
+        """A dimension for an axis that has none, as netCDF's library makes them up: one for each size."""
+        for known in self.dimensions.values():
+            same = known.group is group and known.size == size and known.unlimited == unlimited
+            if same and known.number not in taken:
+                return known.number
+        made = self.add_dimension(group, f"phony_dim_{self.next_number}", size, unlimited, None)
+        return made.number
+
+    def measure(self) -> None:
+        """Sizes: an unlimited dimension is as long as the longest variable that uses it."""
+        longest: dict[int, int] = {}
+        for fqn, numbers in self.numbers.items():
+            for number, size in zip(numbers, self.extents[fqn], strict=True):
+                longest[number] = max(longest.get(number, 0), size)
+        for number, dimension in self.dimensions.items():
+            if dimension.unlimited and number in longest:
+                dimension.size = longest[number]
+        for number in sorted(self.dimensions):
+            d = self.dimensions[number]
+            self.of_group.setdefault(d.group.fqn, []).append(Dimension(d.name, d.size, d.unlimited))
+
+
+def _integers(dataset: Any, name: bytes) -> tuple[int, ...] | None:
+    """An integer attribute of the bookkeeping."""
+    if not hdf5().h5a.exists(dataset, name):
+        return None
+    attribute = hdf5().h5a.open(dataset, name)
+    values = np.zeros(attribute.shape, np.int64)
+    attribute.read(values)
+    return tuple(values.reshape(-1).tolist())

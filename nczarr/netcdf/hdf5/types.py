@@ -24,8 +24,7 @@ from nczarr.model import (
     join_fqn,
     primitive_for_dtype,
 )
-from nczarr.netcdf.hdf5.direct import insert_member, member_value, read_attribute, write_attribute
-from nczarr.netcdf.hdf5.library import hdf5
+from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_attribute, write_attribute
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 _BASES = b"_nczarr_bases"

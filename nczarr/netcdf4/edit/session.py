@@ -24,8 +24,7 @@ import numpy as np
 from nczarr import model
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
-from nczarr.netcdf4.edit.freeze import freeze, thaw
-from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode
+from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 

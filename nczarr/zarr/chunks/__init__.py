@@ -7,8 +7,7 @@ reader from either. Small chunks are done in rows, and decoded chunks that are a
 for all arrays. Nothing here knows documents or other arrays.
 """
 
-from nczarr.zarr.chunks.cache import forget_chunks
-from nczarr.zarr.chunks.chunks import Chunks
+from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
 from nczarr.zarr.chunks.files import supported
 from nczarr.zarr.chunks.plan import chunk_count, each_axis, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files

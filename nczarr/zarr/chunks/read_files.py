@@ -11,8 +11,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import LocalStore
-from nczarr.zarr.chunks.cache import CHUNKS
-from nczarr.zarr.chunks.chunks import Chunks, Index
+from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
 from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole, strides

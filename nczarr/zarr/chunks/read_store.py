@@ -10,8 +10,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
-from nczarr.zarr.chunks.cache import CHUNKS
-from nczarr.zarr.chunks.chunks import Chunks, Index
+from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.place import needed_bytes, place, place_span
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
