@@ -184,20 +184,25 @@ class ArrayMetadata:
         """The value of elements that are not stored: `fill_value`, or zero where that is not defined."""
         return self.data_type.zero() if self.fill_value is None else self.fill_value
 
-    def _key(self) -> tuple[Any, ...]:
+    def _storage_key(self) -> tuple[Any, ...]:
         fill = None if self.fill_value is None else self.data_type.fill_to_json(self.fill_value)
         if isinstance(fill, float) and fill == 0:
             fill = str(fill)  # -0.0 is not 0.0
         return (
-            self.shape,
             self.data_type,
             self.chunk_grid,
             self.chunk_key_encoding,
             fill,
             self.codecs,
+            self.storage_transformers,
+        )
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self._storage_key(),
+            self.shape,
             self.attributes,
             self.dimension_names,
-            self.storage_transformers,
             self.extensions,
             self.extra,
         )
@@ -214,6 +219,11 @@ class ArrayMetadata:
         return self is other or self._key() == other._key()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def are_stored_alike(a: ArrayMetadata, b: ArrayMetadata) -> bool:
+    """True if the same bytes mean the same: all but the shape, the attributes and the names is equal."""
+    return a._storage_key() == b._storage_key()
 
 
 @dataclass(frozen=True)

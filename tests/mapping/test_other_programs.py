@@ -326,6 +326,40 @@ def test_zarr_python_consolidates(pair: tuple[Path, Path]) -> None:
     agree(nc, store)
 
 
+@pytest.mark.parametrize("layout", ["nczarr-v3", "zarr-v3", "zarr-v2", "nczarr-v2"])
+def test_zarr_python_consolidates_in_its_own_words(layout: Any, tmp_path: Path) -> None:
+    """It spells out defaults: `check` finds nothing stale, and chunks that are not there read as fill."""
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as dataset:
+        dataset.createDimension("x", 6)
+        dataset.createVariable("v", "f4", ("x",), chunksizes=(2,), fill_value=-9)[3] = 1
+    copy(tmp_path / "a.nc", tmp_path / "a.zarr", layout=layout)
+    zarr.consolidate_metadata(tmp_path / "a.zarr")
+    with nczarr.Dataset(tmp_path / "a.zarr") as dataset:
+        assert dataset["v"][:].tolist() == [None, None, None, 1, None, None]
+    opened, found = check_metadata(tmp_path / "a.zarr")
+    with opened:
+        assert [str(f) for f in found if f.code == "consolidated-stale"] == []
+
+
+@pytest.mark.parametrize("program", ["zarr-python", "tensorstore"])
+def test_a_reader_goes_on_while_another_program_appends(program: str, tmp_path: Path) -> None:
+    """They write the document anew, with other words for the same."""
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as made:
+        made.createDimension("x", None)
+        for name, options in {"raw": {}, "zlib": {"zlib": True}, "big": {"endian": "big"}}.items():
+            made.createVariable(name, "i4", ("x",), chunksizes=(2,), fill_value=-9, **options)[5] = 1
+    with nczarr.Dataset(tmp_path / "a.zarr") as reader:
+        for name, variable in reader.variables.items():
+            if program == "zarr-python":
+                zarr.open_group(tmp_path / "a.zarr", mode="r+", use_consolidated=False)[name].resize((8,))
+            else:
+                ts = pytest.importorskip("tensorstore")
+                kvstore = {"driver": "file", "path": f"{tmp_path}/a.zarr/{name}/"}
+                opened = ts.open({"driver": "zarr3", "kvstore": kvstore}).result()
+                opened.resize(exclusive_max=[8]).result()
+            assert variable[:].tolist() == [None] * 5 + [1]
+
+
 def test_zarr_python_creates_and_deletes(pair: tuple[Path, Path]) -> None:
     nc, store = pair
     root = zarr.open_group(store, mode="r+", use_consolidated=False)

@@ -28,7 +28,7 @@ from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
 from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
 from nczarr.zarr.hierarchy.v3 import V3Layout
-from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
+from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
 from nczarr.zarr.types import show
 
@@ -587,7 +587,17 @@ class Hierarchy:
         except DatasetNotFoundError:
             return []
         actual = self._layout.discover(self.store, False)
+        for path, node in actual.nodes.items():
+            if path in copy.nodes and self._mean_the_same(path, copy.nodes[path], node):
+                copy.nodes[path] = node
         return list(consolidated_metadata.differences(_flat(copy), _flat(actual)))
+
+    def _mean_the_same(self, path: str, left: RawNode, right: RawNode) -> bool:
+        """True for documents of one meaning, as zarr-python spells out defaults in its consolidated metadata."""
+        try:
+            return self._layout.parse(left, path, self.store) == self._layout.parse(right, path, self.store)
+        except NCZarrError:
+            return False
 
     def deviations(self) -> Iterator[tuple[str, str]]:
         """Say where the hierarchy breaks its specification and is read all the same: a path and a sentence each."""
@@ -628,13 +638,21 @@ def _confirm(store: Store, layout: Layout, path: str, known: RawNode) -> None:
         # Not all programs write the documents that the consolidated metadata are copies of.
         with contextlib.suppress(DatasetNotFoundError):
             found = layout.discover(store, True).nodes.get(path)
-    if found is None or _storage_of(found) != _storage_of(known):
+    if found is None or not _is_same_array(layout, store, path, known, found):
         raise StoreError(
             "the array was removed, renamed or replaced since the dataset was opened",
             path=store.url,
             fqn=f"/{path}",
             hint="open it again",
         )
+
+
+def _is_same_array(layout: Layout, store: Store, path: str, known: RawNode, found: RawNode) -> bool:
+    if _storage_of(found) == _storage_of(known):
+        return True
+    # zarr-python adds empty lists, and tensorstore leaves defaults out, when they rewrite a document.
+    old, new = layout.parse(known, path, store), layout.parse(found, path, store)
+    return isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and are_stored_alike(old, new)
 
 
 def _storage_of(node: RawNode) -> list[dict[str, Any]]:
