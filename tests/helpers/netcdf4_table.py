@@ -307,8 +307,9 @@ with nczarr.Dataset("made.nc", "a") as ds:
 TAIL = """## What random programs showed
 
 `tests/netcdf4/test_random_programs.py` runs random programs (make, rename, write, append, read, mask, scale, attributes,
-numbers, characters and strings, `sync()`, open again) with both libraries, in all five formats, ours on a netCDF file and on Zarr, and compares every
-value, dtype, mask and kind of error. What it leaves out, because netCDF4-python or netCDF-C is at fault there or neither says:
+numbers, characters and text, strings, compounds, sequences and enums, indexes of all kinds, `sync()`, open again) with both
+libraries, in all five formats, ours on a netCDF file, on Zarr and in a zip file, and compares every value, dtype, mask and
+kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, because netCDF4-python or netCDF-C is at fault there or neither says:
 
 * An index behind the end is an `IndexError`; netCDF4-python raises `RuntimeError` in the classic formats, and takes any index of
   a variable without dimensions there.
@@ -321,6 +322,11 @@ value, dtype, mask and kind of error. What it leaves out, because netCDF4-python
   the values, and does not unpack with it.
 * Where `_FillValue` is deleted, unwritten elements read as the type's own fill value; with netCDF-C as what the attribute said when
   the variable was made. With `fill_value=False` they are undefined.
+* `v[1] = [7, 8]` is an `IndexError`; netCDF4-python keeps the last value.
+* An attribute that needs more than the 32 bits that a classic model has is an `OverflowError`, and a string with a NUL inside a
+  `ValueError` in netCDF-4 files; netCDF4-python stores another number, and cuts the string.
+* Characters are never packed; with `scale_factor` netCDF4-python can neither read nor write them. Where the last dimension
+  of text is empty, it is read as no characters; netCDF4-python raises `ValueError`.
 * Where two things are wrong with a call, the error may be that of the other one.
 
 ## Several threads, processes and crashes

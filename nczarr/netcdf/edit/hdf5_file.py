@@ -59,7 +59,14 @@ class EditedHDF5(FileEditor):
     types_first = True
     #: HDF5 keeps objects in the order of their links, and a renamed link is a new one.
     renamed_last = True
-    reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS)
+    #: Strings are C's.
+    strings_end_at_nul = True
+    #: netCDF's books, and what its library computes when it is asked.
+    reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS) | {
+        "_Format",
+        "_IsNetcdf4",
+        "_SuperblockVersion",
+    }
 
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None

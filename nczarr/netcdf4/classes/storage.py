@@ -131,7 +131,7 @@ def make_storage(
     if not dimensions:
         filters = ()
     if contiguous:
-        if chunksizes is not None:
+        if chunksizes is not None and dimensions:
             raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {where}")
         if unlimited or filters:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {where}")
@@ -320,9 +320,15 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     if not primitive and not isinstance(type_, model.EnumType):
         raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     try:
-        value = np.array(np.array(fill_value, dtype).reshape(-1)[:1], type_.dtype)
+        value = np.array(fill_value, dtype)
+        if value.ndim > 1 or (value.size != 1 and type_ != CHAR):
+            raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
+        value = np.array(value.reshape(-1)[:1], type_.dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        kind = NetCDFOverflowError if isinstance(error, OverflowError) else NetCDFValueError
+        if isinstance(error, NetCDFValueError):
+            raise
+        kinds = {OverflowError: NetCDFOverflowError, TypeError: NetCDFTypeError}
+        kind = next((made for cls, made in kinds.items() if isinstance(error, cls)), NetCDFValueError)
         raise kind(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")

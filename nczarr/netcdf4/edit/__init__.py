@@ -8,40 +8,42 @@ the store say what the tree says. Nothing here has netCDF4-python's conventions:
 
 from nczarr.netcdf4.edit.cache import default_bytes
 from nczarr.netcdf4.edit.errors import (
-    DroppedError,
-    EditError,
-    NodeAttributeError,
-    NotWritableError,
-    RangeError,
-    UnknownNameError,
+    NetCDFAttributeError,
+    NetCDFKeyError,
+    NetCDFOverflowError,
+    NetCDFReadOnlyError,
+    NetCDFReferenceError,
+    NetCDFRuntimeError,
+    NetCDFValueError,
 )
 from nczarr.netcdf4.edit.nodes import (
     DimensionNode,
     GroupNode,
     TypeNode,
     VariableNode,
-    checked_attribute_name,
     checked_name,
+    kept_name,
 )
 from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
     "DimensionNode",
-    "DroppedError",
-    "EditError",
     "GroupNode",
-    "NodeAttributeError",
-    "NotWritableError",
-    "RangeError",
+    "NetCDFAttributeError",
+    "NetCDFKeyError",
+    "NetCDFOverflowError",
+    "NetCDFReadOnlyError",
+    "NetCDFReferenceError",
+    "NetCDFRuntimeError",
+    "NetCDFValueError",
     "Session",
     "SourceOnly",
     "Stored",
     "StoredArray",
     "TypeNode",
-    "UnknownNameError",
     "VariableNode",
-    "checked_attribute_name",
     "checked_name",
     "default_bytes",
+    "kept_name",
 ]

@@ -26,12 +26,13 @@ from nczarr.model import (
     normalize_name,
 )
 from nczarr.netcdf4.edit.errors import (
-    DroppedError,
-    EditError,
-    NodeAttributeError,
-    NotWritableError,
-    RangeError,
-    UnknownNameError,
+    NetCDFAttributeError,
+    NetCDFKeyError,
+    NetCDFOverflowError,
+    NetCDFReadOnlyError,
+    NetCDFReferenceError,
+    NetCDFRuntimeError,
+    NetCDFValueError,
 )
 from nczarr.netcdf4.edit.stored import StoredArray
 
@@ -69,6 +70,8 @@ class State:
         self.types_first = False
         #: True if the store moves a variable or group that is renamed to the end.
         self.renamed_last = False
+        #: True if strings of the store end at the first NUL.
+        self.strings_end_at_nul = False
         #: Names of attributes that the store needs for itself.
         self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
@@ -92,8 +95,8 @@ class State:
         if self.is_open:
             return
         if self.dropped:
-            raise DroppedError("weakly-referenced object no longer exists", path=self.name)
-        raise EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
+            raise NetCDFReferenceError("weakly-referenced object no longer exists", path=self.name)
+        raise NetCDFRuntimeError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed, or open for reading only."""
@@ -101,13 +104,13 @@ class State:
             return
         self.check_open()
         if not self.writable:
-            raise NotWritableError("NetCDF: Write to read only", path=self.name)
+            raise NetCDFReadOnlyError("NetCDF: Write to read only", path=self.name)
         self.check_owner()
 
     def check_owner(self) -> None:
         """Raise in a forked child of the process that opened the dataset for writing."""
         if self.inherited and self.writable:
-            raise EditError(
+            raise NetCDFRuntimeError(
                 "the dataset was opened for writing before this process was forked, and belongs to the parent",
                 path=self.name,
                 hint="open it here",
@@ -117,16 +120,23 @@ class State:
         """Raise if anything but values cannot be changed."""
         self.check_writable()
         if self.shared:
-            raise EditError(
+            raise NetCDFRuntimeError(
                 "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
                 path=self.name,
                 hint="make them before, and open it without shared=True",
             )
 
+    def check_text(self, text: str) -> None:
+        """Raise if the store would cut a string; found later, it would keep what waits with it from being stored."""
+        if self.strings_end_at_nul and "\0" in text:
+            raise NetCDFValueError(
+                f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}", path=self.name
+            )
+
     def check_enhanced(self, what: str) -> None:
         """Raise if the data model is a classic one, which has no `what`."""
         if self.classic:
-            raise EditError(
+            raise NetCDFRuntimeError(
                 f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}", path=self.name
             )
 
@@ -154,30 +164,35 @@ class _WithAttributes:
         """Set an attribute; one that is there already keeps its place."""
         with self.state.lock:
             self.state.check_structure()
+            if attribute.name not in self.attributes:  # what other programs made can be changed
+                check_attribute_name(attribute.name)
+            if attribute.type == model.STRING:
+                for text in attribute.values:
+                    self.state.check_text(text)
             if attribute.name in self.state.reserved_names:
-                raise NodeAttributeError(
+                raise NetCDFAttributeError(
                     f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
                 )
             self.attributes[attribute.name] = attribute
             self.touch()
 
     def delete_attribute(self, name: str) -> None:
-        """Delete an attribute, or raise :class:`EditError` if there is none."""
+        """Delete an attribute, or raise :class:`NetCDFRuntimeError` if there is none."""
         with self.state.lock:
             self.state.check_structure()
             if self.attributes.pop(name, None) is None:
-                raise EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
             self.touch()
 
     def rename_attribute(self, old: str, new: str) -> None:
-        """Rename an attribute, which keeps its place, or raise :class:`EditError`."""
+        """Rename an attribute, which keeps its place, or raise :class:`NetCDFRuntimeError`."""
         with self.state.lock:
             self.state.check_structure()
-            new = checked_attribute_name(new)
+            new = checked_name(new, "attribute")
             if old not in self.attributes:
-                raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
             if new in self.attributes or new in self.state.reserved_names:
-                raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may be going through the old one.
             self.attributes = {
                 new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
@@ -384,9 +399,9 @@ class GroupNode(_WithAttributes):
 
         Raises
         ------
-        EditError
+        NetCDFRuntimeError
             If the name is in use or not legal, or no other unlimited dimension may be.
-        RangeError
+        NetCDFOverflowError
             If the size is negative.
         """
         with self.state.lock:
@@ -395,11 +410,13 @@ class GroupNode(_WithAttributes):
             if name in self.dimensions or (
                 self.state.one_name_space and (name in self.groups or self._has_type(name))
             ):
-                raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn
+                )
             if size < 0:
-                raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
+                raise NetCDFOverflowError(f"the dimension {name!r} cannot have the negative size {size}")
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
-                raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
+                raise NetCDFRuntimeError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = DimensionNode(self, name, size, unlimited=unlimited)
             self.dimensions[name] = node
             self.touch()
@@ -412,7 +429,9 @@ class GroupNode(_WithAttributes):
             self.state.check_enhanced("a group")
             name = checked_name(name, "group")
             if name in self.groups or name in self.variables or self._is_taken(name):
-                raise EditError(f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn
+                )
             node = GroupNode(self.state, self, name)
             self.groups[name] = node
             self.touch()
@@ -428,7 +447,7 @@ class GroupNode(_WithAttributes):
                 self.state.one_name_space
                 and (name in self.variables or name in self.groups or name in self.dimensions)
             ):
-                raise EditError(f"NetCDF: String match to name in use: {type_.fqn!r}")
+                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
             declared = self.root.all_types()
             for part in model.parts_of(type_):
                 if part.fqn in declared:
@@ -452,7 +471,9 @@ class GroupNode(_WithAttributes):
             name = checked_name(name, "variable")
             taken = self.state.one_name_space and self._has_type(name)
             if name in self.variables or name in self.groups or taken:
-                raise EditError(f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn)
+                raise NetCDFRuntimeError(
+                    f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn
+                )
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
@@ -496,9 +517,9 @@ class GroupNode(_WithAttributes):
 
         Raises
         ------
-        UnknownNameError
+        NetCDFKeyError
             If there is none with the name `old`.
-        EditError
+        NetCDFRuntimeError
             If the name `new` is in use or not legal, or the dataset is read-only.
         """
         with self.state.lock:
@@ -542,7 +563,7 @@ class GroupNode(_WithAttributes):
     ) -> str:
         self.state.check_open()
         if old not in nodes:
-            raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
+            raise NetCDFKeyError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
         new = checked_name(new, what)
         taken = self.state.one_name_space and (
@@ -551,7 +572,7 @@ class GroupNode(_WithAttributes):
             or (what == "group" and new in self.dimensions)
         )
         if new in nodes or new in others or taken:
-            raise EditError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
+            raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
         return new
 
     def _requalify(self, old: str, new: str) -> None:
@@ -568,8 +589,8 @@ class GroupNode(_WithAttributes):
             group._requalify(old, new)
 
 
-def _type_too_late(type_: str, user: str) -> EditError:
-    return EditError(
+def _type_too_late(type_: str, user: str) -> NetCDFRuntimeError:
+    return NetCDFRuntimeError(
         f"NetCDF: Bad type ID: netCDF-4 files cannot hold a use of the type {type_} before the group that declares it",
         fqn=user,
         hint="declare the type in the root group",
@@ -604,35 +625,55 @@ def requalified(type_: Any, old: str, new: str) -> Any:
 
 
 _LONGEST_NAME = 256
-#: What no name of an attribute may have: the slash, and control characters.
-_ILLEGAL = re.compile(r"[/\x00-\x1f\x7f]")
+_HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
+#: What no name may begin with: ASCII that is no letter, digit or underscore.
+_WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
+
+
+def wrong_name(name: str) -> str | None:
+    """Say why netCDF takes no such name of something new; None if it does.
+
+    Examples
+    --------
+    >>> wrong_name(" lat")
+    "the name ' lat' begins with ' '"
+    >>> wrong_name("lat")
+    """
+    wrong = check_name(name)
+    if wrong is None and _WRONG_START.match(name):
+        wrong = f"the name {name!r} begins with {name[0]!r}"
+    if wrong is None and len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+        wrong = f"the name {name[:20]!r}… has more than {_LONGEST_NAME} bytes"
+    return wrong
 
 
 def checked_name(name: Any, what: str) -> str:
-    """Return the name of a dimension, variable, group or type, or raise :class:`EditError`.
+    """Return the name of a dimension, variable, group, type or attribute, or raise :class:`NetCDFRuntimeError`.
 
     Examples
     --------
     >>> checked_name("lat", "dimension")
     'lat'
     """
-    text = normalize_name(name.decode() if isinstance(name, bytes) else str(name))
-    wrong = check_name(text)
-    if wrong is None and text.startswith("."):
-        wrong = f"the name {text!r} starts with a period"
-    if wrong is None and len(text.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
-        wrong = f"the name {text[:20]!r}… has more than {_LONGEST_NAME} bytes"
+    text = kept_name(name if isinstance(name, str | bytes) else str(name))
+    wrong = wrong_name(text)
     if wrong is not None:
-        raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}")
+        raise NetCDFRuntimeError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
     return text
 
 
-def checked_attribute_name(name: str | bytes) -> str:
-    """Return the name of an attribute, or raise :class:`NodeAttributeError`."""
-    text = normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
-    if not text or _ILLEGAL.search(text):
-        raise NodeAttributeError(f"{text!r} cannot be the name of an attribute")
-    return text
+def kept_name(name: str | bytes) -> str:
+    """A name as netCDF keeps it."""
+    return normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
+
+
+def check_attribute_name(name: str) -> None:
+    """Raise :class:`NetCDFAttributeError` if a new attribute cannot have this name."""
+    wrong = wrong_name(name)
+    if wrong is not None:
+        raise NetCDFAttributeError(
+            f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT
+        )
 
 
 def freeze(root: GroupNode, name: str, format: str | None) -> model.Dataset:

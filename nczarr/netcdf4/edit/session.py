@@ -133,6 +133,7 @@ class Session(State):
         self.disk_format: str = getattr(stored, "disk_format", "ZARR")
         self.one_name_space = getattr(stored, "one_name_space", False)
         self.types_first = getattr(stored, "types_first", False)
+        self.strings_end_at_nul = getattr(stored, "strings_end_at_nul", False)
         self.renamed_last = getattr(stored, "renamed_last", False)
         self.reserved_names = getattr(stored, "reserved_names", frozenset())
         #: Unwritten elements of new variables are filled.

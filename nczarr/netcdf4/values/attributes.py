@@ -8,8 +8,14 @@ import numpy as np
 
 from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
-from nczarr.netcdf4.edit import GroupNode, VariableNode, checked_attribute_name
-from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.edit import GroupNode, VariableNode, kept_name
+from nczarr.netcdf4.errors import (
+    NetCDFAttributeError,
+    NetCDFOSError,
+    NetCDFOverflowError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
 from nczarr.netcdf4.values.masking import Lookup
 from nczarr.netcdf4.values.records import find_compound, model_records, shown_records, view_dtype
 
@@ -88,17 +94,19 @@ def make_attribute(
         If netCDF has no type for the value.
     NetCDFValueError
         If the value has more than one dimension.
-    NetCDFAttributeError
-        If the name is not legal.
     NetCDFOSError
         If a classic model is asked to hold several strings.
+    NetCDFAttributeError
+        If a classic model is asked to hold unsigned numbers.
+    NetCDFOverflowError
+        If a number has no place in the ``int`` of a classic model.
 
     Examples
     --------
     >>> make_attribute("a", [1.5, 2], group=None).type
     DOUBLE
     """
-    name = checked_attribute_name(name)
+    name = kept_name(name)
     if type(value) is str and not as_string and value.isascii() and value and "\0" not in value:
         return Attribute(name, CHAR, np.frombuffer(value.encode("ascii"), "S1"))
     try:
@@ -120,8 +128,16 @@ def make_attribute(
         raise NetCDFTypeError(
             f"illegal data type for attribute {name!r}, must be one of {', '.join(SUPPORTED_TYPES)}, got {code}"
         )
-    if code == "i8" and classic and data_model != "NETCDF3_64BIT_DATA":
-        array = array.astype("i4")
+    if classic and data_model != "NETCDF3_64BIT_DATA":
+        if code == "i8":
+            if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
+                raise NetCDFOverflowError(f"the value of the attribute {name!r} does not fit into an int")
+            array = array.astype("i4")
+        elif array.dtype.kind == "u":
+            raise NetCDFAttributeError(
+                f"NetCDF: Attempting netcdf-4 operation: the attribute {name!r} is unsigned, and {data_model} "
+                "has no such type"
+            )
     type_ = primitive_for_dtype(array.dtype)
     assert type_ is not None
     return Attribute(name, type_, np.atleast_1d(array).astype(type_.dtype))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr.netcdf4.compatibility import default_fillvals
-from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError
+from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 
 #: Looks an attribute's value up by name; None when there is none.
 Lookup = Callable[[str], Any]
@@ -200,9 +200,9 @@ def mask_missing(data: Any, missing: Missing, *, always_mask: bool) -> Any:
             masks.append(hit)
             found.add(what)
     if missing.low is not None:
-        masks.append(data < missing.low)
+        masks.append(data < _fitting(missing.low, data))
     if missing.high is not None:
-        masks.append(data > missing.high)
+        masks.append(data > _fitting(missing.high, data))
     total = _union(masks)
     if total is None or not (total.any() if isinstance(total, np.ndarray) else total):
         plain = ma.masked_array(data)
@@ -291,6 +291,21 @@ def _any_of(data: Any, values: Iterable[Any]) -> Any:
         if found.any() if isinstance(found, np.ndarray) else found:
             masks.append(found)
     return _union(masks)
+
+
+def _fitting(limit: Any, data: Any) -> Any:
+    """A limit that is one value for each element, or for all."""
+    if np.ndim(limit):
+        try:
+            fits = np.broadcast_shapes(np.shape(limit), np.shape(data)) == np.shape(data)
+        except ValueError:
+            fits = False
+        if not fits:
+            raise NetCDFValueError(
+                f"valid_min or valid_max has {np.size(limit)} values, which do not fit an array of {np.shape(data)}",
+                hint="change the attribute, or set_auto_mask(False) to read values as they are",
+            )
+    return limit
 
 
 def _is_nan(value: Any) -> bool:

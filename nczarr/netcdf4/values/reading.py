@@ -16,6 +16,7 @@ from nczarr.netcdf4.values.complexes import shown_complex
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import (
     Missing,
+    Packing,
     as_unsigned,
     can_fuse,
     mask_and_unpack,
@@ -89,6 +90,8 @@ def _shown(node: VariableNode, settings: Settings, data: Any) -> Any:
     dtype = settings.dtype
     if not isinstance(data, np.ndarray | np.generic) or data.dtype == object:
         return data
+    if not data.ndim and dtype.names is None:
+        return data  # a single value has the machine's byte order
     exact = data.dtype == dtype and data.dtype.isalignedstruct == dtype.isalignedstruct
     return data if exact else data.astype(dtype)
 
@@ -107,7 +110,7 @@ def _decoded(node: VariableNode, settings: Settings, data: Any, index: Index, sh
     lookup = lookup_in(node)
     scale, type_ = settings.scale, node.type
     primitive = isinstance(type_, model.PrimitiveType) and type_ != model.STRING
-    packing = packing_of(lookup)
+    packing = Packing() if type_ == model.CHAR else packing_of(lookup)
     if scale and not packing.valid:
         warnings.warn("invalid scale_factor or add_offset attribute, no unpacking done...", stacklevel=4)
     if scale:

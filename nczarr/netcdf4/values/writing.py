@@ -219,6 +219,8 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
     if values.shape == ():
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
+        if not values.size:
+            return values  # nothing is written
         raise NetCDFIndexError("size of data array does not conform to slice")
     if values.size == math.prod(counts):
         return values.reshape(counts)
@@ -251,7 +253,8 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
         if settings.digit is not None:
             values = round_to_digit(values, settings.digit)
         if settings.scale:
-            values = packing_of(lookup_in(node)).pack(values, target)
+            if type_ != model.CHAR:
+                values = packing_of(lookup_in(node)).pack(values, target)
             values = fill_masked(_cast(node, values, target), target, lookup_in(node))
     values = _cast(node, np.asarray(ma.getdata(values)), target)
     if settings.quantization is not None and target.kind == "f":
@@ -299,11 +302,14 @@ def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
 
 
 def _text(node: VariableNode, text: Any) -> str:
-    if isinstance(text, bytes):
-        return text.decode("utf-8", "surrogateescape")
+    encoded = isinstance(text, bytes)
+    if encoded:
+        text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=node.fqn)
-    if not text.isascii():
+    if "\0" in text:
+        node.state.check_text(text)
+    if not encoded and not text.isascii():
         encoding = lookup_in(node)("_Encoding")
         if isinstance(encoding, str):
             return text.encode(encoding).decode("utf-8", "surrogateescape")
