@@ -53,6 +53,7 @@ _MAKE: dict[str, Callable[[Any, str], Any]] = {
 )
 def test_names_are_those_of_netcdf(format: str, kind: str, same: Callable[[Any], None]) -> None:
     """A blank in front went into the file, which ncdump then refused."""
+
     def script(library: Any, path: str, log: Any) -> None:
         with library.Dataset(path, "w", format=format) as ds:
             for name in _NAMES:
