@@ -5,15 +5,6 @@ is read here too: names with their escapes, constants, and runs, long stretches 
 names mean, and which type a value gets, is asked in ``cdl.read``.
 """
 
-from nczarr.cdl.syntax.constants import (
-    Constant,
-    ConstantError,
-    convert,
-    is_number,
-    opaque_bytes,
-    parse_constant,
-)
-from nczarr.cdl.syntax.names import clean_name, dataset_name, name_of, path_of, split_enum_constant
 from nczarr.cdl.syntax.parser import parse
 from nczarr.cdl.syntax.runs import (
     HardRunError,
@@ -27,6 +18,19 @@ from nczarr.cdl.syntax.runs import (
     text_strings,
 )
 from nczarr.cdl.syntax.source import CDLWarning, Problems, SourceText, TooManyProblems, as_text
+from nczarr.cdl.syntax.tokens import (
+    Constant,
+    ConstantError,
+    clean_name,
+    convert,
+    dataset_name,
+    is_number,
+    name_of,
+    opaque_bytes,
+    parse_constant,
+    path_of,
+    split_enum_constant,
+)
 from nczarr.cdl.syntax.tree import Block, Call, Value, Values
 
 __all__ = [

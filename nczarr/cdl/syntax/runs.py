@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.constants import unescape
+from nczarr.cdl.syntax.tokens import unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES
 

@@ -89,7 +89,8 @@ def open_dataset(
         if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
             rewriting.refuse_interrupted(store)
         reading = replace(reading, findings=(*found, *reading.findings))
-        warn_of(reading.findings, store.url)
+        if reading.findings:
+            warn_of(reading.findings, store.url)
         options = replace(
             options or WriteOptions(),
             layout=_layout_name(dialect.name),

@@ -6,6 +6,7 @@ told (*Recovery* there); the data of an array are an error only where no reading
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -346,7 +347,7 @@ class _Reader:
         reserved = self.reserved if node.fqn == "/" else RESERVED
         with placed(self.place(node.path), fqn=node.fqn):
             attributes = self.attributes(
-                node.metadata.attributes, node.keys, join_fqn(node.fqn, "."), node.fqn, None, reserved
+                node.metadata.attributes, node.keys, node.fqn, node.fqn, None, reserved
             )
         groups = tuple(self.group(child, final) for child in node.groups)
         dimensions = tuple(self.dimensions.sizes[join_fqn(node.fqn, d.name)] for d in node.dimensions)
@@ -363,7 +364,7 @@ class _Reader:
         self,
         plain: dict[str, Any],
         keys: dict[str, Any],
-        scope: str,
+        group: str,
         where: str,
         array: Type | None,
         reserved: frozenset[str] = RESERVED,
@@ -378,13 +379,24 @@ class _Reader:
         return decode_attributes(
             plain,
             info,
-            self.types,
+            self.types if info is None else self.types_for(info, group, where),
             array=array,
             reserved=reserved,
             stale=stale,
-            find=None if info is None else lambda name: self.find_type(name, scope),
             known=self.known,
         )
+
+    def types_for(self, info: Any, group: str, where: str) -> Mapping[str, UserType]:
+        """The types that annotations may name, those of groups that were renamed or deleted by their old names."""
+        named = info.get("types") if isinstance(info, dict) else None
+        moved = {}
+        for name in named.values() if isinstance(named, dict) else ():
+            if not isinstance(name, str) or not name.startswith("/") or name in self.types:
+                continue
+            if fqn := self.binder.resolve(name, group):
+                moved[name] = self.types[fqn]
+                self.moved(where, f"the type {name}")
+        return {**self.types, **moved} if moved else self.types
 
     def variable(
         self, node: GroupNode, array: ArrayNode, references: tuple[DimensionRef, ...] | None
@@ -400,7 +412,7 @@ class _Reader:
         if references is None:
             references = self.plain.references(node.fqn, array.name, metadata, metadata.shape[:ndim])
         with placed(self.place(array.path), fqn=array.fqn):
-            attributes = self.attributes(metadata.attributes, array.keys, array.fqn, array.fqn, held.type)
+            attributes = self.attributes(metadata.attributes, array.keys, node.fqn, array.fqn, held.type)
         try:
             storage = read_storage(array.info, metadata, ndim)
         except MetadataError as error:

@@ -267,14 +267,13 @@ def decode_attributes(
     array: Type | None = None,
     reserved: frozenset[str] = RESERVED,
     stale: Stale | None = None,
-    find: Callable[[Any], Type] | None = None,
     known: Known | None = None,
 ) -> tuple[Attribute, ...]:
     """Return the attributes that :func:`encode_attributes` wrote; its exact inverse.
 
     Other programs change attributes and know nothing of annotations. With `stale`, what no longer fits is told and
-    ignored, and the plain form alone says what the attribute is. `find` finds types in place of `types`. `known` keeps
-    attributes between calls: the same one is made once.
+    ignored, and the plain form alone says what the attribute is. `known` keeps attributes between
+    calls: the same one is made once.
 
     Raises
     ------
@@ -298,7 +297,7 @@ def decode_attributes(
         place = {n: i for i, n in enumerate(order)}
         # Names that another program added since stand at the end.
         names = sorted(dict.fromkeys([*names, *hidden]), key=lambda n: place.get(n, len(order)))
-    decoder = _Decoder(plain, annotated, exact, types, array, reserved, find, stale)
+    decoder = _Decoder(plain, annotated, exact, types, array, reserved, stale)
     known = {} if known is None else known
     if stale is not None:
         for name in (*annotated, *exact) if not (annotated.keys() <= plain.keys() >= exact.keys()) else ():
@@ -368,7 +367,6 @@ class _Decoder:
     types: Mapping[str, UserType]
     array: Type | None
     reserved: frozenset[str]
-    find: Callable[[Any], Type] | None
     stale: Stale | None
 
     def decode(self, name: str) -> Attribute:
@@ -377,8 +375,7 @@ class _Decoder:
         visible = name in plain and name not in self.reserved
         type_ = None
         if name in self.annotated:
-            text = self.annotated[name]
-            type_ = find_type(text, self.types) if self.find is None else self.find(text)
+            type_ = find_type(self.annotated[name], self.types)
         if name in self.exact:
             known = type_ or (default_type(name, plain[name], array) if visible else None)
             if known is None:
