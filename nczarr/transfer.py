@@ -24,6 +24,9 @@ from nczarr.model.sources import region_shape
 BLOCK_BYTES = 8 << 20
 #: Usual bound on the values that are in memory at once.
 MEMORY = 512 << 20
+#: Blocks smaller than this go over to another thread together, up to this many bytes and so many blocks.
+_TOGETHER_BYTES = 1 << 20
+_TOGETHER = 64
 #: What an element of an object array (a string, a sequence) is taken to weigh.
 _OBJECT_BYTES = 64
 
@@ -195,33 +198,58 @@ def _move(
     done: Callable[[str, Region], None],
 ) -> None:
     """Read block after block here and write them in other threads, until all is done or `stop` is set."""
-    under_way: deque[tuple[Future[None], str, Region, int]] = deque()
+    under_way: deque[tuple[Future[None], list[Block], int]] = deque()
     held = 0
 
     def settle() -> None:
         nonlocal held
-        future, fqn, region, weight = under_way.popleft()
+        future, some, weight = under_way.popleft()
         future.result()
         held -= weight
-        done(fqn, region)
-        report(weight, fqn)
+        for fqn, region, _ in some:
+            done(fqn, region)
+        report(weight, some[-1][0])
 
     writers = workers if sink.concurrent else 1
     with ThreadPoolExecutor(writers, thread_name_prefix="nczarr-copy") as pool:
         try:
-            for fqn, region, data in blocks:
-                if stop.is_set():
-                    break
-                weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
+            for some, weight in _together(blocks, min(_TOGETHER_BYTES, memory // (2 * (writers + 2)))):
                 # A block is there twice while it is encoded.
                 while under_way and (2 * (held + weight) > memory or len(under_way) > writers):
                     settle()
-                values = data.read(region)
+                if stop.is_set():
+                    break
+                values = [data.read(region) for _, region, data in some]
                 held += weight
-                under_way.append((pool.submit(sink.write, fqn, region, values), fqn, region, weight))
+                under_way.append((pool.submit(_write, sink, some, values), some, weight))
                 del values
             while under_way:
                 settle()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _together(blocks: Iterable[Block], limit: int) -> Iterator[tuple[list[Block], int]]:
+    """Yield blocks with their bytes: large ones alone, small ones with those that follow.
+
+    What it costs to hand a block over to another thread is as much as to write a few kilobytes.
+    """
+    some: list[Block] = []
+    held = 0
+    for block in blocks:
+        _, region, data = block
+        weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
+        if some and (held + weight > limit or len(some) == _TOGETHER):
+            yield some, held
+            some, held = [], 0
+        some.append(block)
+        held += weight
+    if some:
+        yield some, held
+
+
+def _write(sink: DatasetSink, blocks: list[Block], values: list[np.ndarray]) -> None:
+    """Write blocks one after the other, and let go of the values of each."""
+    for fqn, region, _ in blocks:
+        sink.write(fqn, region, values.pop(0))

@@ -122,7 +122,7 @@ class HDF5File:
             raise NetCDFFileError("the file is closed", path=self.path)
         found = self._datasets.get(link)
         if found is None:
-            found = self._datasets[link] = OpenDataset(self._open_dataset(link))
+            found = self._datasets[link] = self._open_dataset(link)
         self._datasets.move_to_end(link)
         while len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
@@ -134,25 +134,24 @@ class HDF5File:
         if len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
 
-    def _open_dataset(self, link: bytes) -> Any:
+    def _open_dataset(self, link: bytes) -> OpenDataset:
         api = hdf5()
-        found = api.h5d.open(self.id, link)
-        plist = found.get_create_plist()
+        found = OpenDataset(api.h5d.open(self.id, link))
         if not may_follow_external_files():
-            _refuse_external(plist)
-        if plist.get_layout() == api.h5d.CHUNKED and not is_ours(filters_of(plist)):
-            for filter_ in filters_of(plist):
+            _refuse_external(found.plist)
+        if found.plist.get_layout() == api.h5d.CHUNKED and not is_ours(found.filters):
+            for filter_ in found.filters:
                 if not available_filter(filter_.id):
                     raise NetCDFFileError(
                         f"HDF5 here has no filter {filter_name(filter_.id)}",
                         hint="the package hdf5plugin has many filters",
                     )
-            chunk = int(np.prod(plist.get_chunk(), dtype=np.int64)) * found.get_type().get_size()
+            chunk = math.prod(found.plist.get_chunk()) * found.type_id.get_size()
             # HDF5's own cache may be too small for one chunk: each read would decode anew
             if chunk > OWN_CACHE:
                 access = api.h5p.create(api.h5p.DATASET_ACCESS)
                 access.set_chunk_cache(521, max(chunk, min(4 * chunk, _CACHE_LIMIT)), 1.0)
-                found = api.h5d.open(self.id, link, access)
+                found.id = api.h5d.open(self.id, link, access)
         return found
 
     def chunk(self, link: bytes, dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -37,7 +37,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     folder = os.path.join(store.root, chunks.prefix)
     store.check_links(chunks.prefix.rstrip("/"))
     try:
-        os.makedirs(folder, exist_ok=True)
+        store.make_folder(folder.rstrip("/"))
     except OSError as error:
         raise StoreError(f"cannot write: {error.strerror}", path=chunks.place("")) from error
     items = list(product(*parts))
