@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import nczarr
 from nczarr.convert import open_source
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, MemorySource, Storage, Variable, compare
-from nczarr.transfer import block_shape
+from nczarr.transfer import Block, NoProgress, block_shape, transfer
 
 sizes = st.integers(1, 50)
 
@@ -30,6 +31,58 @@ def test_blocks_hold_whole_output_chunks(axes: list[tuple[int, int, int]], items
     assert math.prod(block) * itemsize <= max(limit, one)
     for b, w, n in zip(block, write, shape):
         assert b == n or b % min(w, n) == 0
+
+
+class Counting:
+    """A sink that counts the bytes that were read and not written yet, and what was written."""
+
+    concurrent = True
+
+    def __init__(self) -> None:
+        self.held = self.most = 0
+        self.lock = threading.Lock()
+        self.written: list[tuple[str, int, int]] = []
+
+    def change(self, count: int) -> None:
+        with self.lock:
+            self.held += count
+            self.most = max(self.most, self.held)
+
+    def write(self, fqn: str, region: Any, values: np.ndarray) -> None:
+        np.testing.assert_array_equal(values, np.arange(region[0].start, region[0].stop))
+        self.written.append((fqn, region[0].start, region[0].stop))
+        self.change(-values.nbytes)
+
+
+class Numbers:
+    """A source of numbers that tells a sink how much is read of it."""
+
+    dtype = np.dtype("i8")
+
+    def __init__(self, size: int, sink: Counting) -> None:
+        self.shape, self.sink = (size,), sink
+
+    def read(self, region: Any, out: np.ndarray | None = None) -> np.ndarray:
+        values = np.arange(region[0].start, region[0].stop)
+        self.sink.change(values.nbytes)
+        return values
+
+
+@given(
+    st.lists(st.integers(1, 1000), max_size=200),
+    st.integers(1, 4),
+    st.sampled_from([100, 3000, 100_000, 1 << 30]),
+)
+def test_small_blocks_are_moved_together_within_the_memory(
+    sizes: list[int], workers: int, memory: int
+) -> None:
+    sink: Any = Counting()
+    blocks: list[Block] = [(f"/v{i}", (slice(0, n),), Numbers(n, sink)) for i, n in enumerate(sizes)]
+    done: list[str] = []
+    transfer(blocks, sink, NoProgress(), workers, memory, lambda fqn, region: done.append(fqn))
+    assert sorted(sink.written) == sorted((f"/v{i}", 0, n) for i, n in enumerate(sizes))
+    assert done == [fqn for fqn, _, _ in blocks]
+    assert sink.most <= max(memory // 2, 8 * max(sizes, default=0))
 
 
 class Watched:

@@ -24,8 +24,10 @@ from nczarr.netcdf.hdf5.filters import decode_chunk
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
 #: Files with more chunks are asked for each one, others once for all.
 _INDEXED = 200_000
-#: Smaller reads are quicker through HDF5 and its cache of chunks.
+#: Smaller reads are quicker through HDF5 and its cache of chunks,
 SMALLEST = 256 << 10
+#: but for those of whole datasets, which mostly nobody reads again.
+SMALLEST_WHOLE = 64 << 10
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from nczarr.model.sources import handed
 from nczarr.netcdf.bytes import GuardedFile, Ranges
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
+    SMALLEST_WHOLE,
     ChunkPlaces,
     StoredChunk,
     StoredChunks,
@@ -270,7 +271,7 @@ class HDF5Source:
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
         """Read whole chunks without HDF5's lock; None if that cannot be done, or would not be quicker."""
         wanted = math.prod(shape) * self.layout.dtype.itemsize
-        if wanted < SMALLEST or has_pointers(self.layout):
+        if wanted < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
             return None
         with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
