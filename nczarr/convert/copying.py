@@ -514,8 +514,21 @@ class _Job:
                 progress=self.progress,
                 memory=self.memory,
             )
-        # HDF5 has no single place that says how long all variables are, and what is replaced would be old and new for
-        # a while: the file is written anew, and changes in one step.
+        if path is not None and not self.options:
+            from nczarr.netcdf.edit import FixedFileError
+
+            with suppress(FixedFileError):
+                return many.append_to_copy(
+                    opening,
+                    sources,
+                    path,
+                    along=along,
+                    replace_steps=replace,
+                    exact=exact,
+                    progress=self.progress,
+                    memory=self.memory,
+                )
+        # What cannot be changed where it is, is written anew.
         with open_source(target) as old:
             with opening(many.growing_dimension(old, along, str(target))) as added:
                 joined = many.appended(old, added, along, sources, target, replace, exact)

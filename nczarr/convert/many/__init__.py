@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.convert.many.appending import append, append_records, appended, growing_dimension
+    from nczarr.convert.many.appending import (
+        append,
+        append_records,
+        append_to_copy,
+        appended,
+        growing_dimension,
+    )
     from nczarr.convert.many.files import FilePart
     from nczarr.convert.many.joining import JoinedSource, StackedSource, join
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "appending": ["append", "append_records", "appended", "growing_dimension"],
+            "appending": ["append", "append_records", "append_to_copy", "appended", "growing_dimension"],
             "files": ["FilePart"],
             "joining": ["JoinedSource", "StackedSource", "join"],
         },
@@ -29,6 +35,7 @@ __all__ = [
     "StackedSource",
     "append",
     "append_records",
+    "append_to_copy",
     "appended",
     "growing_dimension",
     "join",

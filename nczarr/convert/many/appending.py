@@ -1,4 +1,4 @@
-"""Append a dataset to a stored one, or to a classic netCDF file, along an unlimited dimension."""
+"""Append a dataset to a stored one, or to a netCDF file, along an unlimited dimension."""
 
 from __future__ import annotations
 
@@ -67,6 +67,12 @@ def append(
         writing_alone(store),
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
     ):
+        if stored.layout in ("zarr-v3", "zarr-v2"):
+            raise UnsupportedError(
+                f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
+                path=str(target),
+                hint="copy it with --layout nczarr-v3 --unlimited DIMENSION first",
+            )
         fqn = growing_dimension(stored.dataset, along, str(target))
         with opening(fqn) as opened:
             added, first, count = prepare(stored.dataset, opened, fqn, sources, replace_steps, exact)
@@ -109,6 +115,41 @@ def append_records(
             added, first, count = prepare(file.dataset, opened, fqn, sources, False, exact)
             if count:
                 file.count_records(_write(file, added, fqn, first, False, progress, 1, memory))
+            return _growth(file.dataset, added, fqn)
+
+
+def append_to_copy(
+    opening: Callable[[str], AbstractContextManager[Dataset]],
+    sources: Sequence[Any],
+    target: Path,
+    *,
+    along: str | None = None,
+    replace_steps: bool = False,
+    exact: bool = False,
+    progress: Progress,
+    memory: int,
+) -> int:
+    """Append the steps of sources to a copy of a netCDF file, which then takes the file's place.
+
+    In HDF5 no single write makes all variables longer, nor are steps replaced at once in any format. What is there is
+    copied as it is; file systems that can share bytes copy nothing. The parameters are those of :func:`append`.
+
+    Raises
+    ------
+    FixedFileError
+        If the file can be read, not changed.
+    ModelError, UnsupportedError
+        If the two do not fit together.
+    NetCDFFileError
+        If the file cannot be written. In all cases it is as it was.
+    """
+    from nczarr.netcdf.edit import edit_copy
+
+    with edit_copy(target) as file:
+        fqn = growing_dimension(file.dataset, along, str(target))
+        with opening(fqn) as opened:
+            added, first, _ = prepare(file.dataset, opened, fqn, sources, replace_steps, exact)
+            file.lengthen({fqn: _write(file, added, fqn, first, False, progress, 1, memory)})
             return _growth(file.dataset, added, fqn)
 
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.edit.files import EditedFile, create_file, edit_records, open_file
+    from nczarr.netcdf.edit.files import EditedFile, create_file, edit_copy, edit_records, open_file
+    from nczarr.netcdf.edit.hdf5_file import FixedFileError
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "files": ["EditedFile", "create_file", "edit_records", "open_file"],
+            "files": ["EditedFile", "create_file", "edit_copy", "edit_records", "open_file"],
+            "hdf5_file": ["FixedFileError"],
         },
     )
 
-__all__ = ["EditedFile", "create_file", "edit_records", "open_file"]
+__all__ = ["EditedFile", "FixedFileError", "create_file", "edit_copy", "edit_records", "open_file"]

@@ -104,6 +104,11 @@ class FileEditor(ABC):
             self._let_go()
             self._discard()
 
+    def abandon(self) -> None:
+        """Close a new file that nobody wants any more: it goes."""
+        self._discard()
+        self._let_go()
+
     @abstractmethod
     def _finish(self) -> None:
         """Bring the last bytes to the file."""

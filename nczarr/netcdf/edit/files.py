@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from nczarr.atomic import Output
@@ -49,6 +50,9 @@ class EditedFile(Protocol):
 
     def close(self) -> None:
         """Sync, and close."""
+
+    def abandon(self) -> None:
+        """Close a new file that nobody wants any more: it goes."""
 
 
 def create_file(
@@ -167,13 +171,7 @@ def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
         If it cannot be written to, or somebody else writes to it.
     """
     path = os.fspath(path)
-    try:
-        lock = Lock(path)
-    except BlockingIOError as error:
-        raise NetCDFFileError(
-            "the file is open for writing, here or in another process", path=path, hint="close it there"
-        ) from error
-    try:
+    with _alone(path):
         file = open_file(path)
         assert isinstance(file, EditedClassic)
         try:
@@ -183,6 +181,63 @@ def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
             raise
         finally:
             file.close()
+
+
+@contextmanager
+def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
+    """Open a copy of a file to change it; at the end it takes the file's place, after an error it goes.
+
+    Whoever reads the file, with HDF5's locks or without, sees it as it was until then, and so does everybody after
+    a kill. Who writes to it meanwhile is kept away; of two that change copies of it the second has an error.
+
+    Raises
+    ------
+    FixedFileError
+        If the file can be read, not changed.
+    NetCDFFileError
+        If it cannot be copied, or somebody else writes to it.
+    """
+    path = os.fspath(path)
+    with _alone(path, beside_readers=True):
+        output = Output(path)
+        before = _state(output.target)
+        try:
+            output.copy_target()
+            content = DiskFile(str(output.path), "r+")
+        except OSError as error:
+            output.discard()
+            raise NetCDFFileError(f"the file cannot be copied: {error.strerror}", path=path) from error
+        file = _edited(path, content, None, output, classic=netcdf_format(path) != "hdf5")
+        try:
+            yield file
+        except BaseException:
+            file.abandon()
+            raise
+        if _state(output.target) != before:
+            file.abandon()
+            raise NetCDFFileError("another process has changed the file meanwhile", path=path)
+        file.close()
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
+    """Keep other writers away; HDF5's readers lock, too."""
+    try:
+        lock = Lock(path, shared=beside_readers)
+    except BlockingIOError as error:
+        raise NetCDFFileError(
+            "the file is open for writing, here or in another process", path=path, hint="close it there"
+        ) from error
+    try:
+        yield
     finally:
         lock.release()
 

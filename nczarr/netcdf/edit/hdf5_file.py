@@ -28,6 +28,10 @@ _KEPT = 64
 _STRICT = "netCDF-4 classic model"
 
 
+class FixedFileError(NetCDFFileError):
+    """A file can be read, not changed."""
+
+
 class EditedHDF5(FileEditor):
     """A netCDF-4 file that is open for reading and writing.
 
@@ -47,9 +51,10 @@ class EditedHDF5(FileEditor):
 
     Raises
     ------
+    FixedFileError
+        If the file does not keep its objects in order, as netCDF-4 wants it for writing, or has one under two names.
     NetCDFFileError
-        If the file is damaged, does not keep its objects in order, as netCDF-4 wants it for writing, or has one
-        under two names.
+        If it is damaged.
     """
 
     disk_format = "HDF5"
@@ -198,7 +203,7 @@ def _check_order(root: Any, path: str) -> None:
     """netCDF's library, too, does not write to a file that has no order of its objects."""
     tracked = root.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED
     if not tracked:
-        raise NetCDFFileError(
+        raise FixedFileError(
             "the HDF5 file can be read, not changed: it does not keep the order of its objects, as netCDF-4 does",
             path=path,
             hint="copy it first, which makes a netCDF-4 file",
@@ -213,7 +218,7 @@ def _check_links(root: FoundGroup, path: str) -> None:
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
             if address in seen or address[0] != address_of(root.id)[0]:
-                raise NetCDFFileError(
+                raise FixedFileError(
                     "the HDF5 file can be read, not changed: a link leads to what has another name or file",
                     path=path,
                     fqn=fqn,
