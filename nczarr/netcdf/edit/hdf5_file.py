@@ -213,11 +213,12 @@ def _check_order(root: Any, path: str) -> None:
 def _check_links(root: FoundGroup, path: str) -> None:
     """What is one object under two names would be changed, or given its dimensions, twice."""
     seen = set()
+    file = address_of(root.id)[0]
     for group in root.walk():
         datasets = [(text_of(group.link_path(link)), dataset) for link, dataset in group.datasets]
         for fqn, found in [(group.fqn, group.id), *datasets]:
             address = address_of(found)
-            if address in seen or address[0] != address_of(root.id)[0]:
+            if address in seen or address[0] != file:
                 raise FixedFileError(
                     "the HDF5 file can be read, not changed: a link leads to what has another name or file",
                     path=path,

@@ -9,12 +9,12 @@ _HINT = "close it there; or open it with shared=True, here and there, to write d
 
 
 class WriterLock(Lock):
-    """The right to write to one dataset, alone or (`shared`) together with others who asked for the same.
+    """A :class:`~nczarr.locks.Lock` whose errors are those of the interface.
 
     Raises
     ------
     NetCDFLockedError
-        If somebody has it who does not share it.
+        If it is taken.
 
     Examples
     --------

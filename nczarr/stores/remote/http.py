@@ -24,8 +24,8 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 #: Most bytes of a value, and of a metadata document: a server may send without end.
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
-# Codings that aiohttp undoes, or refuses; others it hands on as they are.
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-([0-9]+)/(.*)")
+# Codings that aiohttp undoes, or refuses; others it hands on as they are.
 _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
@@ -215,8 +215,11 @@ class HTTPStore(ConcurrentStore):
             raise _PassingError(
                 f"cannot read: {size} of {last - first + 1} bytes of a part came", path=self.place(key)
             )
-        begin, stop = (start, None) if whole is None else clip(whole, start, None if start < 0 else length)
-        if (start >= 0 or whole is not None) and (first != begin or stop not in (None, last + 1)):
+        if whole is not None:
+            fits = (first, last + 1) == clip(whole, start, None if start < 0 else length)
+        else:  # where a part ends that the value may be too short for is not known, nor where its last bytes begin
+            fits = start < 0 or first == start
+        if not fits:
             raise StoreError(
                 f"cannot read: the server sends the bytes {first} to {last}, which is not the part that was asked for",
                 path=self.place(key),

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from nczarr.errors import CodecError
+from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
@@ -20,7 +20,7 @@ from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, s
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run, scratch
 
-Reader = Callable[[Chain, Sequence[Part], int, os.stat_result], None]
+Reader = Callable[[Chain, Item, int, os.stat_result], None]
 
 #: From this many files on, it pays to open their directory first.
 FEW_FILES = 4
@@ -44,17 +44,22 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
     shape = chunks.chunk_shape if sharding is None else sharding.inner_shape
     workers = reading_workers(target.nbytes, prod(shape) * target.itemsize, len(items))
     with Directory(folder, chunks.place, few=len(items) < FEW_FILES) as directory:
+        read: Reader
+
+        def work(item: Item) -> None:
+            _read_item(chunks, directory, item, target, read)
+
         if sharding is not None:
-            _read_shards(chunks, sharding, directory, items, target, workers)
+            # Few shards: the threads share the inner chunks of each. Many shards: each thread takes whole ones.
+            few = len(items) < FEW_SHARDS
+            read = _shard_reader(chunks, sharding, target, workers if few else 1)
+            run(work, items, 1 if few else workers)
             return
         chain = fixed or chunks.chain()
         # A region of many chunks would only drive out what is kept.
         keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
         read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
         evenly = not keep
-
-        def work(item: Item) -> None:
-            _read_item(chunks, directory, item, target, read)
 
         def work_row(row: Sequence[Item]) -> None:
             # What is not as usual in a row shows when its chunks are read one by one.
@@ -75,19 +80,19 @@ def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bo
         inner = single_inner_item(sharding, item)
         if inner is None:
             return False
-        _read_inner(chunks, sharding, directory, item, inner, target)
-        return True
-    chain = fixed or chunks.chain(tuple([part.chunk for part in item]))
-    if chain.is_raw:
-        read = _raw_reader(target)
+        read = _inner_reader(chunks, sharding, inner, target)
     else:
-        read = _reader(chunks, target, _weight(chain) <= CHUNKS.bound // 2)
+        chain = fixed or chunks.chain(tuple([part.chunk for part in item]))
+        if chain.is_raw:
+            read = _raw_reader(target)
+        else:
+            read = _reader(chunks, target, _weight(chain) <= CHUNKS.bound // 2)
     _read_item(chunks, directory, item, target, read)
     return True
 
 
 def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndarray, read: Reader) -> None:
-    """Read a chunk; fill, if there is none."""
+    """Read a chunk, or what is needed of a shard; fill, if there is none."""
     index = tuple([part.chunk for part in item])
     chain = chunks.fixed_chain or chunks.chain(index)
     found = directory.open(chunks.name(index))
@@ -98,6 +103,8 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
     descriptor, status = found
     try:
         read(chain, item, descriptor, status)
+    except ChunkError:  # says where it is
+        raise
     except CodecError as error:
         raise chunks.damaged(index, error) from error
     except OSError as error:
@@ -296,36 +303,19 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
 # --- shards
 
 
-def _read_inner(
-    chunks: Chunks,
-    codec: ShardingCodec,
-    directory: Directory,
-    item: Item,
-    inner: InnerItem,
-    target: np.ndarray,
-) -> None:
-    """Read what is needed of a single inner chunk of a shard."""
-    index = tuple([part.chunk for part in item])
-    found = directory.open(chunks.name(index))
-    if found is None:
-        chunks.miss()
-        put_fill(target, take(item, "out"), codec.inner.spec.fill)
-        return
-    try:
-        where = _ShardFile(chunks, codec, *found).index(index)
-        number, parts = inner
+def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target: np.ndarray) -> Reader:
+    """Return the reader of a shard of which a single inner chunk is needed."""
+    number, parts = inner
+
+    def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
+        where = _ShardFile(chunks, codec, descriptor, status).index(tuple([part.chunk for part in item]))
         if where.present[number]:
-            _place_inner(
-                codec.inner, inner, found[0], int(where.offsets[number]), int(where.lengths[number]), target
-            )
+            start, length = int(where.offsets[number]), int(where.lengths[number])
+            _place_inner(codec.inner, inner, descriptor, start, length, target)
         else:
             put_fill(target, take(parts, "out"), codec.inner.spec.fill)
-    except CodecError as error:
-        raise chunks.damaged(index, error) from error
-    except OSError as error:
-        raise chunks.failed("read", index, error) from error
-    finally:
-        os.close(found[0])
+
+    return read
 
 
 def _place_inner(
@@ -345,32 +335,13 @@ def _place_inner(
         raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
 
-def _read_shards(
-    chunks: Chunks,
-    codec: ShardingCodec,
-    directory: Directory,
-    items: list[Item],
-    target: np.ndarray,
-    workers: int | None,
-) -> None:
-    # Few shards: the threads share the inner chunks of each. Many shards: each thread takes whole ones.
-    few = len(items) < FEW_SHARDS
+def _shard_reader(chunks: Chunks, codec: ShardingCodec, target: np.ndarray, workers: int | None) -> Reader:
+    """Return the reader of shards of which several inner chunks are needed."""
 
-    def work(item: Item) -> None:
-        index = tuple([part.chunk for part in item])
-        found = directory.open(chunks.name(index))
-        if found is None:
-            chunks.miss()
-            put_fill(target, take(item, "out"), codec.inner.spec.fill)
-            return
-        try:
-            read_shards(chunks, [item], _ShardFile(chunks, codec, *found), target, workers if few else 1)
-        except OSError as error:
-            raise chunks.failed("read", index, error) from error
-        finally:
-            os.close(found[0])
+    def read(chain: Chain, item: Item, descriptor: int, status: os.stat_result) -> None:
+        read_shards(chunks, [item], _ShardFile(chunks, codec, descriptor, status), target, workers)
 
-    run(work, items, 1 if few else workers)
+    return read
 
 
 class _ShardFile:
