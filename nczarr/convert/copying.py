@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change
-from nczarr.convert.change import Shaping, parse_bytes, parse_kind
+from nczarr.convert.change import Shaped, Shaping, parse_bytes, parse_kind
 from nczarr.convert.edges import (
     create_sink,
     expand_sources,
@@ -183,7 +183,8 @@ def copy(
     Returns
     -------
     tuple of str
-        What the output could not hold; not empty only after a copy with ``lossy=True`` or to plain Zarr.
+        What the output could not hold; not empty only after a copy with ``lossy=True``, to plain Zarr, or where a
+        filter had to give way to another.
 
     Raises
     ------
@@ -290,7 +291,8 @@ class _Job:
             dataset = self.what.of(opened) if self.concat is None else self.what.cut(opened)
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
-        dataset, options = self.shaped(dataset, target, kind)
+        shaped, options = self.shaped(dataset, target, kind)
+        dataset, losses = shaped.dataset, (*losses, *shaped.replaced)
         if self.dry_run:
             from nczarr.convert.plan import planned
 
@@ -550,8 +552,8 @@ class _Job:
             if getattr(self, name) not in (None, False):
                 raise UnsupportedError(f"{option}: --{name.replace('_', '-')} does not go with it")
 
-    def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Dataset, dict[str, Any]]:
-        """Return the dataset as it is written, and the options of what writes it."""
+    def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Shaped, dict[str, Any]]:
+        """Return how the dataset is written, and the options of what writes it."""
         to = kind_of_target(target)
         how, options = self.how, dict(self.options)
         lossy = options.pop("lossy", False)
@@ -581,7 +583,7 @@ class _Job:
                 arrays = {fqn: ArrayShape(a.chunks) for fqn, a in arrays.items()}
             if arrays:
                 options["arrays"] = arrays
-        return shaped.dataset, options
+        return shaped, options
 
     def cluster(
         self, sources: Sequence[Any], target: Any, kind: Kind | None

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -554,3 +555,20 @@ def test_the_compression_of_the_source_may_be_none(tmp_path: Path, kind: str) ->
     assert (
         list(nczarr.diff(tmp_path / "a.nc", tmp_path / "a.zarr", ignore_attributes=["_NCProperties"])) == []
     )
+
+
+def test_lzf_gives_way_to_what_netcdf_c_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = np.arange(100, dtype="i4")
+    with h5py.File(tmp_path / "a.nc", "w", track_order=True) as file:
+        file.create_dataset("v", data=values, chunks=(20,), compression="lzf", shuffle=True, fletcher32=True)
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "a.zarr")
+    for source in ("a.nc", "a.zarr"):
+        out = tmp_path / "out.nc"
+        assert main(["copy", "-q", "--verify", "--overwrite", str(tmp_path / source), str(out)]) == 0
+        assert "/v: the filter lzf" in capsys.readouterr().err
+        with netCDF4.Dataset(out) as found:
+            np.testing.assert_array_equal(found["v"][:], values)
+            kept = {name for name, there in found["v"].filters().items() if there}
+            assert kept == {"zlib", "shuffle", "fletcher32", "complevel"}
+    for more in ({"compression": "none"}, {"compression": "gzip:1"}, {"format": "classic", "only": "v"}):
+        assert nczarr.copy(tmp_path / "a.nc", out, overwrite=True, **more) == ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nczarr.convert.change.choosing import choose, find_variable, matches
     from nczarr.convert.change.renaming import rename
     from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
-    from nczarr.convert.change.shaping import Shaping, parse_bytes, parse_kind, shape
+    from nczarr.convert.change.shaping import Shaped, Shaping, parse_bytes, parse_kind, shape
 else:
     __getattr__ = lazy(
         __name__,
@@ -22,12 +22,13 @@ else:
             "choosing": ["choose", "find_variable", "matches"],
             "renaming": ["rename"],
             "selecting": ["SelectedSource", "find_dimension", "select"],
-            "shaping": ["Shaping", "parse_bytes", "parse_kind", "shape"],
+            "shaping": ["Shaped", "Shaping", "parse_bytes", "parse_kind", "shape"],
         },
     )
 
 __all__ = [
     "SelectedSource",
+    "Shaped",
     "Shaping",
     "choose",
     "find_dimension",

@@ -111,6 +111,9 @@ MANY = 10_000
 _SHARD = 64 << 20
 #: Codecs that every reader of Zarr v3 has.
 _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
+#: A filter of h5py's own, which no netCDF-C reads, and what takes its place in a netCDF file.
+LZF = 32000
+_DEFLATE = Filter(Filter.DEFLATE, (1,))
 _CLASSIC = ("classic", "64-bit offset", "cdf5")
 
 
@@ -149,11 +152,18 @@ class Shaping:
 
 @dataclass(frozen=True)
 class Shaped:
-    """A dataset as it is to be written, and the options for Zarr that go with it."""
+    """A dataset as it is to be written, and the options for Zarr that go with it.
+
+    Attributes
+    ----------
+    replaced : tuple of str
+        What is stored otherwise than the source says, though nobody asked for it: readers would not know it.
+    """
 
     dataset: Dataset
     arrays: Mapping[str, ArrayShape] = field(default_factory=dict)
     compression: str = "source"
+    replaced: tuple[str, ...] = ()
 
 
 def shape(
@@ -222,7 +232,16 @@ def shape(
 
     variables = {fqn: changed(fqn, variable) for fqn, variable in dataset.all_variables.items()}
     made = rewrite(dataset, variable=variables.get)
-    return Shaped(made, arrays, how.compression or ("default" if better else "source"))
+    replaced = (
+        f"{fqn}: the filter lzf, which netCDF-C does not read; it is deflate there"
+        for fqn, variable in made.all_variables.items()
+        if target == "netcdf"
+        and (format or dataset.format) not in _CLASSIC
+        and how.compression in (None, "source")
+        and any(f.id == LZF for f in dataset.all_variables[fqn].storage.filters)
+        and _DEFLATE in variable.storage.filters
+    )
+    return Shaped(made, arrays, how.compression or ("default" if better else "source"), tuple(replaced))
 
 
 def _stored(variable: Variable) -> ArrayShape | None:
@@ -413,9 +432,9 @@ def _by_dimension(
 
 
 def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping) -> Storage:
-    filters = storage.filters
     if sizes.is_object:  # HDF5 would compress the pointers
         return storage
+    filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
     if how.compression not in (None, "source"):
         filters = _filters(str(how.compression), sizes.itemsize)
         filters += tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
