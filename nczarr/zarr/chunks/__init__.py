@@ -13,8 +13,7 @@ from nczarr.zarr.chunks.plan import chunk_count, each_axis, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files
 from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.selection import Axis, Selection, normalize
-from nczarr.zarr.chunks.write_files import write_to_files
-from nczarr.zarr.chunks.write_store import write_to_store, write_whole
+from nczarr.zarr.chunks.write import write_to_files, write_to_store, write_whole
 
 __all__ = [
     "Axis",
