@@ -21,6 +21,8 @@ import nczarr.netcdf4 as ours
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import storage_of
 from nczarr.mapping import WriteOptions
+from nczarr.netcdf.bytes import write_all
+from nczarr.netcdf.edit import classic_values
 from nczarr.netcdf4.errors import NetCDFLockedError
 
 FORMATS = ["NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
@@ -804,3 +806,37 @@ def test_a_dataset_that_the_collector_drops_under_the_lock_of_hdf5_is_written(tm
         for variable in ds.variables.values():
             assert variable[:10].mask.all()
             assert np.array_equal(variable[10:], expected[10:])
+
+
+def test_a_sync_of_many_variables_writes_what_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of a classic file lie side by side: whole blocks of each variable were written over all of them."""
+    written: list[int] = []
+
+    def counted(content: Any, offset: int, data: Any, path: str) -> None:
+        written.append(len(data))
+        write_all(content, offset, data, path)
+
+    monkeypatch.setattr(classic_values, "write_all", counted)
+    steps, count, length = 40, 20, 50
+    with ours.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_CLASSIC") as ds:
+        ds.createDimension("t", None)
+        ds.createDimension("x", length)
+        made = [ds.createVariable(f"v{i}", "i4", ("t", "x")) for i in range(count)]
+        for step in range(steps):
+            for i, v in enumerate(made):
+                v[step] = 1000 * i + step
+            ds.sync()
+        made[3][2:30:7, [0, 4]] = -1
+        made[4][[1, 5, 8]] = -2
+        ds.sync()
+        assert sum(written) < 2 * steps * count * length * 4
+    with netCDF4.Dataset(tmp_path / "a.nc") as ds:
+        for i in range(count):
+            expected = np.repeat(1000 * i + np.arange(steps)[:, None], length, axis=1)
+            if i == 3:
+                expected[2:30:7, [0, 4]] = -1
+            if i == 4:
+                expected[[1, 5, 8]] = -2
+            assert ds[f"v{i}"][:].tolist() == expected.tolist()

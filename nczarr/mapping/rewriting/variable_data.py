@@ -67,6 +67,9 @@ class VariableData:
     [7, -2147483647]
     """
 
+    #: A chunk is encoded and stored as a whole.
+    in_place = False
+
     def __init__(self, owner: Owner, fqn: str, binding: Binding, shape: tuple[int, ...]) -> None:
         self._owner = owner
         self.fqn = fqn

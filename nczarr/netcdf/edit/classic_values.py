@@ -51,6 +51,8 @@ class ClassicValues(EditedValues):
         Of a variable with records: so many have values, or fill, in the file.
     """
 
+    in_place = True
+
     owner: Owner
     fqn: str
     index: int

@@ -22,6 +22,8 @@ class EditedValues(ABC):
     """The values of a variable of an edited file; `shape` is that of its dimensions."""
 
     shape: tuple[int, ...]
+    #: A part of a block is written as it is.
+    in_place = False
 
     @property
     @abstractmethod

@@ -64,7 +64,19 @@ _NO_END = 1 << 62
 class Block:
     """One decoded chunk."""
 
-    __slots__ = ("dirty", "gone", "index", "lock", "node", "pins", "values", "weight", "written")
+    __slots__ = (
+        "dirty",
+        "first",
+        "gone",
+        "index",
+        "lock",
+        "node",
+        "pins",
+        "stop",
+        "values",
+        "weight",
+        "written",
+    )
 
     def __init__(self, node: VariableNode, index: tuple[int, ...], weight: int) -> None:
         self.node = node
@@ -76,6 +88,8 @@ class Block:
         self.dirty = False
         #: Elements written since it was stored.
         self.written = 0
+        #: Where along the first axis they are.
+        self.first, self.stop = _NO_END, 0
         #: It is in the cache no more: look for another one.
         self.gone = False
         #: Threads that are about to use it.
@@ -231,6 +245,10 @@ class ChunkCache:
                                 self._dirty[block] = None
                                 block.dirty = True
                         block.written += piece.size
+                        rows = item.parts[0].inner
+                        is_slice = type(rows) is slice
+                        block.first = min(block.first, rows.start if is_slice else int(rows[0]))
+                        block.stop = max(block.stop, rows.stop if is_slice else int(rows[-1]) + 1)
                         if block.written >= held.size and weight >= _SMALL:
                             self._store([block])
             finally:
@@ -288,7 +306,9 @@ class ChunkCache:
             return
         node = blocks[0].node
         source = self._grown(node)
-        if len(blocks) == 1:
+        if len(blocks) == 1 and source.in_place:
+            _write_changed(source, blocks[0])
+        elif len(blocks) == 1:
             source.write_chunk(blocks[0].index, blocks[0].values)  # type: ignore[arg-type]
         else:
             regions = [_region(block.index, source.chunk_shape, source.shape) for block in blocks]
@@ -304,6 +324,7 @@ class ChunkCache:
                 block.dirty = False
                 self._dirty.pop(block, None)
                 block.written = 0
+                block.first, block.stop = _NO_END, 0
                 if fresh is not None:
                     fresh.add(block.index)
 
@@ -478,6 +499,15 @@ class ChunkCache:
         for block in self._blocks.values():
             block.lock = threading.Lock()
             block.node.passing = 0
+
+
+def _write_changed(source: StoredArray, block: Block) -> None:
+    """Write what was changed in a chunk: the rest of it may be far apart in the file."""
+    assert block.values is not None
+    rows, *rest = _region(block.index, source.chunk_shape, source.shape)
+    changed = slice(rows.start + block.first, min(rows.start + block.stop, rows.stop), 1)
+    inner = tuple([slice(0, s.stop - s.start) for s in rest])
+    source.write((changed, *rest), block.values[(slice(block.first, changed.stop - rows.start), *inner)])
 
 
 def _rows(blocks: list[Block], most: int) -> Iterator[list[Block]]:

@@ -16,6 +16,10 @@ class StoredArray(ArraySource, Protocol):
     """Values of one stored variable that can be read orthogonally, and written."""
 
     @property
+    def in_place(self) -> bool:
+        """True if a part of a block can be written at no more cost than its own bytes."""
+
+    @property
     def chunk_shape(self) -> tuple[int, ...]:
         """Shape of the blocks in which they are best written."""
 
@@ -105,6 +109,8 @@ class SourceOnly:
 
 class _Readable:
     """Orthogonal reading on top of a source that reads regions."""
+
+    in_place = False
 
     def __init__(self, source: ArraySource) -> None:
         self._source = source
