@@ -144,6 +144,18 @@ def sync(nc: Any, path: str, n: int) -> None:
     ds.close()
 
 
+@loop("100 variables, sync every step", 40)
+def sync_many(nc: Any, path: str, n: int) -> None:
+    ds, v = make(nc, path, (0, 100))
+    made = [v, *(ds.createVariable(f"v{i}", "f4", ("d0", "d1")) for i in range(99))]
+    row = np.arange(100, dtype="f4")
+    for i in range(n):
+        for v in made:
+            v[i] = row
+        ds.sync()
+    ds.close()
+
+
 @loop("variables made and written", 1000)
 def variables(nc: Any, path: str, n: int) -> None:
     ds = nc.Dataset(path, "w", format=FORMAT)
