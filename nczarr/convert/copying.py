@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -321,6 +322,7 @@ class _Job:
         if self.digest:
             dataset = _with_digest(dataset, self.progress)
 
+        @cache
         def mark() -> str:
             from nczarr.convert.values import fingerprint
 

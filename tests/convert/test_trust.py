@@ -332,6 +332,18 @@ def test_another_copy_is_not_gone_on_with(large: Path, tmp_path: Path, change: s
     assert list(nczarr.diff(EXAMPLE, out)) == []
 
 
+def test_values_of_a_zarr_source_that_have_changed_are_noticed(large: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "source.zarr", tmp_path / "out.zarr"
+    nczarr.copy(large, source)
+    unfinished(source, out, compression="none")
+    before = contents(out)
+    with nczarr.Dataset(source, "a") as opened:
+        opened["v0"][0] = -1.0
+    with pytest.raises(UnsupportedError, match="has changed"):
+        nczarr.copy(source, out, resume=True, compression="none")
+    assert contents(out) == before
+
+
 @pytest.mark.parametrize("options", [{}, {"layout": "zarr-v2"}, {"verify": True, "digest": True}])
 def test_what_is_finished_is_compared_and_left(tmp_path: Path, options: dict[str, Any]) -> None:
     """As after a kill while the copy was verified, or of one file of many."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from nczarr.atomic import remove_partial_values
 from nczarr.convert.verify import canonical_bytes, header_digest
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
 from nczarr.formats import local_path
 from nczarr.mapping import StoredDataset
 from nczarr.mapping.guarding import RECORD as MANIFEST
@@ -38,7 +38,7 @@ _SECONDS = 5.0
 def fingerprint(dataset: Dataset, sources: Sequence[Any], how: str) -> str:
     """Return what tells a source, and what is made of it, from others.
 
-    Files are known by size and time of change, everything by its metadata.
+    Files, and those in a directory, are known by size and time of change, everything by its metadata.
     """
     made = hashlib.sha256(f"{header_digest(dataset)}\n{how}\n".encode("utf-8", "surrogateescape"))
     for source in sources:
@@ -48,7 +48,28 @@ def fingerprint(dataset: Dataset, sources: Sequence[Any], how: str) -> str:
         if path is not None and path.is_file():
             status = path.stat()
             made.update(f" {status.st_size} {status.st_mtime_ns}".encode())
+        elif path is not None:
+            for line in sorted(_files_below(os.fspath(path), "")):
+                made.update(line.encode("utf-8", "surrogateescape"))
     return made.hexdigest()
+
+
+def _files_below(folder: str, inside: str) -> Iterator[str]:
+    """A line for each file below a directory."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = f"{inside}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files_below(entry.path, name)
+                    continue
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:  # a link to nothing, or removed just now
+                    continue
+                yield f"{name} {status.st_size} {status.st_mtime_ns}\n"
+    except OSError as error:
+        raise StoreError(f"cannot list: {error.strerror}", path=folder) from error
 
 
 def checksum(values: np.ndarray, type_: Type) -> int:
