@@ -47,13 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _end_quickly()
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
-    parser = build_parser(command)
-    if not words:
-        parser.print_help(sys.stderr)
-        return 2
-    options = parser.parse_args(words)
     trouble = 2 if command in _COMPARING else 1
     try:
+        parser = build_parser(command)
+        if not words:
+            parser.print_help(sys.stderr)
+            return 2
+        options = parser.parse_args(words)
         status = 0
         with (
             _terminable(),

@@ -213,3 +213,25 @@ def test_a_kill_leaves_the_old_file_or_the_new(tmp_path: Path) -> None:
         left: list[Any] = [p for p in tmp_path.iterdir() if p.name.startswith(".")]
         assert left == [] or not is_old
     assert ends["old"]
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, more = two(tmp_path)
+    before = target.read_bytes()
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    # While bytes are copied, while the copy is opened, while values are written, when it is to take its place.
+    for where in (
+        "nczarr.atomic.shutil.copyfileobj",
+        "nczarr.netcdf.edit.files._edited",
+        "nczarr.convert.many.appending.transfer",
+        "nczarr.atomic.Output.commit",
+    ):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(where, interrupted)
+            nczarr.copy(more, target, append=True)
+        assert target.read_bytes() == before
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["more.nc", "target.nc"]
+    nczarr.copy(more, target, append=True)

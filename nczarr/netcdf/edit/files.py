@@ -202,21 +202,23 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
         output = Output(path)
         before = _state(output.target)
         try:
-            output.copy_target()
-            content = DiskFile(str(output.path), "r+")
-        except OSError as error:
+            try:
+                output.copy_target()
+                content = DiskFile(str(output.path), "r+")
+            except OSError as error:
+                raise NetCDFFileError(f"the file cannot be copied: {error.strerror}", path=path) from error
+            file = _edited(path, content, None, output, classic=netcdf_format(path) != "hdf5")
+            try:
+                yield file
+            except BaseException:
+                file.abandon()
+                raise
+            if _state(output.target) != before:
+                file.abandon()
+                raise NetCDFFileError("another process has changed the file meanwhile", path=path)
+            file.close()
+        finally:
             output.discard()
-            raise NetCDFFileError(f"the file cannot be copied: {error.strerror}", path=path) from error
-        file = _edited(path, content, None, output, classic=netcdf_format(path) != "hdf5")
-        try:
-            yield file
-        except BaseException:
-            file.abandon()
-            raise
-        if _state(output.target) != before:
-            file.abandon()
-            raise NetCDFFileError("another process has changed the file meanwhile", path=path)
-        file.close()
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
