@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
-from nczarr.model import Dataset, resolve
-from nczarr.netcdf.anonymous import name_anonymous
+from nczarr.model import Dataset, Dimension, DimensionRef, Group, Variable, join_fqn, resolve
 from nczarr.netcdf.sink import FileSink
 
 
@@ -213,3 +212,55 @@ def editor_of(path: str) -> Any:
         return None
     editor = _edited.get((found.st_dev, found.st_ino))
     return editor if editor is not None and editor.process == os.getpid() else None
+
+
+_G = TypeVar("_G", bound=Group)
+
+
+def name_anonymous(dataset: Dataset) -> Dataset:
+    """Put a dimension ``phony_dim_<n>`` in the place of every anonymous one, as netCDF's library does on reading.
+
+    Variables of one group share dimensions of one size; inside a variable each axis has its own.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> made = name_anonymous(Dataset("d", variables=(Variable("v", INT, (2, 2)), Variable("w", INT, (2,)))))
+    >>> [d.name for d in made.dimensions], made.variables[0].dimensions, made.variables[1].dimensions
+    (['phony_dim_0', 'phony_dim_1'], ('/phony_dim_0', '/phony_dim_1'), ('/phony_dim_0',))
+    """
+    if not any(isinstance(d, int) for v in dataset.all_variables.values() for d in v.dimensions):
+        return dataset
+    return _group("/", dataset)
+
+
+def _group(fqn: str, group: _G) -> _G:
+    taken = {d.name for d in group.dimensions} | {v.name for v in group.variables}
+    taken |= {t.name for t in group.types} | {g.name for g in group.groups}
+    made: list[Dimension] = []
+
+    def named(variable: Variable) -> Variable:
+        references: list[DimensionRef] = []
+        for reference in variable.dimensions:
+            if isinstance(reference, int):
+                fit = (join_fqn(fqn, d.name) for d in made if d.size == reference)
+                found = next((name for name in fit if name not in references), None)
+                reference = found or new(reference)
+            references.append(reference)
+        return replace(variable, dimensions=tuple(references))
+
+    def new(size: int) -> str:
+        number = 0
+        while f"phony_dim_{number}" in taken:
+            number += 1
+        made.append(Dimension(f"phony_dim_{number}", size))
+        taken.add(made[-1].name)
+        return join_fqn(fqn, made[-1].name)
+
+    variables = tuple(named(v) for v in group.variables)
+    return replace(
+        group,
+        variables=variables,
+        dimensions=(*group.dimensions, *made),
+        groups=tuple(_group(join_fqn(fqn, g.name), g) for g in group.groups),
+    )

@@ -24,8 +24,8 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import CHUNK_KEYS, Documents, plan_documents, simple_type, v2_codecs
-from nczarr.mapping.values import ATTR_KEY, RESERVED, type_name, types_to_json
+from nczarr.mapping.plain import CHUNK_KEYS, Documents, plan_documents, v2_codecs
+from nczarr.mapping.values import ATTR_KEY, RESERVED, simple_type, type_name, types_to_json
 from nczarr.model import (
     CHAR,
     STRING,

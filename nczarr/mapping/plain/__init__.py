@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from nczarr.mapping.plain.arrays import DIMENSIONS_KEY, PlainArrays
     from nczarr.mapping.plain.documents import Documents, Labels, chunks_of, plan_documents
     from nczarr.mapping.plain.read import read_plain
-    from nczarr.mapping.plain.types import simple_type
     from nczarr.mapping.plain.write import CHUNK_KEYS, plan_plain_v2, plan_plain_v3, v2_codecs
 else:
     __getattr__ = lazy(
@@ -24,7 +23,6 @@ else:
             "arrays": ["DIMENSIONS_KEY", "PlainArrays"],
             "documents": ["Documents", "Labels", "chunks_of", "plan_documents"],
             "read": ["read_plain"],
-            "types": ["simple_type"],
             "write": ["CHUNK_KEYS", "plan_plain_v2", "plan_plain_v3", "v2_codecs"],
         },
     )
@@ -40,6 +38,5 @@ __all__ = [
     "plan_plain_v2",
     "plan_plain_v3",
     "read_plain",
-    "simple_type",
     "v2_codecs",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.mapping.dialect import Binding
-from nczarr.mapping.plain.types import declared_name, simple_type, special_encoding
+from nczarr.mapping.plain.types import declared_name, special_encoding
 from nczarr.mapping.values import (
     ATTR_KEY,
     RESERVED,
@@ -23,6 +23,7 @@ from nczarr.mapping.values import (
     filters_of,
     find_type,
     infer_attribute,
+    simple_type,
 )
 from nczarr.model import (
     Attribute,

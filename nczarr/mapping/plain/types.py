@@ -70,22 +70,6 @@ _UNITS = {
 _NAT = np.iinfo(np.int64).min
 
 
-def simple_type(data_type: DataType) -> Type | None:
-    """Return the atomic type that a Zarr data type holds by itself; None if there is none.
-
-    Examples
-    --------
-    >>> from nczarr.zarr.types import data_type_for
-    >>> simple_type(data_type_for("int16")), simple_type(data_type_for("complex64"))
-    (SHORT, None)
-    """
-    if data_type.name == "string":
-        return STRING
-    if data_type.dtype.hasobject or data_type.dtype.kind not in "iufS":
-        return None
-    return primitive_for_dtype(data_type.dtype)
-
-
 @dataclass(frozen=True)
 class CastEncoding(Encoding):
     """Numbers that netCDF has only in a wider type."""

@@ -20,6 +20,7 @@ from nczarr.mapping.values.encodings import (
     ViewEncoding,
     encoding_for_reading,
     encoding_for_writing,
+    simple_type,
 )
 from nczarr.mapping.values.json import (
     array_of,
@@ -57,6 +58,7 @@ __all__ = [
     "parse_compression",
     "scalar_to_json",
     "show",
+    "simple_type",
     "stored_form",
     "type_name",
     "types_to_json",

@@ -33,6 +33,7 @@ from nczarr.model import (
     PrimitiveType,
     Type,
     default_fill,
+    primitive_for_dtype,
 )
 from nczarr.zarr.types import DataType, StructField, StructType, data_type_for
 
@@ -264,6 +265,22 @@ def _field_type(type_: Type, shape: tuple[int, ...]) -> DataType:
     if isinstance(type_, CompoundType):
         return struct_type(type_)
     return data_type_for(type_.dtype)
+
+
+def simple_type(data_type: DataType) -> Type | None:
+    """Return the atomic type that a Zarr data type holds by itself; None if there is none.
+
+    Examples
+    --------
+    >>> from nczarr.zarr.types import data_type_for
+    >>> simple_type(data_type_for("int16")), simple_type(data_type_for("complex64"))
+    (SHORT, None)
+    """
+    if data_type.name == "string":
+        return STRING
+    if data_type.dtype.hasobject or data_type.dtype.kind not in "iufS":
+        return None
+    return primitive_for_dtype(data_type.dtype)
 
 
 def encoding_for_reading(type_: Type, data_type: DataType) -> Encoding:

@@ -26,8 +26,7 @@ from nczarr.netcdf.classic import (
     read_classic,
     refuse_losses,
 )
-from nczarr.netcdf.edit.classic_bytes import ClassicBytes
-from nczarr.netcdf.edit.classic_layout import laid_out, move_data, moves
+from nczarr.netcdf.edit.classic_layout import ClassicBytes, laid_out, move_data, moves
 from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match

@@ -14,7 +14,7 @@ from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes import read_all, write_all
 from nczarr.netcdf.classic import ClassicSource, Header
-from nczarr.netcdf.edit.classic_bytes import ClassicBytes
+from nczarr.netcdf.edit.classic_layout import ClassicBytes
 from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.sink import block_shape
 
