@@ -6,30 +6,28 @@ names mean, and which type a value gets, is asked in ``cdl.read``.
 """
 
 from nczarr.cdl.syntax.parser import parse
-from nczarr.cdl.syntax.runs import (
-    HardRunError,
-    count_run,
-    count_strings,
-    parse_run,
-    raw_strings,
-    split_run,
-    split_statements,
-    split_strings,
-    text_strings,
-)
 from nczarr.cdl.syntax.source import CDLWarning, Problems, SourceText, TooManyProblems, as_text
 from nczarr.cdl.syntax.tokens import (
     Constant,
     ConstantError,
+    HardRunError,
     clean_name,
     convert,
+    count_run,
+    count_strings,
     dataset_name,
     is_number,
     name_of,
     opaque_bytes,
     parse_constant,
+    parse_run,
     path_of,
+    raw_strings,
     split_enum_constant,
+    split_run,
+    split_statements,
+    split_strings,
+    text_strings,
 )
 from nczarr.cdl.syntax.tree import Block, Call, Value, Values
 
