@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nczarr
+from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert.many.joining import JoinedSource
 from nczarr.errors import DatasetExistsError, ModelError, NCZarrError, UnsupportedError
@@ -222,6 +223,33 @@ while True:
 assert all(n % 4 == 0 for n in seen), seen
 print(len(seen))
 """
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.nc"])
+def test_names_are_not_appended_twice(tmp_path: Path, target: str) -> None:
+    text = "netcdf d {{ dimensions: s = UNLIMITED; variables: string s(s); int v(s); data: s = {}; v = {}; }}"
+    out = tmp_path / target
+    nczarr.copy(cdl.loads(text.format('"b", "a"', "1, 2")), out)
+    nczarr.copy(cdl.loads(text.format('"d", "c"', "3, 4")), out, append=True)
+    for names in ('"c", "e"', '"b", "a"'):
+        for options in ({}, {"replace": True}):
+            with pytest.raises(UnsupportedError):
+                nczarr.copy(cdl.loads(text.format(names, "5, 6")), out, append=True, **options)
+    assert list(nczarr.diff(cdl.loads(text.format('"b", "a", "d", "c"', "1, 2, 3, 4")), out)) == []
+
+
+def test_the_file_that_is_out_of_order_is_named(days: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"day0\.nc.* behind "):
+        nczarr.copy([days[1], days[2], days[0]], tmp_path / "a.zarr", concat="time")
+    with pytest.raises(UnsupportedError, match=r"day0\.nc.* behind "):
+        nczarr.copy([days[1], days[0]], tmp_path / "a.zarr", concat="time")
+
+
+@pytest.mark.parametrize("layout", ["zarr-v3", "zarr-v2"])
+def test_plain_zarr_has_nothing_to_append_along(days: list[Path], tmp_path: Path, layout: str) -> None:
+    nczarr.copy(days[0], tmp_path / "a.zarr", layout=layout)
+    with pytest.raises(UnsupportedError, match="plain Zarr"):
+        nczarr.copy(days[1], tmp_path / "a.zarr", append=True, concat="time")
 
 
 @pytest.mark.slow

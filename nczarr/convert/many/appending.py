@@ -16,7 +16,7 @@ from nczarr.convert.many.joining import JoinedSource, growing_variables, in_unit
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding import writing_alone
-from nczarr.model import ArraySource, Dataset, Region, Variable, rewrite
+from nczarr.model import STRING, ArraySource, Dataset, Region, Variable, rewrite
 from nczarr.stores import open_store
 from nczarr.transfer import Progress, Work, blocks_of, data_bytes, transfer
 
@@ -217,6 +217,12 @@ def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> int
             raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
         return size
     repeated = np.isin(there, here)
+    if there.dtype.kind == "O" and not repeated.any():
+        return size  # names have no order
+    if there.dtype.kind == "O" and replace_steps:
+        raise UnsupportedError(
+            f"--replace: the steps along {along} are names, which do not say what follows them"
+        )
     down = len(here) > 1 and here[-1] < here[0]
     if repeated.any() and not replace_steps:
         raise UnsupportedError(
@@ -246,7 +252,7 @@ def _steps(dataset: Dataset, along: str) -> np.ndarray | None:
     if variable is None or variable.data is None or variable.dimensions != (along,):
         return None
     values = variable.data.read((slice(0, variable.data.shape[0], 1),))
-    return values if values.dtype.kind in "iuf" else None
+    return values if values.dtype.kind in "iuf" or variable.type is STRING else None
 
 
 class _Growing(Protocol):

@@ -273,7 +273,10 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[Any]) -> Non
     values = variable.data.read((slice(0, variable.data.shape[0], 1),))
     if values.dtype.kind not in "iuf" or len(values) < 2:
         return
-    down = values[-1] < values[0]
+    # The first file says which way the coordinate goes, if it can.
+    parts = variable.data.parts if isinstance(variable.data, JoinedSource) else ()
+    end = parts[0].shape[0] - 1 if parts and parts[0].shape[0] > 1 else -1
+    down = values[end] < values[0]
     wrong = np.flatnonzero(values[1:] >= values[:-1] if down else values[1:] <= values[:-1])
     if wrong.size:
         at = int(wrong[0]) + 1
