@@ -124,6 +124,47 @@ def test_diff_speaks_of_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [p["index"] for p in found["places"]] == [[2], [3]]
 
 
+def values_of(kind: str, values: str) -> Dataset:
+    count = values.count(",") + 1
+    return cdl.loads(f"netcdf d {{ dimensions: x = {count}; variables: {kind} v(x); data: v = {values}; }}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "options", "expected"),
+    [
+        # Double precision has no 2⁵³ + 1.
+        ("int64", "9007199254740993", "9007199254740992", {}, (1, 1.0)),
+        ("int64", "9007199254740993", "9007199254740992", {"atol": 0.5}, (1, 1.0)),
+        ("int64", "9007199254740993", "9007199254740992", {"atol": 1.0}, None),
+        ("uint64", "18446744073709551615", "0", {"rtol": 0.5}, (1, 18446744073709551615.0)),
+        ("byte", "-128, 127", "127, -128", {"atol": 254.5}, (2, 255.0)),
+        ("byte", "-128, 127", "127, -128", {"atol": 255.0}, None),
+        # NaN and infinity are no distance from anything.
+        ("float", "NaN, Infinity", "1, -Infinity", {"rtol": 0.5}, (2, None)),
+        ("float", "NaN, Infinity, 3", "1, -Infinity, 1", {}, (3, 2.0)),
+        ("float", "NaN, Infinity", "NaN, Infinity", {"rtol": 0.5}, None),
+        ("float", "0., -0.", "-0., 0.", {}, (2, 0.0)),
+        ("float", "0., -0.", "-0., 0.", {"atol": 1e-9}, None),
+    ],
+)
+def test_distances(kind: str, left: str, right: str, options: dict[str, float], expected: Any) -> None:
+    found = list(diff(values_of(kind, left), values_of(kind, right), **options))
+    if expected is None:
+        assert found == []
+        return
+    (one,) = found
+    assert isinstance(one, ValueDifference)
+    assert (one.count, one.largest) == expected
+    json.dumps(one.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("option", ["rtol", "atol"])
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+def test_a_tolerance_is_a_number(option: str, value: float) -> None:
+    with pytest.raises(UnsupportedError, match=f"--{option}"):
+        list(diff(EXAMPLE, EXAMPLE, **{option: value}))
+
+
 # --- the plan
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr.convert.edges import open_source
 from nczarr.display import visible
+from nczarr.errors import UnsupportedError
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, value_bytes
 
@@ -24,7 +25,8 @@ class ValueDifference(Difference):
     count, total : int
         How many values differ, of how many.
     largest, largest_relative : float or None
-        The largest difference of numbers, and relative to the larger of the two; None if they are no numbers.
+        The largest finite difference of numbers, and relative to the larger of the two; None if there is none: they
+        are no numbers, or one of each two is NaN or infinite.
     places : tuple of (index, left, right)
         The first differences.
 
@@ -47,7 +49,7 @@ class ValueDifference(Difference):
         text = f"{self.fqn}: {self.what}: {self.left} | {self.right}"
         if self.total > 1:
             text += f" ({self.count} of {self.total} values differ"
-            if self.largest is not None:
+            if self.largest is not None and self.largest_relative is not None:
                 text += f", by {self.largest:.6g} at most, {self.largest_relative:.3g} relative"
             text += ")"
         for index, left, right in self.places[1:]:
@@ -112,12 +114,20 @@ def diff(
     Difference
         For values a :class:`ValueDifference`, one for each variable.
 
+    Raises
+    ------
+    UnsupportedError
+        If a tolerance is below zero, or no number.
+
     Examples
     --------
     >>> import nczarr.model as m
     >>> [str(d) for d in diff(m.Dataset("a"), m.Dataset("b", dimensions=(m.Dimension("x", 1),)))]
     ['/: dimensions: none | x']
     """
+    for option, value in (("--rtol", rtol), ("--atol", atol)):
+        if not value >= 0:
+            raise UnsupportedError(f"{option} {value}: a tolerance is a number that is not below zero")
     told = progress or NoProgress()
     with (
         open_source(left, storage_options=storage_options, fresh=True) as a,
@@ -204,7 +214,9 @@ class _Values:
     def one(self, fqn: str, a: Variable, b: Variable, told: Progress) -> Iterator[Difference]:
         assert a.data is not None
         assert b.data is not None
-        count, largest, relative = 0, 0.0, 0.0
+        count = 0
+        largest: list[float] = []
+        relative: list[float] = []
         found: list[tuple[tuple[int, ...], str, str]] = []
         for region in regions(a.data.shape, _block(a, a.data, b)):
             x, y = a.data.read(region), b.data.read(region)
@@ -218,13 +230,16 @@ class _Values:
             count += here
             if x.dtype.kind in "iuf":
                 by, part = _sizes(x[differs], y[differs])
-                largest, relative = max(largest, by), max(relative, part)
+                largest.append(by.max(initial=-1.0))
+                relative.append(part.max(initial=-1.0))
             for index in np.argwhere(differs)[: max(1, self.places) - len(found)]:
                 at = tuple(int(i) + s.start for i, s in zip(index, region, strict=True))
                 found.append((at, repr(x[tuple(index)]), repr(y[tuple(index)])))
         if count:
             first = found[0]
-            number = a.type.dtype.kind in "iuf"
+            most, share = (
+                max((float(n) for n in found if n >= 0), default=None) for found in (largest, relative)
+            )
             yield ValueDifference(
                 fqn,
                 f"value [{','.join(map(str, first[0]))}]",
@@ -232,14 +247,19 @@ class _Values:
                 first[2],
                 count,
                 math.prod(a.data.shape),
-                largest if number else None,
-                relative if number else None,
+                most,
+                share,
                 tuple(found),
             )
 
     def differing(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Where two arrays differ."""
-        if x.dtype.kind in "iuf" and (self.rtol or self.atol):
+        if x.dtype.kind in "iu" and (self.rtol or self.atol):
+            far: np.ndarray = _distance(x, y).astype(np.longdouble) > self.atol + self.rtol * np.abs(
+                y.astype(np.longdouble)
+            )
+            return far
+        if x.dtype.kind == "f" and (self.rtol or self.atol):
             with np.errstate(all="ignore"):
                 near = np.isclose(
                     x.astype("f8"), y.astype("f8"), rtol=self.rtol, atol=self.atol, equal_nan=True
@@ -272,10 +292,17 @@ def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
     return block_shape(data.shape, chunk, b.storage.chunk_shape, itemsize, BLOCK_BYTES // 2)
 
 
-def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The finite distances between numbers, and those relative to the larger ones."""
     with np.errstate(all="ignore"):
         p, q = x.astype("f8"), y.astype("f8")
-        by = np.abs(p - q)
+        by = np.abs(p - q) if x.dtype.kind == "f" else _distance(x, y).astype("f8")
         relative = by / np.maximum(np.abs(p), np.abs(q))
-        finite, fraction = by[np.isfinite(by)], relative[np.isfinite(relative)]
-    return float(finite.max(initial=0.0)), float(fraction.max(initial=0.0))
+    return by[np.isfinite(by)], relative[np.isfinite(relative)]
+
+
+def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The distances between whole numbers, exactly: they fit into the unsigned type."""
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    p, q = x.astype(unsigned), y.astype(unsigned)
+    return np.where(x > y, p - q, q - p)
