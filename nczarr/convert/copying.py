@@ -30,7 +30,7 @@ from nczarr.convert.values import rechunk
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
 from nczarr.mapping import ArrayShape, StoredDataset
-from nczarr.model import Attribute, Dataset, DatasetSink, Difference
+from nczarr.model import Attribute, Dataset, DatasetSink, Difference, MemorySource
 from nczarr.transfer import (
     BLOCK_BYTES,
     MEMORY,
@@ -651,7 +651,9 @@ class _Job:
                 record = Recording(sink, mark())
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
-                if isinstance(sink, StoredDataset) and not self.resume and spread is None:
+                # What is in memory has no chunks: none that could stay as they are, nor such as it is best read by.
+                in_memory = all(type(data) is MemorySource for _, _, data in work)
+                if isinstance(sink, StoredDataset) and not (self.resume or spread or in_memory):
                     from nczarr.convert.values import copy_stored
 
                     work = copy_stored(work, sink, self.progress, self.workers)
@@ -661,7 +663,8 @@ class _Job:
                     return blocks if record is None else record.remaining(blocks, self.progress)
 
                 if spread is None:
-                    work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
+                    if not in_memory:
+                        work = rechunk(work, out, target, self.progress, self.workers, self.memory, remaining)
                     limit = min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
                     blocks = remaining(blocks_of(work, out, limit))
                     transfer(blocks, out, self.progress, self.workers, self.memory)
