@@ -56,6 +56,8 @@ _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
 #: What arrays have in common, by the texts before and after their attributes; all are forgotten at the limit.
 _around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
+#: The text before the attributes of the array that was read last, that after them, and what it says.
+_last: tuple[bytes, bytes, ArrayMetadata | None] = (b"", b"", None)
 _MAX_KEPT = 1024
 _MAX_AROUND = 4096
 
@@ -111,15 +113,27 @@ def parse_unread(is_array: bool, text: Any, attributes: Any) -> ArrayMetadata | 
     """Return what `parse_found` returns for a document of which only the text is known, and that of its attributes."""
     if not is_array or attributes is None:
         return parse_found(parse_part(text), is_array)
-    own = bytes(attributes)
-    before, _, after = bytes(text).partition(_ATTRIBUTES)
-    after = after.lstrip()
-    if not after.startswith(own):
-        return _array(parse_part(text))
-    key = before, after[len(own) :]
-    metadata = _around.get(key) or _read_around(*key)
-    if metadata is None:
-        return _array(parse_part(text))
+    global _last
+    whole, own = bytes(text), bytes(attributes)
+    before, after, metadata = _last
+    start = len(before)
+    # Most arrays are like the one before; to look there takes less than half as long.
+    like_last = (
+        start + len(own) + len(after) == len(whole)
+        and whole.startswith(before)
+        and whole.startswith(own, start)
+        and whole.endswith(after)
+    )
+    if not like_last or metadata is None:
+        before, name, after = whole.partition(_ATTRIBUTES)
+        after = after.lstrip()
+        if not after.startswith(own):
+            return _array(parse_part(text))
+        key = before, after[len(own) :]
+        metadata = _around.get(key) or _read_around(*key)
+        if metadata is None:
+            return _array(parse_part(text))
+        _last = before + name, key[1], metadata
     found = parse_part(attributes)
     return metadata.with_attributes(found if type(found) is dict else _attributes({"attributes": found}))
 

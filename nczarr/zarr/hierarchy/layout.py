@@ -55,7 +55,7 @@ class Found:
     def among(cls, nodes: Mapping[str, RawNode], consolidated: bool = False, complete: bool = True) -> Found:
         """Return the nodes with the groups that they imply, parents first, and without nodes inside arrays."""
         result = with_parents(nodes)
-        left_out = tuple(path for path in nodes if path not in result)
+        left_out = () if nodes.keys() <= result.keys() else tuple(p for p in nodes if p not in result)
         return cls(result, consolidated, complete, left_out)
 
 
@@ -73,6 +73,8 @@ def join_key(*parts: str) -> str:
 def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
     root = nodes.get("") or RawNode(False)
+    if not root.is_array and "/" not in "".join(nodes):
+        return {"": root, **nodes}
     result: dict[str, RawNode] = {"": root}
     left_out: set[str] = set()
     for path, node in nodes.items():
