@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     if arguments is None:
         _end_quickly()
+        os.environ.setdefault("ICECHUNK_LOG", "error")  # it warns of each repository on a local disk
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
     trouble = 2 if command in _COMPARING else 1
