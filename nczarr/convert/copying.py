@@ -290,6 +290,7 @@ class _Job:
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
             dataset = self.what.of(opened) if self.concat is None else self.what.cut(opened)
+        dataset = self.without_old_digest(dataset)
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         shaped, options = self.shaped(dataset, target, kind)
@@ -453,6 +454,7 @@ class _Job:
             opening = self.joined(sources, self.concat)
         with opening as opened:
             chosen = self.what.of(opened) if self.concat is None else self.what.cut(opened)
+            chosen = self.without_old_digest(chosen)
             write_virtual(chosen, sources[0], target, overwrite=self.overwrite)
             if self.report is not None:
                 self.report.add(sources, target, _bytes_of(chosen))
@@ -508,7 +510,10 @@ class _Job:
                 memory=self.memory,
             )
         path = local_path(target)
-        if path is not None and not replace and not self.options and netcdf_format(str(path)) != "hdf5":
+        in_place = (
+            path is not None and not replace and not self.options and netcdf_format(str(path)) != "hdf5"
+        )
+        if path is not None and in_place and not _has_digest(path):
             return many.append_records(
                 opening,
                 sources,
@@ -553,6 +558,15 @@ class _Job:
         for name in others:
             if getattr(self, name) not in (None, False):
                 raise UnsupportedError(f"{option}: --{name.replace('_', '-')} does not go with it")
+
+    def without_old_digest(self, dataset: Dataset) -> Dataset:
+        """Leave out the digest that is stored in a source of which the copy will be another dataset."""
+        how = self.how
+        if self.concat is None and self.what == Choice() and not (how.quantize or how.fixed or how.unlimited):
+            return dataset
+        from nczarr.convert.verify import without_digest
+
+        return without_digest(dataset)
 
     def shaped(self, dataset: Dataset, target: Any, kind: Kind | None) -> tuple[Shaped, dict[str, Any]]:
         """Return how the dataset is written, and the options of what writes it."""
@@ -806,10 +820,18 @@ def _bytes_of(dataset: Dataset) -> int:
 
 
 def _with_digest(dataset: Dataset, progress: Progress) -> Dataset:
-    from nczarr.convert.verify import ATTRIBUTE, digest_of
+    from nczarr.convert.verify import ATTRIBUTE, digest_of, without_digest
 
     own = Attribute.of(ATTRIBUTE, digest_of(dataset, progress).dataset)
-    return replace_fields(dataset, attributes=(*(a for a in dataset.attributes if a.name != ATTRIBUTE), own))
+    return replace_fields(dataset, attributes=(*without_digest(dataset).attributes, own))
+
+
+def _has_digest(path: Any) -> bool:
+    """True if a stored digest has to go when something is appended."""
+    from nczarr.convert.verify import ATTRIBUTE
+
+    with open_source(path) as dataset:
+        return ATTRIBUTE in dataset.attribute
 
 
 def _work(

@@ -124,6 +124,51 @@ def test_diff_speaks_of_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert [p["index"] for p in found["places"]] == [[2], [3]]
 
 
+CHANGES: list[dict[str, Any]] = [
+    {"only": "slp"},
+    {"exclude": "slp"},
+    {"select": {"time": 0}},
+    {"rename": {"/lat": "latitude"}},
+    {"fixed": True},
+    {"unlimited": "lat"},
+    {"quantize": "3"},
+]
+
+
+@pytest.mark.parametrize("options", CHANGES, ids=str)
+@pytest.mark.parametrize("target", ["b.zarr", "b.nc"])
+def test_the_digest_of_another_dataset_is_not_kept(
+    tmp_path: Path, options: dict[str, Any], target: str
+) -> None:
+    """What checks it later would take it for damage."""
+    nczarr.copy(EXAMPLE, tmp_path / "a.zarr", digest=True)
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "whole.nc")
+    assert nczarr.digest(tmp_path / "whole.nc").stored == nczarr.digest(EXAMPLE).dataset
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / target, **options)
+    assert nczarr.digest(tmp_path / target).stored is None
+    nczarr.copy(tmp_path / "a.zarr", tmp_path / "c.zarr", digest=True, **options)
+    found = nczarr.digest(tmp_path / "c.zarr")
+    assert found.stored == found.dataset == nczarr.digest(tmp_path / target).dataset
+
+
+@pytest.mark.parametrize("target", ["a.zarr", "a.nc", "classic.nc", "memory://digests/a.nc"])
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_is_appended_to_has_no_old_digest(tmp_path: Path, target: str, replace: bool) -> None:
+    text = "netcdf d {{ dimensions: t = UNLIMITED; variables: int t(t); data: t = {}; }}"
+    out = target if "://" in target else str(tmp_path / target)
+    options: dict[str, Any] = {"format": "classic"} if target == "classic.nc" else {}
+    nczarr.copy(cdl.loads(text.format("0, 1")), out, digest=True, overwrite=True, **options)
+    assert nczarr.digest(out).stored
+    nczarr.copy(cdl.loads(text.format("2, 3")), out, append=True, replace=replace)
+    assert nczarr.digest(out).stored is None
+    assert list(nczarr.diff(cdl.loads(text.format("0, 1, 2, 3")), out)) == []
+    joined = tmp_path / "joined.zarr"
+    nczarr.copy(cdl.loads(text.format("0")), tmp_path / "1.zarr", digest=True)
+    nczarr.copy(cdl.loads(text.format("1")), tmp_path / "2.zarr", digest=True)
+    nczarr.copy([tmp_path / "1.zarr", tmp_path / "2.zarr"], joined, concat="t")
+    assert nczarr.digest(joined).stored is None
+
+
 def values_of(kind: str, values: str) -> Dataset:
     count = values.count(",") + 1
     return cdl.loads(f"netcdf d {{ dimensions: x = {count}; variables: {kind} v(x); data: v = {values}; }}")

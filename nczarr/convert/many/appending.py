@@ -13,6 +13,7 @@ import numpy as np
 from nczarr.convert.change import SelectedSource, find_dimension
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
+from nczarr.convert.verify import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding import writing_alone
@@ -78,8 +79,9 @@ def append(
             added, first, count = prepare(stored.dataset, opened, fqn, sources, replace_steps, exact)
             if count or first != stored.dataset.dimension_at(fqn).size:
                 size = _write(stored, added, fqn, first, True, progress, workers, memory)
+                made = without_digest(stored.dataset)
                 stored.update(
-                    rewrite(stored.dataset, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
+                    rewrite(made, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
                 )
             return _growth(stored.dataset, added, fqn)
 
@@ -150,6 +152,8 @@ def append_to_copy(
         with opening(fqn) as opened:
             added, first, _ = prepare(file.dataset, opened, fqn, sources, replace_steps, exact)
             file.lengthen({fqn: _write(file, added, fqn, first, False, progress, 1, memory)})
+            if ATTRIBUTE in file.dataset.attribute:
+                file.update(without_digest(file.dataset))
             return _growth(file.dataset, added, fqn)
 
 
@@ -361,7 +365,11 @@ def appended(
         return v.with_data(JoinedSource(tuple(p for p in parts if p.shape[axis]) or (v.data,), axis))
 
     size = max(old.dimension_at(fqn).size, last)
-    return rewrite(old, variable=variable, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)
+    return rewrite(
+        without_digest(old),
+        variable=variable,
+        dimension=lambda at, d: replace(d, size=size) if at == fqn else d,
+    )
 
 
 def _cut(data: ArraySource, axis: int, low: int, high: int) -> SelectedSource:

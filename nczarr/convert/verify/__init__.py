@@ -15,6 +15,7 @@ from nczarr.convert.verify.digests import (
     digest,
     digest_of,
     header_digest,
+    without_digest,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "digest",
     "digest_of",
     "header_digest",
+    "without_digest",
 ]

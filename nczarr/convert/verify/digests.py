@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,13 @@ class Digest:
     variables: Mapping[str, str]
     #: What the dataset says its digest is, if it does.
     stored: str | None = None
+
+
+def without_digest(dataset: Dataset) -> Dataset:
+    """Return a dataset without the digest that is stored in it."""
+    if ATTRIBUTE not in dataset.attribute:
+        return dataset
+    return replace(dataset, attributes=tuple(a for a in dataset.attributes if a.name != ATTRIBUTE))
 
 
 def digest(
