@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -424,3 +425,100 @@ def test_icechunk_takes_appends_and_gives_back(pair: tuple[Path, Path], tmp_path
     assert list(map(str, diff(nc, store))) == []
     copy(store, tmp_path / "out.nc")
     assert list(map(str, diff(nc, tmp_path / "out.nc"))) == []
+
+
+# -- NCZarr v2 and plain v2
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """A netCDF file with records."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as dataset:
+        dataset.createDimension("t", None)
+        dataset.createDimension("x", 2)
+        dataset.createVariable("v", "f4", ("t", "x"), chunksizes=(2, 2))[:3] = np.arange(6).reshape(3, 2)
+        dataset.createVariable("w", "i4", ("t",))[:] = [1, 2, 3]
+    return path
+
+
+@pytest.mark.parametrize(
+    ("layout", "change", "names"),
+    [
+        ("nczarr-v2", "attribute", ["v", "w"]), ("zarr-v2", "attribute", ["v", "w"]),
+        ("nczarr-v2", "root attribute", ["v", "w"]), ("zarr-v2", "root attribute", ["v", "w"]),
+        ("nczarr-v2", "new", ["n", "v", "w"]), ("zarr-v2", "new", ["n", "v", "w"]),
+        ("zarr-v2", "gone", ["v"]),
+    ],
+)  # fmt: skip
+def test_version_2_is_read_as_its_own_documents_have_it(
+    layout: Any, change: str, names: list[str], records: Path, tmp_path: Path
+) -> None:
+    """`.zmetadata` is behind what others change; what they changed is seen, and is there after our own change."""
+    store = tmp_path / "a.zarr"
+    copy(records, store, layout=layout)
+    group = zarr.open_group(store, mode="r+", use_consolidated=False)
+    if change == "attribute":
+        group["w"].attrs["units"] = "m"
+    elif change == "root attribute":
+        group.attrs["title"] = "new"
+    elif change == "new":
+        group.create_array("n", data=np.array([1, 2]), attributes={"_ARRAY_DIMENSIONS": ["x"]})
+    else:
+        del group["w"]
+
+    def check() -> None:
+        with nczarr.Dataset(store) as found:
+            assert sorted(found.variables) == names
+            if change == "attribute":
+                assert found["w"].units == "m"
+            elif change == "root attribute":
+                assert found.title == "new"
+            elif change == "new":
+                assert found["n"][:].tolist() == [1, 2]
+
+    check()
+    with nczarr.Dataset(store, "a") as changed:
+        changed["v"].long_name = "ours"
+    check()
+    with nczarr.Dataset(store) as found:
+        assert found["v"].long_name == "ours"
+    # Whoever trusts the consolidated metadata sees the same.
+    theirs = zarr.open_group(store, mode="r")
+    assert sorted(theirs) == sorted(zarr.open_group(store, mode="r", use_consolidated=False))
+    if change == "attribute":
+        assert theirs["w"].attrs["units"] == "m"
+
+
+def test_records_that_others_append_to_version_2(records: Path, tmp_path: Path) -> None:
+    """NCZarr's record of the length is behind; netcdf-c refuses the store then, until we have written to it."""
+    store = tmp_path / "a.zarr"
+    copy(records, store, layout="nczarr-v2")
+    group = zarr.open_group(store, mode="r+", use_consolidated=False)
+    group["v"].append(np.full((2, 2), 9, "f4"))
+    with nczarr.Dataset(store) as found:
+        assert len(found.dimensions["t"]) == 5
+        assert found["v"][3:].tolist() == [[9, 9], [9, 9]]
+        assert found["w"][:].tolist() == [1, 2, 3, None, None]
+    with nczarr.Dataset(store, "a") as changed:
+        changed["w"][5] = 7
+    with netCDF4.Dataset(f"file://{store}#mode=nczarr,file") as theirs:
+        assert theirs["v"][3:5].tolist() == [[9, 9], [9, 9]]
+        assert theirs["w"][:].tolist() == [1, 2, 3, None, None, 7]
+
+
+def test_what_netcdf_c_leaves_behind_a_shorter_document(records: Path, tmp_path: Path) -> None:
+    """It writes over the file and does not cut it; then it cannot read it itself."""
+    store = tmp_path / "a.zarr"
+    copy(records, store, layout="nczarr-v2")
+    path = store / ".zattrs"
+    longer = path.read_bytes()
+    document = json.loads(longer) | {"title": "t"}
+    path.write_bytes(json.dumps(document).encode() + longer[-9:])
+    with nczarr.Dataset(store, "a") as found:
+        assert found.title == "t"
+        found.history = "ours"
+    assert json.loads(path.read_bytes())["history"] == "ours"
+    path.write_bytes(path.read_bytes() + b" nonsense")
+    with pytest.raises(nczarr.NCZarrError, match="Extra data"):
+        nczarr.Dataset(store)

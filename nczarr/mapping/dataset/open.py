@@ -221,7 +221,7 @@ def _own_documents(
     else:
         return hierarchy, ()
     more = f" (and {len(stale) - 1} more)" if len(stale) > 1 else ""
-    what = f"the consolidated metadata are older than the document of {stale[0]!r}{more}"
+    what = f"the consolidated metadata are older than the document of {stale[0] or '/'!r}{more}"
     return own, (Finding("consolidated-stale", "/", what, "note", "consolidate"),)
 
 

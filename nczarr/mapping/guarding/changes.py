@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from nczarr.atomic import is_writing, new_writer
-from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.locks import Lock
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -81,11 +81,13 @@ def moment(store: Store) -> tuple[int, ...] | None:
     """
     if type(store) is not LocalStore or _is_changing(store):
         return None
-    try:
-        root = os.stat(f"{store.root}/zarr.json")
-    except OSError:
-        return None
-    return (root.st_ino, root.st_mtime_ns)
+    for name in _CONSOLIDATED.values():
+        try:
+            root = os.stat(f"{store.root}/{name}")
+        except OSError:
+            continue
+        return (root.st_ino, root.st_mtime_ns)
+    return None
 
 
 def _is_changing(store: Store) -> bool:
@@ -94,22 +96,30 @@ def _is_changing(store: Store) -> bool:
     return data is not None and is_writing(data.decode("ascii", "replace")) is not False
 
 
+#: By layout, the document with the consolidated metadata, and the documents of a node.
+_CONSOLIDATED = {"v3": "zarr.json", "v2": ".zmetadata"}
+_DOCUMENTS = {"v3": ("zarr.json",), "v2": (".zarray", ".zgroup", ".zattrs")}
+
+
 def stale_nodes(store: Store, hierarchy: Hierarchy) -> list[str]:
     """Return the paths of nodes whose documents are newer than the consolidated metadata, new, or gone.
 
     Empty where that cannot be found out cheaply.
     """
-    if type(store) is not LocalStore or hierarchy.layout != "v3" or not hierarchy.consolidated:
+    if type(store) is not LocalStore or hierarchy.layout not in _DOCUMENTS or not hierarchy.consolidated:
         return []
     try:
         stale = list(_stale(str(store.root), hierarchy))
+    except NCZarrError:
+        raise
     except OSError:
         return []
     return [] if stale and _is_changing(store) else stale
 
 
 def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
-    consolidated = os.stat(f"{root}/zarr.json").st_mtime_ns
+    documents = _DOCUMENTS[hierarchy.layout]
+    consolidated = os.stat(f"{root}/{_CONSOLIDATED[hierarchy.layout]}").st_mtime_ns
     known: dict[str, set[str]] = {"": set()}
     for path in hierarchy.nodes:
         if path:
@@ -117,12 +127,15 @@ def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
             known.setdefault(above, set()).add(name)
             if not hierarchy.is_array(path):
                 known.setdefault(path, set())
+    # The root of version 2 is written together with the copies: only what it says tells which is newer.
+    if hierarchy.layout == "v2" and _newest(root, documents) > consolidated and hierarchy.is_outdated(""):
+        yield ""
     for group, names in known.items():
         folder = f"{root}/{group}" if group else root
         prefix = f"{group}/" if group else ""
         for name in names:
             try:
-                changed = os.stat(f"{folder}/{name}/zarr.json").st_mtime_ns > consolidated
+                changed = _newest(f"{folder}/{name}", documents) > consolidated
             except FileNotFoundError:
                 changed = hierarchy.is_array(prefix + name) or bool(known.get(prefix + name))
             if changed:
@@ -130,8 +143,25 @@ def _stale(root: str, hierarchy: Hierarchy) -> Iterator[str]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 unknown = entry.name not in names and not entry.name.startswith(".") and entry.is_dir()
-                if unknown and os.path.exists(f"{folder}/{entry.name}/zarr.json"):
+                if unknown and any(os.path.exists(f"{folder}/{entry.name}/{d}") for d in documents[:2]):
                     yield prefix + entry.name
+
+
+def _newest(folder: str, documents: tuple[str, ...]) -> int:
+    """The time of a node's newest document.
+
+    Raises
+    ------
+    FileNotFoundError
+        It has none that makes it a node.
+    """
+    times = []
+    for name in documents:
+        with suppress(FileNotFoundError):
+            times.append(os.stat(f"{folder}/{name}").st_mtime_ns)
+        if name != ".zarray" and not times:
+            raise FileNotFoundError(folder)
+    return max(times)
 
 
 #: The keys of chunks, below whatever folders, by layout.

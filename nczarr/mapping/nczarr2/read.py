@@ -47,6 +47,7 @@ from nczarr.model import (
     format_fqn,
     join_fqn,
     primitive_for_dtype,
+    with_lengths,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
 from nczarr.zarr.types import data_type_for
@@ -74,6 +75,8 @@ class _Reader:
         self.groups: dict[str, str] = {}
         self.losses: list[str] = []
         self.dimensions: dict[str, Dimension] = {}
+        #: Lengths of unlimited dimensions that are longer than the groups say.
+        self.grown: dict[str, int] = {}
         self.infos: dict[str, GroupInfo] = {}
         self.children: dict[str, list[str]] = {}
 
@@ -86,6 +89,8 @@ class _Reader:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
         self.declare("", "/")
         body = self.group("", "/", "")
+        if self.grown:
+            body = with_lengths(body, self.grown)
         return Dataset(
             name,
             attributes=body.attributes,
@@ -293,6 +298,9 @@ class _Reader:
                 raise MetadataError(
                     f"shape: {length} along {show(reference)}, which has the size {dimension.size}"
                 )
+            if length > dimension.size:  # another program appended, and knows nothing of the group's record
+                self.dimensions[reference] = replace(dimension, size=length)
+                self.grown[reference] = length
             found.append(length if _is_anonymous(dimension.name, dimension.size) else reference)
         return tuple(found)
 

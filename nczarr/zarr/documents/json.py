@@ -50,6 +50,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
+_LENIENT = json.JSONDecoder(strict=False)
 
 
 def check_bounds(data: bytes, document: str) -> None:
@@ -142,6 +143,15 @@ def _mend(text: str) -> str:
     return _ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text)
 
 
+def _first_value(text: str) -> Any:
+    value, end = _LENIENT.raw_decode(text, len(text) - len(text.lstrip()))
+    rest = text[end:].strip()
+    # netcdf-c writes over a longer document without cutting it: what is left is the end of that.
+    if rest and not (isinstance(value, dict) and rest.endswith("}")):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return value
+
+
 def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     r"""Return the value of a JSON document.
 
@@ -153,7 +163,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
         The document's place, for messages.
     lenient : bool
         Also take what netcdf-c writes into NCZarr v2 documents: the escape ``\'``, control characters inside
-        strings, and duplicate names (the last counts).
+        strings, duplicate names (the last counts), and behind an object the end of a longer one that it replaced.
 
     Raises
     ------
@@ -182,9 +192,9 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     try:
         if lenient:
             try:
-                return json.loads(text, strict=False)
+                return _first_value(text)
             except json.JSONDecodeError:
-                return json.loads(_mend(text), strict=False)
+                return _first_value(_mend(text))
         return _DECODER.decode(text) if len(data) <= MAX_CHECKED else json.loads(text)
     except json.JSONDecodeError as error:
         raise MetadataError(

@@ -592,6 +592,27 @@ class Hierarchy:
                 copy.nodes[path] = node
         return list(consolidated_metadata.differences(_flat(copy), _flat(actual)))
 
+    def is_outdated(self, path: str) -> bool:
+        """Say whether the store's own documents of a node are other than what is known of it.
+
+        Parameters
+        ----------
+        path : str
+            Path of the node; ``""`` is the root.
+
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> hierarchy = create_hierarchy(MemoryStore())
+        >>> hierarchy.is_outdated("")
+        False
+        >>> hierarchy.store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group", "attributes": {"a": 1}}')
+        >>> hierarchy.is_outdated("")
+        True
+        """
+        own = self._layout.fetch(self.store, [path]).get(path)
+        return own is None or own.documents != self._nodes.documents(path)
+
     def _mean_the_same(self, path: str, left: RawNode, right: RawNode) -> bool:
         """True for documents of one meaning, as zarr-python spells out defaults in its consolidated metadata."""
         try:
