@@ -41,7 +41,8 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
     if shape and values.ndim and values.shape != shape and _is_whole(elem) and not any(growable):
         _check_fits(node, values, shape)
-    values = _conform(values, index.counts)
+    nothing = values.ndim == 1 == len(index.axes) and not values.size and not isinstance(index.axes[0], int)
+    values = values if nothing else _conform(values, index.counts)
     if not values.size:
         return  # a program may write nothing to what it only reads
     session.check_writable()
@@ -219,8 +220,6 @@ def _conform(values: np.ndarray, counts: tuple[int, ...]) -> np.ndarray:
     if values.shape == ():
         return values.reshape(counts) if math.prod(counts) == 1 else _broadcast(values, counts)
     if values.ndim == len(counts) == 1 and 0 not in counts:
-        if not values.size:
-            return values  # nothing is written
         raise NetCDFIndexError("size of data array does not conform to slice")
     if values.size == math.prod(counts):
         return values.reshape(counts)
