@@ -272,6 +272,11 @@ class WideRun(Run):
         if options.get("contiguous"):  # what does not go together leaves a variable behind in netCDF4-python
             fixed = not {"t", "n", "own"} & set(dimensions)
             options = {k: v for k, v in options.items() if k == "fill_value" or (fixed and k == "contiguous")}
+        if type_[0] == "u" and options.get("fill_value") in (
+            -1,
+            2.5,
+        ):  # fails, and leaves a variable behind there
+            options = {**options, "fill_value": 7}
         if type_ == "text" and dimensions:
             super().variable(group, name, "S1", dimensions, options)
             self.attribute(group, name, "_Encoding", "utf-8")

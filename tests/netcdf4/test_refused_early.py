@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -222,3 +223,22 @@ def test_scalars_are_in_native_byte_order(same: Callable[[Any], None]) -> None:
             log(ds["v"].dtype, ds["v"].endian(), ds["v"][...], ds["w"][...])
 
     same(script)
+
+
+def test_a_fill_value_without_values_is_none(tmp_path: Path) -> None:
+    """Files of other libraries have such: reading was an error of numpy's."""
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        made = file.create_dataset("v", data=np.array([1.0, 2.0]))
+        made.attrs["_FillValue"] = np.zeros(0)
+    with ours.Dataset(tmp_path / "a.nc") as ds:
+        assert ds["v"][:].tolist() == [1, 2]
+
+
+def test_positions_in_any_order_beside_a_slice_backwards(tmp_path: Path) -> None:
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 3)
+        ds.createDimension("y", 4)
+        v = ds.createVariable("v", "i4", ("x", "y"))
+        v[:] = 0
+        v[::-1, [2, 0]] = [[1, 2], [3, 4], [5, 6]]
+        assert v[:].tolist() == [[6, 0, 5, 0], [4, 0, 3, 0], [2, 0, 1, 0]]

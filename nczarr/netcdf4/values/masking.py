@@ -122,6 +122,8 @@ def cast_safely(value: Any, dtype: np.dtype) -> np.ndarray | None:
             cast = np.array(given, dtype)
     except (ValueError, TypeError, OverflowError):
         return None
+    if not given.size:
+        return cast
     if given.dtype.kind in "fiub" and cast.dtype.kind in "fiub":
         same = given == cast
         if given.ndim == 0 and same:  # most are single numbers, for which each operation counts
@@ -244,6 +246,8 @@ class Missing:
         limits = _Limits(dtype, lookup, unsigned)
         missing = limits("missing_value")
         fill = limits("_FillValue")
+        if fill is not None and not fill.size:  # in files of other libraries
+            fill = None
         marker = fill
         if fill is None and not (no_fill and dtype.itemsize == 1 and dtype.kind in "iu"):
             marker = limits.default()
