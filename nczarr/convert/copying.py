@@ -232,7 +232,7 @@ def copy(
         join=join,
         options=options,
     )
-    sources = expand_sources(source)
+    sources = expand_sources(source, source_options)
     if append:
         # Those that write over each other's steps follow each other; of others none is appended if one cannot be.
         for some in [[one] for one in sources] if replace else [sources]:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from nczarr.stores import open_store
 from nczarr.targets import parse_target
 
 
-def expand_sources(sources: Any) -> list[Any]:
+def expand_sources(sources: Any, storage_options: Mapping[str, Any] | None = None) -> list[Any]:
     """Return the sources that patterns and lists name, those of a pattern in the order of their numbers.
+
+    In a URL only ``*`` makes a pattern, and only in the last part.
 
     Raises
     ------
@@ -43,6 +46,11 @@ def expand_sources(sources: Any) -> list[Any]:
     found: list[Any] = []
     for source in sources:
         text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+        if isinstance(text, str) and text.lower().startswith("file://") and (path := local_path(text)):
+            text = source = str(path) if glob.has_magic(str(path)) else text
+        if isinstance(text, str) and "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
+            found += _expanded_url(text, storage_options)
+            continue
         if isinstance(text, str) and glob.has_magic(text) and "://" not in text and not os.path.exists(text):
             paths = sorted(glob.glob(os.path.expanduser(text), recursive=True), key=_natural)
             if not paths:
@@ -51,6 +59,20 @@ def expand_sources(sources: Any) -> list[Any]:
         else:
             found.append(source)
     return found
+
+
+def _expanded_url(url: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+    address, mark, query = url.partition("?")
+    folder, _, pattern = address.rpartition("/")
+    with open_store(folder + mark + query, "r", _plain(storage_options)) as store:
+        if not store.listable:
+            raise UnsupportedError("what is there cannot be listed, so a pattern finds nothing", path=url)
+        # Files are keys, Zarr datasets prefixes of keys.
+        keys, prefixes = store.list_dir()
+        names = {name for name in (*keys, *prefixes) if fnmatchcase(name, pattern)}
+    if not names:
+        raise DatasetNotFoundError("no file fits this pattern", path=url)
+    return [f"{folder}/{name}{mark}{query}" for name in sorted(names, key=_natural)]
 
 
 def _natural(path: str) -> list[tuple[int, int, str]]:

@@ -379,3 +379,19 @@ def test_names_from_a_file(days: list[Path], tmp_path: Path, monkeypatch: pytest
     with nczarr.Dataset(tmp_path / "a.zarr") as dataset:
         assert len(dataset.dimensions["time"]) == 48
     assert main(["copy", "-q", "--files-from", str(tmp_path / "no.txt"), str(tmp_path / "b.zarr")]) == 1
+
+
+@pytest.mark.parametrize("scheme", ["memory", "file"])
+def test_patterns_in_urls(days: list[Path], tmp_path: Path, scheme: str) -> None:
+    folder = f"memory://{tmp_path.name}" if scheme == "memory" else f"file://{tmp_path}/urls"
+    (tmp_path / "urls").mkdir()
+    for number, path in ((10, days[1]), (9, days[0])):
+        nczarr.copy(path, f"{folder}/day{number}.nc")
+        nczarr.copy(path, f"{folder}/day{number}.zarr")
+    nczarr.copy(days[:2], tmp_path / "wanted.zarr", concat="time")
+    for suffix in ("nc", "zarr"):
+        nczarr.copy(f"{folder}/day*.{suffix}", tmp_path / f"{suffix}.zarr", concat="time")
+        assert list(nczarr.diff(tmp_path / "wanted.zarr", tmp_path / f"{suffix}.zarr")) == []
+    with pytest.raises(NCZarrError, match="no file fits"):
+        nczarr.copy(f"{folder}/night*.nc", tmp_path / "a.zarr", concat="time")
+    assert not (tmp_path / "a.zarr").exists()
