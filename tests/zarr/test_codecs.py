@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nczarr.errors import CodecError
-from nczarr.zarr.codecs import Chain, known_codecs
+from nczarr.zarr.codecs import Chain, chain_of, known_codecs
 from nczarr.zarr.codecs import bytes_bytes as codec_bytes
 from nczarr.zarr.codecs import crc32c as checksums
 from nczarr.zarr.codecs.base import ChunkSpec
@@ -460,3 +460,20 @@ def test_codecs_that_need_not_be_understood_are_left_out() -> None:
 
 def test_known_codecs() -> None:
     assert {"bytes", "sharding_indexed", "numcodecs.zlib"} <= set(known_codecs())
+
+
+def test_equal_encodings_share_their_codecs_and_others_do_not() -> None:
+    """What is written for one variable is not the encoding of another that differs in the last bit."""
+
+    def made(level: Any = 1, shape: tuple[int, ...] = (4,), dtype: str = "<f4", fill: float = 0.0) -> Chain:
+        codecs = (NamedConfig("bytes", {"endian": "little"}), NamedConfig("gzip", {"level": level}))
+        return chain_of(codecs, shape, np.dtype(dtype), np.dtype(dtype).type(fill))
+
+    first = made()
+    assert made() is first
+    others = [made(level=2), made(shape=(5,)), made(dtype="<f8"), made(fill=-0.0), made(fill=np.nan)]
+    assert len({id(chain) for chain in (first, *others)}) == 6
+    with pytest.raises(CodecError):
+        made(level=True)
+    assert np.signbit(made(fill=-0.0).spec.fill)
+    assert not np.signbit(made().spec.fill)
