@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nczarr.cdl import loads
+from nczarr.errors import CDLError
 from nczarr.model import PRIMITIVES, Storage
 
 INTEGERS = [t.name for t in PRIMITIVES.values() if t.is_integer]
@@ -138,6 +139,17 @@ def test_lengths_come_from_all_variables() -> None:
     text = "dimensions: u = unlimited; variables: int v(u), w(u), x(u); v:_FillValue = 1; data: v = 3; w = 1, 2, 3;"
     assert values(text).tolist() == [3, 1, 1]
     assert values(text, "x").tolist() == [-2147483647] * 3
+
+
+def test_where_ncgen_has_other_values() -> None:
+    """As the table of differences says."""
+    (attribute,) = loads("netcdf a { :a = -1b, 7s ; }").attributes
+    assert (attribute.type.name, attribute.values.tolist()) == ("short", [-1, 7])
+    for fill in ("'q'", '"q"'):
+        text = f'dimensions: n = 3; variables: char v(n); v:_FillValue = {fill}; data: v = "d";'
+        assert values(text).tobytes() == b"dqq"
+    with pytest.raises(CDLError, match="three digits"):
+        loads("netcdf a { :a = '\\0' ; }")
 
 
 def test_special_attributes() -> None:
