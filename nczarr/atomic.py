@@ -295,9 +295,8 @@ class Output:
         """Begin with the bytes of the file that is replaced; file systems that can share them."""
         with self.target.open("rb", buffering=0) as source, self.path.open("xb", buffering=0) as file:
             if hasattr(os, "copy_file_range"):
-                with suppress(
-                    OSError
-                ):  # some file systems refuse; what they have not copied is still to be read
+                # Some file systems refuse; what they have not copied is still to be read.
+                with suppress(OSError):
                     while os.copy_file_range(source.fileno(), file.fileno(), 1 << 30):
                         pass
             shutil.copyfileobj(source, file, 1 << 20)

@@ -289,7 +289,7 @@ class _Job:
         where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
-            dataset = self.what.of(opened) if self.concat is None else self.what.cut(opened)
+            dataset = self.what.of(opened, joined=self.concat is not None)
         dataset = self.without_old_digest(dataset)
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
@@ -453,7 +453,7 @@ class _Job:
         else:
             opening = self.joined(sources, self.concat)
         with opening as opened:
-            chosen = self.what.of(opened) if self.concat is None else self.what.cut(opened)
+            chosen = self.what.of(opened, joined=self.concat is not None)
             chosen = self.without_old_digest(chosen)
             write_virtual(chosen, sources[0], target, overwrite=self.overwrite)
             if self.report is not None:

@@ -26,9 +26,9 @@ class Choice:
     selection: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, dataset: Dataset) -> Dataset:
-        """Return the part of a dataset."""
-        return self.cut(self.nodes(dataset))
+    def of(self, dataset: Dataset, *, joined: bool = False) -> Dataset:
+        """Return the part of a dataset; of one that is `joined` the nodes were chosen before."""
+        return self.cut(dataset if joined else self.nodes(dataset))
 
     def nodes(self, dataset: Dataset) -> Dataset:
         """Return the chosen variables and groups."""
@@ -121,5 +121,5 @@ class Recipe:
                         choose=self.choice.nodes_of_all,
                     )
                 )
-            chosen = self.choice.of(opened) if self.concat is None else self.choice.cut(opened)
+            chosen = self.choice.of(opened, joined=self.concat is not None)
             yield change.shape(chosen, self.how, source=self.source, target=self.target).dataset

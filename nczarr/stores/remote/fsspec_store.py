@@ -143,10 +143,8 @@ class FsspecStore(ConcurrentStore):
                 await self.fs._cp_file(self._path(source), self._path(target))
             else:
                 self.fs.cp_file(self._path(source), self._path(target))
-        except (
-            NotImplementedError,
-            FileNotFoundError,
-        ):  # also where there is no directory for the target yet
+        except (NotImplementedError, FileNotFoundError):
+            # The second also where there is no directory for the target yet.
             if self._async:
                 await super()._copy(source, target)
                 return
