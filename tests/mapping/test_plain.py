@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mapping_tools as tools
+import numcodecs
 import numpy as np
 import pytest
 import strategies
@@ -31,6 +32,7 @@ from nczarr.model import (
     Dimension,
     MemorySource,
     OpaqueType,
+    PrimitiveType,
     Variable,
     VlenType,
     compare,
@@ -190,6 +192,32 @@ def test_text_of_impossible_characters_is_refused() -> None:
             assert stored.data("/v").read_orthogonal(0) == "a"
             with pytest.raises(UnsupportedError, match=f"{code:#x}, which is no character"):
                 stored.data("/v").read_orthogonal(...)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "type_"), [("<i4", INT), ("<f8", DOUBLE), (">i4", UBYTE), ("nonsense", UBYTE)]
+)
+def test_ragged_arrays_of_version_2(dtype: str, type_: PrimitiveType) -> None:
+    values = np.empty(2, object)
+    values[:] = [np.array([1, 2], "<f8" if type_ == DOUBLE else "<i4"), np.array([], "<i4")]
+    document = {
+        "zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "compressor": None, "fill_value": None,
+        "order": "C", "filters": [{"id": "vlen-array", "dtype": dtype}],
+    }  # fmt: skip
+    store = MemoryStore()
+    store.set(".zgroup", b'{"zarr_format": 2}')
+    store.set("v/.zarray", json.dumps(document).encode())
+    chunk = bytes(numcodecs.VLenArray("<f8" if type_ == DOUBLE else "<i4").encode(values))
+    store.set("v/0", chunk)
+    with open_dataset(store, "r+") as stored:
+        variable = stored.dataset.variables[0]
+        assert isinstance(variable.type, VlenType)
+        assert variable.type.base == type_
+        found = stored.data("/v").read_orthogonal(...)
+        if type_ != UBYTE:
+            assert [v.tolist() for v in found] == [[1, 2], []]
+        stored.data("/v").write(..., found)
+    assert store.get("v/0") == chunk
 
 
 def test_structs_become_compounds_of_the_same_bytes() -> None:

@@ -18,6 +18,7 @@ from nczarr.mapping.values import (
     ATTR_KEY,
     RESERVED,
     Encoding,
+    PackedEncoding,
     decode_attributes,
     encoding_for_reading,
     filters_of,
@@ -29,14 +30,17 @@ from nczarr.model import (
     Attribute,
     Dimension,
     DimensionRef,
+    PrimitiveType,
     Storage,
     Type,
     UserType,
     Variable,
+    VlenType,
     check_name,
     format_fqn,
     join_fqn,
     parse_fqn,
+    primitive_for_dtype,
 )
 from nczarr.zarr import ArrayMetadata, Hierarchy
 
@@ -250,7 +254,12 @@ class PlainArrays:
         type_ = simple_type(metadata.data_type)
         if type_ is not None:
             return encoding_for_reading(type_, metadata.data_type), []
-        return special_encoding(metadata.data_type, self._declarer(group), name)
+        declare = self._declarer(group)
+        base = _base_of_sequences(metadata)
+        if base is not None:
+            made = declare(f"{base.name}_sequence_t", lambda fqn: VlenType(fqn, base))
+            return PackedEncoding(made, metadata.data_type), []
+        return special_encoding(metadata.data_type, declare, name)
 
     def _declarer(self, fqn: str) -> Callable[[str, Callable[[str], UserType]], UserType]:
         group = self._group(fqn)
@@ -265,3 +274,17 @@ class PlainArrays:
             return type_
 
         return declare
+
+
+def _base_of_sequences(metadata: ArrayMetadata) -> PrimitiveType | None:
+    """The type of the elements of numcodecs' ``vlen-array`` in version 2, whose bytes are those of a netCDF vlen."""
+    filters = (metadata.origin or {}).get("filters")
+    first = filters[0] if isinstance(filters, list) and filters else None
+    if not isinstance(first, dict) or first.get("id") != "vlen-array":
+        return None
+    try:
+        dtype = np.dtype(first.get("dtype"))
+    except (TypeError, ValueError, SyntaxError):
+        return None
+    numbers = dtype.kind in "iuf" and dtype == dtype.newbyteorder("<")
+    return primitive_for_dtype(dtype) if numbers else None
