@@ -323,6 +323,7 @@ kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, b
 * Where `_FillValue` is deleted, unwritten elements read as the type's own fill value; with netCDF-C as what the attribute said when
   the variable was made. With `fill_value=False` they are undefined.
 * `v[1] = [7, 8]` is an `IndexError`; netCDF4-python keeps the last value.
+* `v[::-1, [2, 0]] = values` writes them; netCDF4-python raises `IndexError`.
 * An attribute that needs more than the 32 bits that a classic model has is an `OverflowError`, and a string with a NUL inside a
   `ValueError` in netCDF-4 files; netCDF4-python stores another number, and cuts the string.
 * Characters are never packed; with `scale_factor` netCDF4-python can neither read nor write them. Where the last dimension

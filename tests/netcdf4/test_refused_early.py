@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
+from nczarr.netcdf4.classes.attributes import session_of
 
 _NAMES = [
     " a",
@@ -242,3 +244,34 @@ def test_positions_in_any_order_beside_a_slice_backwards(tmp_path: Path) -> None
         v[:] = 0
         v[::-1, [2, 0]] = [[1, 2], [3, 4], [5, 6]]
         assert v[:].tolist() == [[6, 0, 5, 0], [4, 0, 3, 0], [2, 0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [("a.nc", "NETCDF4"), ("a.nc", "NETCDF3_CLASSIC"), ("a.zarr", "NETCDF4"), ("a.zarr.zip", "NETCDF4")],
+)
+def test_closing_ends_it_even_if_it_fails(
+    name: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock and the file are let go of, and what was there stays."""
+    path = tmp_path / name
+    with ours.Dataset(path, "w", format=format) as ds:
+        ds.createDimension("x", 3)
+        ds.createVariable("v", "i4", ("x",))[:] = [1, 2, 3]
+    ds = ours.Dataset(path, "a")
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(session_of(ds).stored, "update", full)
+    ds.createVariable("w", "i4", ("x",))[:] = 1
+    for step in (ds.sync, ds.close):
+        with pytest.raises(OSError, match="No space"):
+            step()
+    assert not ds.isopen()
+    with pytest.raises(RuntimeError, match="closed"):
+        ds.close()
+    with ours.Dataset(path, "a") as again:  # nobody has the lock
+        assert list(again.variables) == ["v"]
+        again["v"][0] = 7
+        assert again["v"][:].tolist() == [7, 2, 3]
