@@ -19,6 +19,7 @@ from nczarr.convert.edges import (
     expand_sources,
     inside_folder,
     is_folder,
+    name_of,
     open_source,
     refuse_existing,
     same_place,
@@ -446,7 +447,7 @@ class _Job:
             raise UnsupportedError("--virtual: several sources need --concat", path=str(target))
         for source in sources:
             if isinstance(source, Dataset) or kind_of_source(source) != "netcdf":
-                raise UnsupportedError("--virtual: the source is no netCDF file", path=str(source))
+                raise UnsupportedError("--virtual: the source is no netCDF file", path=name_of(source))
         opening: AbstractContextManager[Dataset]
         if self.concat is None:
             opening = open_source(sources[0], storage_options=self.source_options)
@@ -549,7 +550,7 @@ class _Job:
     def chosen(self, source: Any) -> Iterator[Dataset]:
         """Open the chosen part of a source."""
         with open_source(source, storage_options=self.source_options, fresh=True) as opened:
-            with placed(str(source)):
+            with placed(name_of(source)):
                 part = self.what.of(opened)
             yield part
 

@@ -268,10 +268,11 @@ def create_sink(
         raise DatasetExistsError(
             "this is a device or a pipe; a Zarr dataset needs a file or a directory", path=str(path)
         )
-    try:
-        chosen_options = mapping.WriteOptions(**options)
-    except TypeError as error:
-        raise UnsupportedError(f"unknown option for a Zarr dataset: {error}") from None
+    _refuse_options(
+        {n: o for n, o in options.items() if n not in mapping.WriteOptions.__dataclass_fields__},
+        "a Zarr dataset",
+    )
+    chosen_options = mapping.WriteOptions(**options)
     return mapping.create_dataset(
         target,
         dataset,
@@ -298,6 +299,17 @@ def _refuse_options(options: Mapping[str, Any], what: str) -> None:
 
 def _plain(storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if storage_options is None else dict(storage_options)
+
+
+def name_of(source: Any) -> str:
+    """Return a source as messages name it.
+
+    Examples
+    --------
+    >>> name_of("a.nc"), name_of(Dataset("d"))
+    ('a.nc', 'the dataset d in memory')
+    """
+    return f"the dataset {source.name} in memory" if isinstance(source, Dataset) else str(source)
 
 
 def same_place(source: Any, target: Any) -> bool:

@@ -395,3 +395,16 @@ def test_patterns_in_urls(days: list[Path], tmp_path: Path, scheme: str) -> None
     with pytest.raises(NCZarrError, match="no file fits"):
         nczarr.copy(f"{folder}/night*.nc", tmp_path / "a.zarr", concat="time")
     assert not (tmp_path / "a.zarr").exists()
+
+
+def test_sources_in_memory_are_named(tmp_path: Path) -> None:
+    text = "netcdf d {{ dimensions: x = UNLIMITED; variables: int x(x); data: x = {}; }}"
+    first, second = (cdl.loads(text.format(n)) for n in (1, 0))
+    nczarr.copy(first, tmp_path / "a.zarr")
+    wrong: list[dict[str, Any]] = [{"concat": "/"}, {"append": True}]
+    for options in wrong:
+        with pytest.raises(NCZarrError, match=r"^the dataset d in memory: "):
+            nczarr.copy(second, tmp_path / "a.zarr", **options)
+    with pytest.raises(UnsupportedError, match="a Zarr dataset has no option colour"):
+        nczarr.copy(first, tmp_path / "b.zarr", colour="red")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]

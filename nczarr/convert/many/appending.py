@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nczarr.convert.change import SelectedSource, find_dimension
+from nczarr.convert.edges import name_of
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.verify import ATTRIBUTE, without_digest
@@ -195,7 +196,8 @@ def prepare(
     (Dataset, int, int)
         What is added, in the units of the old; the index of its first step in the target; how many steps are new.
     """
-    source = str(sources[0]) if len(sources) == 1 else f"{sources[0]} … {sources[-1]}"
+    names = [name_of(source) for source in (sources[0], sources[-1])]
+    source = names[0] if len(sources) == 1 else " … ".join(names)
     growing = growing_variables(old, along, False)
     found = [(source, t) for t in differences(old, added, along, exact=exact, growing=growing)]
     what = f"it does not fit behind the dataset along {along}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.change import find_dimension
+from nczarr.convert.edges import name_of
 from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import differences, refuse, same_data
 from nczarr.convert.many.times import moved, moves
@@ -122,7 +123,7 @@ def join(
         raise UnsupportedError(f"--join {attributes}: it is outer or exact")
     with Files(sources, storage_options) as files:
         headers = choose([files.header(number) for number in range(len(sources))])
-        with placed(str(sources[0])):
+        with placed(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
         joined = _joined(headers, sources, fqn, is_new, attributes == "exact")
         yield joined
@@ -149,24 +150,24 @@ def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: 
         if list(variable.dimensions).count(along) > 1:
             raise UnsupportedError(
                 f"the variable has the dimension {along} twice, and joined it would have holes",
-                path=str(sources[0]),
+                path=name_of(sources[0]),
                 fqn=fqn,
                 hint="-x leaves a variable out",
             )
     found = [
-        (str(source), text)
+        (name_of(source), text)
         for source, other in zip(sources[1:], headers[1:], strict=True)
         for text in differences(first, other, along, exact=exact, growing=growing)
     ]
     refuse(found, f"the files cannot be joined along {along}")
     parts = [headers[0]]
     for source, other in zip(sources[1:], headers[1:], strict=True):
-        with placed(str(source)):
+        with placed(name_of(source)):
             parts.append(in_units_of(first, other, growing))
         for fqn, variable in first.all_variables.items():
             if fqn not in growing:
                 found += [
-                    (str(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
+                    (name_of(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
                 ]
     refuse(found, f"the files cannot be joined along {along}")
     made = _assembled(parts, along, is_new, growing, exact)
@@ -286,6 +287,6 @@ def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[Any]) -> Non
             source = sources[int(np.searchsorted(ends, at, "right"))]
         raise UnsupportedError(
             f"the coordinate {along} has {values[at]} behind {values[at - 1]}",
-            path=str(source),
+            path=name_of(source),
             hint="steps are repeated, or the files are not in order",
         )
