@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.errors import NCZarrError
 from nczarr.model import (
     CHAR,
     STRING,
@@ -299,7 +300,7 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     ------
     NetCDFAttributeError
         For vlen, opaque and compound variables.
-    NetCDFValueError, NetCDFOverflowError
+    NetCDFValueError, NetCDFTypeError, NetCDFOverflowError
         If the value cannot be one of the variable's type.
     """
     if fill_value is None or fill_value is False:
@@ -320,16 +321,17 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
     if not primitive and not isinstance(type_, model.EnumType):
         raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     try:
-        value = np.array(fill_value, dtype)
-        if value.ndim > 1 or (value.size != 1 and type_ != CHAR):
-            raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
-        value = np.array(value.reshape(-1)[:1], type_.dtype)
+        given = np.array(fill_value, dtype)
+        value = np.array(given.reshape(-1)[:1], type_.dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, NetCDFValueError):
-            raise
-        kinds = {OverflowError: NetCDFOverflowError, TypeError: NetCDFTypeError}
-        kind = next((made for cls, made in kinds.items() if isinstance(error, cls)), NetCDFValueError)
+        kind: type[NCZarrError] = NetCDFValueError
+        if isinstance(error, OverflowError):
+            kind = NetCDFOverflowError
+        elif isinstance(error, TypeError):
+            kind = NetCDFTypeError
         raise kind(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
+    if given.ndim > 1 or (given.size != 1 and type_ != CHAR):
+        raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
     return Attribute(name, type_, value)
