@@ -106,6 +106,9 @@ def test_imports_only_from_floors_below(module: str) -> None:
 def test_the_core_of_editing_knows_nothing_of_netcdf4_python(module: str) -> None:
     around = {m for m in import_graph.imports_of(module) if m.startswith("nczarr.netcdf4")}
     assert {m for m in around if not m.startswith("nczarr.netcdf4.edit")} == set()
+    assert "NetCDF" not in "".join(
+        re.findall(r"class \w+|raise \w+", import_graph.modules()[module].read_text())
+    )
 
 
 @pytest.mark.parametrize("package", [p for p in PACKAGES if inside(p) and "." not in inside(p)])

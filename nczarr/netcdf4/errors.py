@@ -9,13 +9,24 @@ import errno
 from typing import Any
 
 from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
-from nczarr.netcdf4.edit import NetCDFAttributeError as NetCDFAttributeError
-from nczarr.netcdf4.edit import NetCDFKeyError as NetCDFKeyError
-from nczarr.netcdf4.edit import NetCDFOverflowError as NetCDFOverflowError
-from nczarr.netcdf4.edit import NetCDFReadOnlyError as NetCDFReadOnlyError
-from nczarr.netcdf4.edit import NetCDFReferenceError as NetCDFReferenceError
-from nczarr.netcdf4.edit import NetCDFRuntimeError as NetCDFRuntimeError
-from nczarr.netcdf4.edit import NetCDFValueError as NetCDFValueError
+from nczarr.netcdf4.edit import (
+    ArgumentError,
+    DroppedError,
+    EditError,
+    NodeAttributeError,
+    NotWritableError,
+    RangeError,
+    UnknownNameError,
+)
+
+# What the core raises, under the names of this interface.
+NetCDFRuntimeError = EditError
+NetCDFReferenceError = DroppedError
+NetCDFReadOnlyError = NotWritableError
+NetCDFAttributeError = NodeAttributeError
+NetCDFKeyError = UnknownNameError
+NetCDFOverflowError = RangeError
+NetCDFValueError = ArgumentError
 
 
 class NetCDFTypeError(NCZarrError, TypeError):

@@ -196,9 +196,8 @@ def test_what_the_core_raises_has_the_names_of_the_interface(tmp_path: Path) -> 
         dataset.createDimension("x", 2)
         with pytest.raises(errors.NetCDFRuntimeError, match="in use"):
             dataset.createDimension("x", 3)
-        with pytest.raises(errors.NetCDFKeyError, match="nothing") as error:
+        with pytest.raises(errors.NetCDFKeyError, match="nothing"):
             dataset.renameDimension("nothing", "y")
-        assert type(error.value).__name__ == "NetCDFKeyError"  # what a traceback shows
         with pytest.raises(errors.NetCDFOverflowError, match="negative"):
             dataset.createDimension("y", -1)
         with pytest.raises(errors.NetCDFAttributeError, match="illegal characters"):

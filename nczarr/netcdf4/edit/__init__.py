@@ -8,13 +8,13 @@ the store say what the tree says. Nothing here has netCDF4-python's conventions:
 
 from nczarr.netcdf4.edit.cache import default_bytes
 from nczarr.netcdf4.edit.errors import (
-    NetCDFAttributeError,
-    NetCDFKeyError,
-    NetCDFOverflowError,
-    NetCDFReadOnlyError,
-    NetCDFReferenceError,
-    NetCDFRuntimeError,
-    NetCDFValueError,
+    ArgumentError,
+    DroppedError,
+    EditError,
+    NodeAttributeError,
+    NotWritableError,
+    RangeError,
+    UnknownNameError,
 )
 from nczarr.netcdf4.edit.nodes import (
     DimensionNode,
@@ -28,20 +28,20 @@ from nczarr.netcdf4.edit.session import Session
 from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
+    "ArgumentError",
     "DimensionNode",
+    "DroppedError",
+    "EditError",
     "GroupNode",
-    "NetCDFAttributeError",
-    "NetCDFKeyError",
-    "NetCDFOverflowError",
-    "NetCDFReadOnlyError",
-    "NetCDFReferenceError",
-    "NetCDFRuntimeError",
-    "NetCDFValueError",
+    "NodeAttributeError",
+    "NotWritableError",
+    "RangeError",
     "Session",
     "SourceOnly",
     "Stored",
     "StoredArray",
     "TypeNode",
+    "UnknownNameError",
     "VariableNode",
     "checked_name",
     "default_bytes",

@@ -26,13 +26,13 @@ from nczarr.model import (
     normalize_name,
 )
 from nczarr.netcdf4.edit.errors import (
-    NetCDFAttributeError,
-    NetCDFKeyError,
-    NetCDFOverflowError,
-    NetCDFReadOnlyError,
-    NetCDFReferenceError,
-    NetCDFRuntimeError,
-    NetCDFValueError,
+    ArgumentError,
+    DroppedError,
+    EditError,
+    NodeAttributeError,
+    NotWritableError,
+    RangeError,
+    UnknownNameError,
 )
 from nczarr.netcdf4.edit.stored import StoredArray
 
@@ -95,8 +95,8 @@ class State:
         if self.is_open:
             return
         if self.dropped:
-            raise NetCDFReferenceError("weakly-referenced object no longer exists", path=self.name)
-        raise NetCDFRuntimeError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
+            raise DroppedError("weakly-referenced object no longer exists", path=self.name)
+        raise EditError("NetCDF: Not a valid ID: the dataset is closed", path=self.name)
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed, or open for reading only."""
@@ -104,13 +104,13 @@ class State:
             return
         self.check_open()
         if not self.writable:
-            raise NetCDFReadOnlyError("NetCDF: Write to read only", path=self.name)
+            raise NotWritableError("NetCDF: Write to read only", path=self.name)
         self.check_owner()
 
     def check_owner(self) -> None:
         """Raise in a forked child of the process that opened the dataset for writing."""
         if self.inherited and self.writable:
-            raise NetCDFRuntimeError(
+            raise EditError(
                 "the dataset was opened for writing before this process was forked, and belongs to the parent",
                 path=self.name,
                 hint="open it here",
@@ -120,7 +120,7 @@ class State:
         """Raise if anything but values cannot be changed."""
         self.check_writable()
         if self.shared:
-            raise NetCDFRuntimeError(
+            raise EditError(
                 "the dataset is open for shared writing: dimensions, attributes and names cannot be changed",
                 path=self.name,
                 hint="make them before, and open it without shared=True",
@@ -129,14 +129,14 @@ class State:
     def check_text(self, text: str) -> None:
         """Raise if the store would cut a string; found later, it would keep what waits with it from being stored."""
         if self.strings_end_at_nul and "\0" in text:
-            raise NetCDFValueError(
+            raise ArgumentError(
                 f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}", path=self.name
             )
 
     def check_enhanced(self, what: str) -> None:
         """Raise if the data model is a classic one, which has no `what`."""
         if self.classic:
-            raise NetCDFRuntimeError(
+            raise EditError(
                 f"NetCDF: Attempting netcdf-4 operation on strict nc3 netcdf-4 file: {what}", path=self.name
             )
 
@@ -170,29 +170,29 @@ class _WithAttributes:
                 for text in attribute.values:
                     self.state.check_text(text)
             if attribute.name in self.state.reserved_names:
-                raise NetCDFAttributeError(
+                raise NodeAttributeError(
                     f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
                 )
             self.attributes[attribute.name] = attribute
             self.touch()
 
     def delete_attribute(self, name: str) -> None:
-        """Delete an attribute, or raise :class:`NetCDFRuntimeError` if there is none."""
+        """Delete an attribute, or raise :class:`EditError` if there is none."""
         with self.state.lock:
             self.state.check_structure()
             if self.attributes.pop(name, None) is None:
-                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
+                raise EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
             self.touch()
 
     def rename_attribute(self, old: str, new: str) -> None:
-        """Rename an attribute, which keeps its place, or raise :class:`NetCDFRuntimeError`."""
+        """Rename an attribute, which keeps its place, or raise :class:`EditError`."""
         with self.state.lock:
             self.state.check_structure()
             new = checked_name(new, "attribute")
             if old not in self.attributes:
-                raise NetCDFRuntimeError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
+                raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
             if new in self.attributes or new in self.state.reserved_names:
-                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
+                raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
             # A new dictionary: another thread may be going through the old one.
             self.attributes = {
                 new if key == old else key: Attribute(new, a.type, a.values) if key == old else a
@@ -399,9 +399,9 @@ class GroupNode(_WithAttributes):
 
         Raises
         ------
-        NetCDFRuntimeError
+        EditError
             If the name is in use or not legal, or no other unlimited dimension may be.
-        NetCDFOverflowError
+        RangeError
             If the size is negative.
         """
         with self.state.lock:
@@ -410,13 +410,11 @@ class GroupNode(_WithAttributes):
             if name in self.dimensions or (
                 self.state.one_name_space and (name in self.groups or self._has_type(name))
             ):
-                raise NetCDFRuntimeError(
-                    f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn
-                )
+                raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
             if size < 0:
-                raise NetCDFOverflowError(f"the dimension {name!r} cannot have the negative size {size}")
+                raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
-                raise NetCDFRuntimeError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
+                raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = DimensionNode(self, name, size, unlimited=unlimited)
             self.dimensions[name] = node
             self.touch()
@@ -429,9 +427,7 @@ class GroupNode(_WithAttributes):
             self.state.check_enhanced("a group")
             name = checked_name(name, "group")
             if name in self.groups or name in self.variables or self._is_taken(name):
-                raise NetCDFRuntimeError(
-                    f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn
-                )
+                raise EditError(f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn)
             node = GroupNode(self.state, self, name)
             self.groups[name] = node
             self.touch()
@@ -447,7 +443,7 @@ class GroupNode(_WithAttributes):
                 self.state.one_name_space
                 and (name in self.variables or name in self.groups or name in self.dimensions)
             ):
-                raise NetCDFRuntimeError(f"NetCDF: String match to name in use: {type_.fqn!r}")
+                raise EditError(f"NetCDF: String match to name in use: {type_.fqn!r}")
             declared = self.root.all_types()
             for part in model.parts_of(type_):
                 if part.fqn in declared:
@@ -471,9 +467,7 @@ class GroupNode(_WithAttributes):
             name = checked_name(name, "variable")
             taken = self.state.one_name_space and self._has_type(name)
             if name in self.variables or name in self.groups or taken:
-                raise NetCDFRuntimeError(
-                    f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn
-                )
+                raise EditError(f"NetCDF: String match to name in use: the variable {name!r}", fqn=self.fqn)
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
@@ -517,9 +511,9 @@ class GroupNode(_WithAttributes):
 
         Raises
         ------
-        NetCDFKeyError
+        UnknownNameError
             If there is none with the name `old`.
-        NetCDFRuntimeError
+        EditError
             If the name `new` is in use or not legal, or the dataset is read-only.
         """
         with self.state.lock:
@@ -563,7 +557,7 @@ class GroupNode(_WithAttributes):
     ) -> str:
         self.state.check_open()
         if old not in nodes:
-            raise NetCDFKeyError(f"{old} not a valid {what} name", fqn=self.fqn)
+            raise UnknownNameError(f"{old} not a valid {what} name", fqn=self.fqn)
         self.state.check_structure()
         new = checked_name(new, what)
         taken = self.state.one_name_space and (
@@ -572,7 +566,7 @@ class GroupNode(_WithAttributes):
             or (what == "group" and new in self.dimensions)
         )
         if new in nodes or new in others or taken:
-            raise NetCDFRuntimeError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
+            raise EditError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
         return new
 
     def _requalify(self, old: str, new: str) -> None:
@@ -589,8 +583,8 @@ class GroupNode(_WithAttributes):
             group._requalify(old, new)
 
 
-def _type_too_late(type_: str, user: str) -> NetCDFRuntimeError:
-    return NetCDFRuntimeError(
+def _type_too_late(type_: str, user: str) -> EditError:
+    return EditError(
         f"NetCDF: Bad type ID: netCDF-4 files cannot hold a use of the type {type_} before the group that declares it",
         fqn=user,
         hint="declare the type in the root group",
@@ -648,7 +642,7 @@ def wrong_name(name: str) -> str | None:
 
 
 def checked_name(name: Any, what: str) -> str:
-    """Return the name of a dimension, variable, group, type or attribute, or raise :class:`NetCDFRuntimeError`.
+    """Return the name of a dimension, variable, group, type or attribute, or raise :class:`EditError`.
 
     Examples
     --------
@@ -658,7 +652,7 @@ def checked_name(name: Any, what: str) -> str:
     text = kept_name(name if isinstance(name, str | bytes) else str(name))
     wrong = wrong_name(text)
     if wrong is not None:
-        raise NetCDFRuntimeError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
+        raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
     return text
 
 
@@ -668,12 +662,10 @@ def kept_name(name: str | bytes) -> str:
 
 
 def check_attribute_name(name: str) -> None:
-    """Raise :class:`NetCDFAttributeError` if a new attribute cannot have this name."""
+    """Raise :class:`NodeAttributeError` if a new attribute cannot have this name."""
     wrong = wrong_name(name)
     if wrong is not None:
-        raise NetCDFAttributeError(
-            f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT
-        )
+        raise NodeAttributeError(f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT)
 
 
 def freeze(root: GroupNode, name: str, format: str | None) -> model.Dataset:

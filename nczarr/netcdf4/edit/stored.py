@@ -9,7 +9,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model import ArraySource
-from nczarr.netcdf4.edit.errors import NetCDFReadOnlyError
+from nczarr.netcdf4.edit.errors import NotWritableError
 
 
 class StoredArray(ArraySource, Protocol):
@@ -90,7 +90,7 @@ class SourceOnly:
         return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
     def update(self, dataset: model.Dataset) -> None:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only", path=dataset.name)
+        raise NotWritableError("NetCDF: Write to read only", path=dataset.name)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         return False
@@ -131,7 +131,7 @@ class _Readable:
         return self._source.shape
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+        raise NotWritableError("NetCDF: Write to read only")
 
     def read_orthogonal(self, selection: tuple[slice | np.ndarray, ...]) -> np.ndarray:
         region = tuple(s if isinstance(s, slice) else slice(int(s[0]), int(s[-1]) + 1, 1) for s in selection)
@@ -142,13 +142,13 @@ class _Readable:
         return block
 
     def write(self, selection: Any, values: np.ndarray) -> None:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+        raise NotWritableError("NetCDF: Write to read only")
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+        raise NotWritableError("NetCDF: Write to read only")
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+        raise NotWritableError("NetCDF: Write to read only")
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        raise NetCDFReadOnlyError("NetCDF: Write to read only")
+        raise NotWritableError("NetCDF: Write to read only")
