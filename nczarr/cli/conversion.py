@@ -154,7 +154,8 @@ def _how(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--compression",
         metavar="CODEC",
-        help="zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd)",
+        help="zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr "
+        "to netCDF: deflate)",
     )
     how.add_argument(
         "--checksum", action="store_true", help="a checksum for every chunk (crc32c, fletcher32)"

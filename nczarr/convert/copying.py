@@ -128,7 +128,8 @@ def copy(
         Shard lengths by dimension (all of the others), ``"auto"``, or about how many bytes. Zarr output only.
     compression : str, optional
         ``"zstd:3"``, ``"gzip:6"``, ``"blosc:lz4:5"``, ``"none"``, or ``"source"`` for that of the source. The
-        default from netCDF to Zarr is blosc with zstd and shuffle; else it is that of the source.
+        default from netCDF to Zarr is blosc with zstd and shuffle; from plain Zarr to netCDF shuffle and deflate,
+        where other codecs would need a plug-in of HDF5's; else it is that of the source.
     checksum : bool, default False
         A checksum for every chunk: crc32c on Zarr, fletcher32 in netCDF-4.
     quantize : str, optional

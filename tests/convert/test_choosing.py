@@ -572,3 +572,33 @@ def test_lzf_gives_way_to_what_netcdf_c_reads(tmp_path: Path, capsys: pytest.Cap
             assert kept == {"zlib", "shuffle", "fletcher32", "complevel"}
     for more in ({"compression": "none"}, {"compression": "gzip:1"}, {"format": "classic", "only": "v"}):
         assert nczarr.copy(tmp_path / "a.nc", out, overwrite=True, **more) == ()
+
+
+def test_codecs_of_plain_zarr_give_way_to_what_every_hdf5_reads(tmp_path: Path) -> None:
+    def filters(path: Path, name: str) -> list[int]:
+        with h5py.File(path) as file:
+            plist = file[name].id.get_create_plist()
+            return [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
+
+    values = np.arange(1000, dtype="i4")
+    codecs = {
+        "zstd": zarr_python.codecs.ZstdCodec(level=3, checksum=False),
+        "blosc": zarr_python.codecs.BloscCodec(cname="lz4"),
+        "gzip": zarr_python.codecs.GzipCodec(level=2),
+    }
+    xr.Dataset(dict.fromkeys([*codecs, "none"], ("x", values))).to_zarr(
+        tmp_path / "a.zarr",
+        zarr_format=3,
+        consolidated=False,
+        encoding={name: {"compressors": codecs.get(name), "chunks": (100,)} for name in [*codecs, "none"]},
+    )
+    out = tmp_path / "a.nc"
+    nczarr.copy(tmp_path / "a.zarr", out, verify=True)
+    assert {name: filters(out, name) for name in [*codecs, "none"]} == {
+        "zstd": [2, 1], "blosc": [2, 1], "gzip": [1], "none": [],
+    }  # fmt: skip
+    with h5py.File(out) as file:
+        for name in codecs:
+            np.testing.assert_array_equal(file[name][:], values)
+    nczarr.copy(tmp_path / "a.zarr", out, compression="source", overwrite=True)
+    assert (filters(out, "zstd"), filters(out, "blosc")) == ([32015], [32001])

@@ -114,6 +114,8 @@ _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zst
 #: A filter of h5py's own, which no netCDF-C reads, and what takes its place in a netCDF file.
 LZF = 32000
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
+#: Filters of every HDF5; others need a plug-in, which few who read netCDF files have.
+_EVERYWHERE = frozenset({Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32, Filter.SZIP})
 _CLASSIC = ("classic", "64-bit offset", "cdf5")
 
 
@@ -174,7 +176,8 @@ def shape(
     Parameters
     ----------
     source : {'netcdf', 'zarr', 'cdl'} or None
-        A netCDF source has chunks for spinning disks, and deflate: by default better ones are chosen for Zarr.
+        A netCDF source has chunks for spinning disks, and deflate: by default better ones are chosen for Zarr. A Zarr
+        source that says nothing of netCDF may have codecs that netCDF's readers lack: deflate takes their place.
     target : {'netcdf', 'zarr', 'cdl'}
     format : str, optional
         The netCDF format of the target.
@@ -201,6 +204,8 @@ def shape(
         dataset = rounded(dataset, how.quantize)
     if target == "cdl":
         return Shaped(dataset)
+    # Where nobody spoke of netCDF, nobody chose a netCDF filter.
+    portable = source == "zarr" and target == "netcdf" and dataset.format is None and how.compression is None
     lengths = _by_dimension(dataset, how.chunks, "--chunks")
     sharding = _by_dimension(dataset, how.shards, "--shards")
     better = source == "netcdf" and target == "zarr"
@@ -215,7 +220,7 @@ def shape(
         if chosen:
             storage = replace(storage, layout="chunked", chunk_shape=chunks)
         if target == "netcdf":
-            return replace(variable, storage=_netcdf_storage(storage, sizes, how))
+            return replace(variable, storage=_netcdf_storage(storage, sizes, how, portable))
         kept = _stored(variable) if source == "zarr" and how.compression in (None, "source") else None
         if kept is not None and not chosen and kept.chunks is not None:
             chunks = kept.chunks
@@ -431,10 +436,12 @@ def _by_dimension(
     }
 
 
-def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping) -> Storage:
+def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping, portable: bool) -> Storage:
     if sizes.is_object:  # HDF5 would compress the pointers
         return storage
     filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
+    if portable and any(f.id not in _EVERYWHERE for f in filters):
+        filters = (*_filters("gzip:4", sizes.itemsize), *(f for f in filters if f.id == Filter.FLETCHER32))
     if how.compression not in (None, "source"):
         filters = _filters(str(how.compression), sizes.itemsize)
         filters += tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
