@@ -128,7 +128,9 @@ def programs(case: str, source: Path, out: Path, rechunker: str | None) -> dict[
 
 
 def measure(command: list[str], out: Path) -> tuple[float, float, float] | None:
-    """Wall seconds, processor seconds, MiB of memory; None if the program fails."""
+    """Wall seconds, processor seconds, MiB of memory; None if the program fails, or is not there."""
+    if shutil.which(command[0]) is None:
+        return None
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     start = time.perf_counter()

@@ -357,7 +357,9 @@ class Bench:
         self.begin(["nczarr", "nccopy", "xarray"])
         source, out = self.folder / "source.nc", self.folder / "converted"
         convert.deflated(source, 8 if self.quick else 256 // self.shrink**2)
-        commands = {n: c for n, c in convert.programs(source, out).items() if n in self.names}
+        commands = {
+            n: c for n, c in convert.programs("deflated", source, out, None).items() if n in self.names
+        }
         column = 1 if self.clock is time.process_time else 0
         times: dict[str, list[float]] = {}
         for _ in range(min(self.rounds, 3)):
@@ -374,11 +376,12 @@ class Bench:
     def w8(self) -> None:
         partial = beside("partial")
         self.begin(["nczarr", "netCDF4"])
-        for name, (loop, count) in partial.LOOPS.items():
+        for number, (name, (loop, count)) in enumerate(partial.LOOPS.items()):
             steps = max(100, count // (20 if self.quick else self.shrink))
             row: Row = {}
             for who, library in (("nczarr", partial.nczarr.netcdf4), ("netCDF4", partial.netCDF4)):
-                places = Places(self.folder / f"loop-{who}")
+                # What an earlier loop has left there would have to be replaced.
+                places = Places(self.folder / f"loop-{number}-{who}")
                 row[who] = (
                     (lambda f=loop, lib=library, p=places, n=steps: f(lib, str(p.new()), n)),
                     places.clear,
