@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,20 @@ def test_values_of_a_zarr_source_that_have_changed_are_noticed(large: Path, tmp_
     with pytest.raises(UnsupportedError, match="has changed"):
         nczarr.copy(source, out, resume=True, compression="none")
     assert contents(out) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_pipe_is_a_source_that_nothing_else_tells_of(tmp_path: Path) -> None:
+    """A pipe is neither a file of some size nor a directory of files."""
+    pipe, out = tmp_path / "a.cdl", tmp_path / "out.zarr"
+    os.mkfifo(pipe)
+    text = "netcdf a { dimensions: x = 3; variables: int v(x); data: v = 1, 2, 3; }"
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    nczarr.copy(pipe, out, resume=True)
+    writer.join()
+    with nczarr.Dataset(out) as copied:
+        assert copied["v"][:].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("options", [{}, {"layout": "zarr-v2"}, {"verify": True, "digest": True}])

@@ -48,7 +48,7 @@ def fingerprint(dataset: Dataset, sources: Sequence[Any], how: str) -> str:
         if path is not None and path.is_file():
             status = path.stat()
             made.update(f" {status.st_size} {status.st_mtime_ns}".encode())
-        elif path is not None:
+        elif path is not None and path.is_dir():
             for line in sorted(_files_below(os.fspath(path), "")):
                 made.update(line.encode("utf-8", "surrogateescape"))
     return made.hexdigest()
