@@ -512,33 +512,16 @@ class _Job:
                 memory=self.memory,
             )
         path = local_path(target)
-        in_place = (
-            path is not None and not replace and not self.options and netcdf_format(str(path)) != "hdf5"
-        )
-        if path is not None and in_place and not _has_digest(path):
-            return many.append_records(
-                opening,
-                sources,
-                path,
-                along=along,
-                exact=exact,
-                progress=self.progress,
-                memory=self.memory,
-            )
         if path is not None and not self.options:
+            form: dict[str, Any] = {
+                "along": along, "exact": exact, "progress": self.progress, "memory": self.memory
+            }  # fmt: skip
+            if not replace and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
+                return many.append_records(opening, sources, path, **form)
             from nczarr.netcdf.edit import FixedFileError
 
             with suppress(FixedFileError):
-                return many.append_to_copy(
-                    opening,
-                    sources,
-                    path,
-                    along=along,
-                    replace_steps=replace,
-                    exact=exact,
-                    progress=self.progress,
-                    memory=self.memory,
-                )
+                return many.append_to_copy(opening, sources, path, replace_steps=replace, **form)
         # What cannot be changed where it is, is written anew.
         with open_source(target) as old:
             with opening(many.growing_dimension(old, along, str(target))) as added:

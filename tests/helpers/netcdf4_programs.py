@@ -181,12 +181,13 @@ class Run:
 
         self.log.attempt(write)
 
+    @staticmethod
+    def shape_of_data(v: Any, index: Any, kind: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return np.shape(v[index]) if kind == "fit" else () if kind == "scalar" else shape
+
     def data(self, v: Any, index: Any, kind: str, shape: tuple[int, ...], start: int, form: str) -> Any:
         """Values for a variable, the same for each library that has the same variable."""
-        if kind == "fit":
-            shape = np.shape(v[index])
-        if kind == "scalar":
-            shape = ()
+        shape = self.shape_of_data(v, index, kind, shape)
         size = int(np.prod(shape))
         if v.dtype is str:
             values: Any = np.array([f"s{start + i}" for i in range(size)], object).reshape(shape)

@@ -292,10 +292,7 @@ class WideRun(Run):
         self.log.attempt(set_)
 
     def data(self, v: Any, index: Any, kind: str, shape: tuple[int, ...], start: int, form: str) -> Any:
-        if kind == "fit":
-            shape = np.shape(v[index])
-        if kind == "scalar":
-            shape = ()
+        shape = self.shape_of_data(v, index, kind, shape)
         size = int(np.prod(shape))
         if v.dtype is not str and v.dtype.kind == "S" and form in ("text", "wide", "list"):
             words = [("ab", "é", "", "xyz")[(start + i) % 4] for i in range(size)]

@@ -215,8 +215,8 @@ class _Values:
         assert a.data is not None
         assert b.data is not None
         count = 0
-        largest: list[float] = []
-        relative: list[float] = []
+        largest: float | None = None
+        relative: float | None = None
         found: list[tuple[tuple[int, ...], str, str]] = []
         for region in regions(a.data.shape, _block(a, a.data, b)):
             x, y = a.data.read(region), b.data.read(region)
@@ -230,16 +230,12 @@ class _Values:
             count += here
             if x.dtype.kind in "iuf":
                 by, part = _sizes(x[differs], y[differs])
-                largest.append(by.max(initial=-1.0))
-                relative.append(part.max(initial=-1.0))
+                largest, relative = _larger(largest, by), _larger(relative, part)
             for index in np.argwhere(differs)[: max(1, self.places) - len(found)]:
                 at = tuple(int(i) + s.start for i, s in zip(index, region, strict=True))
                 found.append((at, repr(x[tuple(index)]), repr(y[tuple(index)])))
         if count:
             first = found[0]
-            most, share = (
-                max((float(n) for n in found if n >= 0), default=None) for found in (largest, relative)
-            )
             yield ValueDifference(
                 fqn,
                 f"value [{','.join(map(str, first[0]))}]",
@@ -247,8 +243,8 @@ class _Values:
                 first[2],
                 count,
                 math.prod(a.data.shape),
-                most,
-                share,
+                largest,
+                relative,
                 tuple(found),
             )
 
@@ -299,6 +295,11 @@ def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         by = np.abs(p - q) if x.dtype.kind == "f" else _distance(x, y).astype("f8")
         relative = by / np.maximum(np.abs(p), np.abs(q))
     return by[np.isfinite(by)], relative[np.isfinite(relative)]
+
+
+def _larger(most: float | None, values: np.ndarray) -> float | None:
+    """The largest of what was seen before, if there was anything, and of values that are not below zero."""
+    return most if not values.size else max(float(values.max()), most or 0.0)
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
