@@ -11,10 +11,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import s3_rerun
 from folders import remove_folders
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+
+pytest_runtest_makereport = s3_rerun.pytest_runtest_makereport
+pytest_runtest_protocol = s3_rerun.pytest_runtest_protocol
 
 # On a build machine the examples are always the same, so that a build says something about the change; at every
 # other place they are new each time.
@@ -77,6 +81,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         server.start()
     except module.Unavailable as error:
         pytest.skip(f"no S3 server: {error}")
+    s3_rerun.running.append(server)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("AWS_PROFILE", raising=False)
         patch.delenv("AWS_SESSION_TOKEN", raising=False)
@@ -88,6 +93,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             fs.mkdir("test")
             yield server.settings
         finally:
+            s3_rerun.running.clear()
             server.stop()
 
 

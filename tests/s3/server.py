@@ -84,7 +84,7 @@ osd max object namespace len = 256
 [client]
 ms mon client mode = secure crc
 rgw data = {state}/rgw
-rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
+rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1 request_timeout_ms=0
 rgw thread pool size = 64
 rgw dns name = localhost
 rgw crypt require ssl = false
@@ -242,11 +242,33 @@ class S3Server:
             status = self._started["rgw"].wait()
             if self._stopping.wait(0.1):
                 return
-            said = f"the gateway ended with status {status} and is started again\n"
             with open(self.state / "log" / "rgw.err", "a") as log:
-                log.write(said)
-            print(said, end="", file=sys.stderr)
+                log.write(f"the gateway ended with status {status} and is started again\n")
             self._spawn("rgw", *map(str, self._started["rgw"].args))
+
+    # --- asking
+
+    def answers(self, seconds: float = 30) -> bool:
+        """Whether the gateway answers, which may take a moment when it is just started again."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                    f"http://127.0.0.1:{self.port}/", timeout=5
+                ).close()
+                return True
+            time.sleep(0.1)
+        return False
+
+    def said(self) -> str:
+        """What the daemons said last, and which of them run: why a test could not reach them."""
+        words = [f"{name}: {'runs' if self._alive(name) else 'has ended'}" for name in DAEMONS]
+        for name in ("rgw.err", "osd.err", "mon.err", "client.rgw.log"):
+            with contextlib.suppress(OSError):
+                words.append(
+                    f"--- {name}\n" + (self.state / "log" / name).read_text(errors="replace")[-3000:]
+                )
+        return "\n".join(words)
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -262,17 +284,13 @@ class S3Server:
         self._started[name] = process
 
     def _wait(self) -> None:
-        for _ in range(600):
-            with contextlib.suppress(OSError):
-                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                    f"http://127.0.0.1:{self.port}/", timeout=5
-                ).close()
+        for _ in range(60):
+            if self.answers(1):
                 return
             dead = [name for name, process in self._started.items() if process.poll() is not None]
             if dead:
                 said = (self.state / "log" / f"{dead[0]}.err").read_text()[-2000:]
                 raise RuntimeError(f"{dead[0]} ended: {said}")
-            time.sleep(0.1)
         raise RuntimeError("the gateway does not answer")
 
     # --- stopping
