@@ -19,6 +19,10 @@ _SPECIAL = re.compile(r"([/\\ ])")
 _COMPONENT = re.compile(r"/((?:[^/\\\x00-\x20\x7f]|\\[/\\ ])+)")
 _ESCAPED = re.compile(r"\\(.)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: What no new name may begin with: ASCII that is no letter, digit or underscore.
+_WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
+#: Bytes of a new name, at most: netCDF-C's NC_MAX_NAME.
+_MOST_BYTES = 256
 
 
 def normalize_name(name: str) -> str:
@@ -49,13 +53,48 @@ def check_name(name: str) -> str | None:
         return f"the name {name!r} has a control character"
     if name[-1] == " ":
         return f"the name {name!r} ends with a blank"
-    if not _is_unicode(name):
+    if not is_unicode(name):
         return f"the name {name!r} has half a surrogate pair, which is no character"
     return None
 
 
-def _is_unicode(text: str) -> bool:
-    # Surrogate escapes stand for bytes that are no UTF-8, and become those again.
+def check_new_name(name: str) -> str | None:
+    """Say why netCDF takes no such name of something new; None if it does. What is there may have other names.
+
+    Examples
+    --------
+    >>> check_new_name(" lat")
+    "the name ' lat' begins with ' '"
+    >>> check_new_name("lat")
+    """
+    wrong = check_name(name)
+    if wrong is None and _WRONG_START.match(name):
+        wrong = f"the name {name!r} begins with {name[0]!r}"
+    return wrong or check_length(name)
+
+
+def check_length(name: str) -> str | None:
+    """Say that a name is too long for something new; None if it is not.
+
+    Examples
+    --------
+    >>> check_length("a" * 300)
+    "the name 'aaaaaaaaaaaaaaaaaaaa'… has 300 bytes; 256 is the most"
+    """
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > _MOST_BYTES:
+        return f"the name {name[:20]!r}… has {size} bytes; {_MOST_BYTES} is the most"
+    return None
+
+
+def is_unicode(text: str) -> bool:
+    """False if `text` has half a surrogate pair; surrogate escapes stand for bytes that are no UTF-8, and may stay.
+
+    Examples
+    --------
+    >>> is_unicode("\\udcff"), is_unicode("\\ud800")
+    (True, False)
+    """
     if text.isascii():
         return True
     try:
@@ -110,7 +149,7 @@ def parse_fqn(text: str) -> tuple[str, ...]:
     """
     if text == ROOT:
         return ()
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise ModelError(f"{text!r} has half a surrogate pair, which is no character")
     names: list[str] = []
     position = 0

@@ -23,10 +23,10 @@ from lark import Token
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES, PrimitiveType, check_name, normalize_name
+from nczarr.model.names import check_length
 
 _ESCAPED = re.compile(r"\\([\x00-\xff])")
 _COMPONENT = re.compile(r"/((?:[^/\\]|\\[\x00-\xff])+)")
-_MOST_BYTES = 256
 _IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
 
 
@@ -49,13 +49,11 @@ def name_of(token: Token, problems: Problems) -> str:
     name = clean_name(token)
     position = token.start_pos
     try:
-        size = len(name.encode())
+        name.encode()
     except UnicodeEncodeError:
         problems.add("the name is not UTF-8", position)
         return name
-    wrong = check_name(name)
-    if wrong is None and size > _MOST_BYTES:
-        wrong = f"the name has {size} bytes; {_MOST_BYTES} is the most"
+    wrong = check_name(name) or check_length(name)
     if wrong is not None:
         problems.add(wrong, position)
     return name

@@ -36,6 +36,7 @@ from nczarr.model import (
     Type,
     VlenType,
 )
+from nczarr.model.names import is_unicode
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -96,11 +97,8 @@ def check_unicode(name: str, what: str) -> None:
 
     Surrogate escapes stay: they stand for bytes that are no UTF-8.
     """
-    if not name.isascii():
-        try:
-            name.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise MetadataError(f"{what}: {show(name)} is not Unicode text") from None
+    if not is_unicode(name):
+        raise MetadataError(f"{what}: {show(name)} is not Unicode text")
 
 
 def float_to_json(value: Any) -> Any:

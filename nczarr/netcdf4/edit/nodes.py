@@ -7,7 +7,6 @@ of the model, until they change, so that freezing a large tree after a small cha
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,10 +20,10 @@ from nczarr.model import (
     Storage,
     Type,
     UserType,
-    check_name,
     join_fqn,
     normalize_name,
 )
+from nczarr.model.names import check_new_name
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
     DroppedError,
@@ -618,27 +617,7 @@ def requalified(type_: Any, old: str, new: str) -> Any:
     return replace(type_, fqn=fqn)
 
 
-_LONGEST_NAME = 256
 _HINT = "begin with a letter, a digit or '_'; no '/', no control character, no blank at the end"
-#: What no name may begin with: ASCII that is no letter, digit or underscore.
-_WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
-
-
-def wrong_name(name: str) -> str | None:
-    """Say why netCDF takes no such name of something new; None if it does.
-
-    Examples
-    --------
-    >>> wrong_name(" lat")
-    "the name ' lat' begins with ' '"
-    >>> wrong_name("lat")
-    """
-    wrong = check_name(name)
-    if wrong is None and _WRONG_START.match(name):
-        wrong = f"the name {name!r} begins with {name[0]!r}"
-    if wrong is None and len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
-        wrong = f"the name {name[:20]!r}… has more than {_LONGEST_NAME} bytes"
-    return wrong
 
 
 def checked_name(name: Any, what: str) -> str:
@@ -650,7 +629,7 @@ def checked_name(name: Any, what: str) -> str:
     'lat'
     """
     text = kept_name(name if isinstance(name, str | bytes) else str(name))
-    wrong = wrong_name(text)
+    wrong = check_new_name(text)
     if wrong is not None:
         raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
     return text
@@ -663,7 +642,7 @@ def kept_name(name: str | bytes) -> str:
 
 def check_attribute_name(name: str) -> None:
     """Raise :class:`NodeAttributeError` if a new attribute cannot have this name."""
-    wrong = wrong_name(name)
+    wrong = check_new_name(name)
     if wrong is not None:
         raise NodeAttributeError(f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT)
 
