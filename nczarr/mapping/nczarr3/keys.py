@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nczarr.mapping.values import ATTR_KEY, show
-from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr import ArrayMetadata, GroupMetadata
 
 SUPERBLOCK_KEY = "_nczarr_superblock"
 GROUP_KEY = "_nczarr_group"
@@ -37,20 +37,6 @@ _ARRAY_KEYS = frozenset((ARRAY_KEY, ATTR_KEY, COPY_KEY))
 def has_object(metadata: ArrayMetadata) -> bool:
     """True if an array carries NCZarr's keys as version 3.1 does."""
     return EXTENSION_NAME in metadata.extra
-
-
-def array_object(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the top-level object that carries the keys of an array."""
-    return {
-        "name": EXTENSION_NAME,
-        "must_understand": False,
-        "configuration": {"version": VERSION, **keys},
-    }
-
-
-def extension_entry(keys: Mapping[str, Any]) -> NamedConfig:
-    """Return the entry of ZEP 10's list that carries the keys of a node."""
-    return NamedConfig(EXTENSION_NAME, dict(keys), must_understand=False)
 
 
 def array_keys(metadata: ArrayMetadata) -> tuple[dict[str, Any], list[str]]:

@@ -18,8 +18,6 @@ from nczarr.mapping.nczarr3.keys import (
     NZUG,
     SUPERBLOCK_KEY,
     VERSION,
-    array_object,
-    extension_entry,
     has_object,
 )
 from nczarr.mapping.node_names import NodeNames
@@ -38,7 +36,7 @@ from nczarr.model import (
     join_fqn,
     walk_types,
 )
-from nczarr.zarr import ArrayMetadata, GroupMetadata
+from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
 
 
 def plan_nczarr_v3(
@@ -134,7 +132,7 @@ class _Writer:
             plain["conventions"] = _nzug_conventions(self.dataset)
         if fqn == "/" and self.options.zarr_conventions:
             plain[CONVENTION_KEY] = [dict(CONVENTION)]
-        extensions = (extension_entry(keys),) if self.options.extensions and keys else ()
+        extensions = (_extension_entry(keys),) if self.options.extensions and keys else ()
         return GroupMetadata({**plain, **keys}, extensions)
 
     def copies(self, records: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -183,8 +181,22 @@ class _Writer:
             return node
         if self.in_attributes:
             return node.with_attributes({**node.attributes, **keys})
-        extensions = (extension_entry(keys),) if self.options.extensions else ()
-        return replace(node, extra={EXTENSION_NAME: array_object(keys)}, extensions=extensions)
+        extensions = (_extension_entry(keys),) if self.options.extensions else ()
+        return replace(node, extra={EXTENSION_NAME: _array_object(keys)}, extensions=extensions)
+
+
+def _array_object(keys: dict[str, Any]) -> dict[str, Any]:
+    """The top-level object that carries the keys of an array."""
+    return {
+        "name": EXTENSION_NAME,
+        "must_understand": False,
+        "configuration": {"version": VERSION, **keys},
+    }
+
+
+def _extension_entry(keys: dict[str, Any]) -> NamedConfig:
+    """The entry of ZEP 10's list that carries the keys of a node."""
+    return NamedConfig(EXTENSION_NAME, dict(keys), must_understand=False)
 
 
 def _dimension(dimension: Dimension) -> dict[str, Any]:
