@@ -5,11 +5,19 @@ found by their Zarr name (:func:`parse_data_type`) or for a numpy dtype (:func:`
 types to the registry (``docs/extending.md``).
 """
 
-from nczarr.zarr.types.base import DataType, Endian, bad, decode_base64, encode_base64, show
+from nczarr.zarr.types.base import DataType, Endian, bad, show
 from nczarr.zarr.types.numbers import BoolType, ComplexType, FloatType, IntegerType, TimeType
 from nczarr.zarr.types.registry import DATA_TYPES, data_type_for, parse_data_type
 from nczarr.zarr.types.struct import StructField, StructType
-from nczarr.zarr.types.text import BytesType, FixedBytesType, FixedTextType, RawBitsType, StringType
+from nczarr.zarr.types.text import (
+    BytesType,
+    FixedBytesType,
+    FixedTextType,
+    RawBitsType,
+    StringType,
+    decode_base64,
+    encode_base64,
+)
 
 __all__ = [
     "DATA_TYPES",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,40 +40,6 @@ def show(value: Any) -> str:
 def bad(message: str) -> MetadataError:
     """Return the error for a JSON value that does not fit; the caller that knows the place adds it."""
     return MetadataError(message)
-
-
-def encode_base64(data: bytes) -> str:
-    """Return `data` in standard base64."""
-    return base64.b64encode(data).decode("ascii")
-
-
-def decode_base64(text: str, length: int | None = None) -> bytes:
-    """Return the bytes of a base64 text; `length` is the number that must come out.
-
-    Raises
-    ------
-    MetadataError
-        If the text is not base64, or has another length.
-
-    Examples
-    --------
-    >>> decode_base64("YWI=")
-    b'ab'
-    """
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise bad(f"{show(text)} is not base64") from None
-    if length is not None and len(data) != length:
-        raise bad(f"base64 of {len(data)} bytes; the data type has {length}")
-    return data
-
-
-def positive_length(value: Any, key: str) -> int:
-    """Return `value` if it is a number of bytes that numpy can hold."""
-    if type(value) is not int or not 1 <= value <= MAX_ITEM_BYTES:
-        raise bad(f"configuration.{key}: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
-    return value
 
 
 @dataclass(frozen=True)

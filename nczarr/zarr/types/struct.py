@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, UnsupportedError
-from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, decode_base64, encode_base64, show
+from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
+from nczarr.zarr.types.text import decode_base64, encode_base64
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Hold text and bytes, of fixed and of any length."""
+"""Hold text and bytes, of fixed and of any length; in JSON, bytes are base64."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,13 +11,47 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.zarr.types.base import DataType, bad, decode_base64, encode_base64, positive_length, show
+from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
+
+
+def encode_base64(data: bytes) -> str:
+    """Return `data` in standard base64."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def decode_base64(text: str, length: int | None = None) -> bytes:
+    """Return the bytes of a base64 text; `length` is the number that must come out.
+
+    Raises
+    ------
+    MetadataError
+        If the text is not base64, or has another length.
+
+    Examples
+    --------
+    >>> decode_base64("YWI=")
+    b'ab'
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad(f"{show(text)} is not base64") from None
+    if length is not None and len(data) != length:
+        raise bad(f"base64 of {len(data)} bytes; the data type has {length}")
+    return data
 
 
 def _byte_list(value: list[Any]) -> bytes:
     if not all(type(item) is int and 0 <= item <= 255 for item in value):
         raise bad(f"{show(value)} is not a list of integers from 0 to 255")
     return bytes(value)
+
+
+def _item_length(value: Any, key: str) -> int:
+    """Return `value` if it is a number of bytes that numpy can hold."""
+    if type(value) is not int or not 1 <= value <= MAX_ITEM_BYTES:
+        raise bad(f"configuration.{key}: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -101,7 +137,7 @@ class FixedTextType(DataType):
     @classmethod
     def parse(cls, name: str, configuration: Mapping[str, Any]) -> FixedTextType:
         """Return the type for a name and the ``configuration`` of a document."""
-        length = positive_length(configuration.get("length_bytes"), "length_bytes")
+        length = _item_length(configuration.get("length_bytes"), "length_bytes")
         if length % 4:
             raise bad(f"configuration.length_bytes: {length} is not a multiple of 4")
         return cls(name, length)
@@ -135,7 +171,7 @@ class FixedBytesType(DataType):
     @classmethod
     def parse(cls, name: str, configuration: Mapping[str, Any]) -> FixedBytesType:
         """Return the type for a name and the ``configuration`` of a document."""
-        return cls(name, positive_length(configuration.get("length_bytes"), "length_bytes"))
+        return cls(name, _item_length(configuration.get("length_bytes"), "length_bytes"))
 
     @property
     def configuration(self) -> Mapping[str, Any]:
