@@ -13,11 +13,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
-
-import numpy as np
-
-from nczarr.errors import CodecError
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -26,12 +22,9 @@ ALONE_BYTES = 256 << 10
 #: Smaller chunks are little more than calls of the system: more threads than processors would mostly wait for the
 #: interpreter lock, and hand it to and fro.
 SMALL_CHUNK = 256 << 10
-#: A buffer that a thread keeps for the next chunk is never larger than this.
-_KEPT_SCRATCH = 64 << 20
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
-_local = threading.local()
 
 
 def _processors() -> int:
@@ -168,25 +161,3 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     for error in errors:
         if error is not None:
             raise error
-
-
-def scratch(slot: str, nbytes: int) -> np.ndarray:
-    """Return a buffer of this thread, of at least `nbytes` bytes and with undefined content, to be reused.
-
-    Its content is lost when the same thread asks for the same slot again.
-
-    Raises
-    ------
-    CodecError
-        There is not so much memory.
-    """
-    buffers: dict[str, Any] = _local.__dict__
-    buffer = buffers.get(slot)
-    if buffer is None or buffer.nbytes < nbytes:
-        try:
-            buffer = np.empty(max(nbytes, 65536), np.uint8)
-        except (MemoryError, ValueError) as error:
-            raise CodecError(f"a chunk of {nbytes} bytes does not fit into memory") from error
-        if nbytes <= _KEPT_SCRATCH:
-            buffers[slot] = buffer
-    return buffer

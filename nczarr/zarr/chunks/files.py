@@ -17,8 +17,7 @@ import numpy as np
 from nczarr.errors import CodecError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.local import HINTS, refuse_dangling
-from nczarr.zarr.codecs import Chain
-from nczarr.zarr.pool import scratch
+from nczarr.zarr.codecs import Chain, scratch
 
 #: A pipe in the place of a file is opened at once, and then refused.
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)

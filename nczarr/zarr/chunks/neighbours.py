@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 
 from nczarr.zarr.chunks.plan import Item, Part, is_whole
-from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array
-from nczarr.zarr.pool import scratch, worker_count
+from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array, scratch
+from nczarr.zarr.pool import worker_count
 
 #: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
 ROW_BYTES = 1 << 20

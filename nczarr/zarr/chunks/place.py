@@ -9,8 +9,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks.plan import Part, bounds, is_whole, moved, take
-from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array
-from nczarr.zarr.pool import scratch
+from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array, scratch
 
 #: Chunks of fewer bytes are always decoded as a whole.
 START_BYTES = 128 << 10

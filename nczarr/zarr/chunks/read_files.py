@@ -17,8 +17,8 @@ from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, share
 from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole, strides
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
-from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec
-from nczarr.zarr.pool import reading_workers, run, scratch
+from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, scratch
+from nczarr.zarr.pool import reading_workers, run
 
 Reader = Callable[[Chain, Item, int, os.stat_result], None]
 

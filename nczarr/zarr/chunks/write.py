@@ -24,8 +24,8 @@ from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_
 from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
-from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array
-from nczarr.zarr.pool import ALONE_BYTES, run, scratch, writing_workers
+from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array, scratch
+from nczarr.zarr.pool import ALONE_BYTES, run, writing_workers
 
 #: Encoded chunks of about this many bytes wait for the store at a time.
 BATCH_BYTES = 64 << 20

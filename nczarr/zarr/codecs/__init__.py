@@ -17,6 +17,7 @@ from nczarr.zarr.codecs.base import (
     find_codec,
     known_codecs,
     register_codec,
+    scratch,
 )
 from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -35,6 +36,7 @@ __all__ = [
     "find_codec",
     "known_codecs",
     "register_codec",
+    "scratch",
 ]
 
 #: Imported because they register their codecs.

@@ -1,4 +1,4 @@
-"""Define the three kinds of codecs, the chunk that passes from one to the next, and find codecs by their names.
+"""Define the three kinds of codecs, the chunks and buffers that pass between them, and find codecs by their names.
 
 Each module of codecs registers its own; other packages add theirs by entry points of the group ``nczarr.codecs``.
 """
@@ -6,6 +6,7 @@ Each module of codecs registers its own; other packages add theirs by entry poin
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from nczarr.zarr.plugins import Registry
 
 Buffer = Any
 """Anything with the buffer protocol."""
+
+#: Buffers that each thread keeps for the next chunk; none is larger than this.
+_kept = threading.local()
+_MOST_KEPT = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +180,28 @@ def as_bytes_array(data: Buffer) -> np.ndarray:
         flat = data.reshape(-1)
         return flat if flat.dtype == np.uint8 else flat.view(np.uint8)
     return np.frombuffer(data, np.uint8)
+
+
+def scratch(slot: str, nbytes: int) -> np.ndarray:
+    """Return a buffer of this thread, of at least `nbytes` bytes and with undefined content, to be reused.
+
+    Its content is lost when the same thread asks for the same slot again.
+
+    Raises
+    ------
+    CodecError
+        There is not so much memory.
+    """
+    buffers: dict[str, Any] = _kept.__dict__
+    buffer = buffers.get(slot)
+    if buffer is None or buffer.nbytes < nbytes:
+        try:
+            buffer = np.empty(max(nbytes, 65536), np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise CodecError(f"a chunk of {nbytes} bytes does not fit into memory") from error
+        if nbytes <= _MOST_KEPT:
+            buffers[slot] = buffer
+    return buffer
 
 
 def wrong_size(name: str, found: int, size: int) -> CodecError:

@@ -20,10 +20,10 @@ from nczarr.zarr.codecs.base import (
     as_bytes_array,
     find_codec,
     known_codecs,
+    scratch,
 )
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import NamedConfig
-from nczarr.zarr.pool import scratch
 
 
 class Chain:

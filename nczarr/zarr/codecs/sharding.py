@@ -19,10 +19,10 @@ from nczarr.zarr.codecs.base import (
     as_bytes_array,
     check_keys,
     register_codec,
+    scratch,
 )
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.metadata import NamedConfig, parse_named_config
-from nczarr.zarr.pool import scratch
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1
