@@ -1,21 +1,16 @@
-"""Cut arrays into chunks, and name these: chunk grids, and chunk key encodings.
+"""Cut arrays into chunks: chunk grids.
 
 Other packages add grids by entry points of the group ``nczarr.chunk_grids``: a callable that takes the
-configuration and the shape of the array, and returns a :class:`ChunkGrid`. They add encodings by entry points of the
-group ``nczarr.chunk_key_encodings``: a callable that takes the configuration and returns an object of a subclass of
-:class:`ChunkKeyEncoding`.
+configuration and the shape of the array, and returns a :class:`ChunkGrid`.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -284,113 +279,3 @@ CHUNK_GRIDS = Registry[Callable[[Mapping[str, Any], tuple[int, ...]], ChunkGrid]
 )
 CHUNK_GRIDS.register("regular", _regular)
 CHUNK_GRIDS.register("rectilinear", _rectilinear)
-
-
-_DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
-_NUMBER = r"(?:0|[1-9][0-9]*)"
-
-
-@functools.cache
-def _pattern(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
-    return re.compile(re.escape(prefix) + re.escape(separator).join([f"({_NUMBER})"] * ndim))
-
-
-@dataclass(frozen=True)
-class ChunkKeyEncoding:
-    """How chunk keys are made; a subclass overrides `key`, `indices` and `to_json`.
-
-    Parameters
-    ----------
-    name : str
-        ``default``: ``c/1/0``; ``v2``: ``1.0``; ``experimental`` (zarr-python 2's experimental v3, never in
-        a v3 document): ``c1/0``.
-    separator : {"/", "."}
-        Between the numbers.
-
-    Examples
-    --------
-    >>> ChunkKeyEncoding("default", "/").key((1, 0)), ChunkKeyEncoding("default", "/").key(())
-    ('c/1/0', 'c')
-    >>> ChunkKeyEncoding("v2", ".").key((1, 0)), ChunkKeyEncoding("v2", ".").key(())
-    ('1.0', '0')
-    """
-
-    name: str = "default"
-    separator: str = "/"
-
-    @functools.cached_property
-    def prefix(self) -> str:
-        """What stands before the first number."""
-        if self.name == "v2":
-            return ""
-        return "c" + self.separator if self.name == "default" else "c"
-
-    def key(self, index: tuple[int, ...]) -> str:
-        """Return the key of the chunk at a place of the grid, relative to the array."""
-        if not index:
-            return {"default": "c", "v2": "0", "experimental": "c0"}[self.name]
-        return self.prefix + self.separator.join(map(str, index))
-
-    def indices(self, keys: Iterable[str], grid: tuple[int, ...], skip: int = 0) -> list[tuple[int, ...]]:
-        """Return the places of a grid that keys stand for, in the order of the keys; other keys are left out.
-
-        Parameters
-        ----------
-        grid : tuple of int
-            The number of chunks along each dimension.
-        skip : int
-            How many characters to leave out at the beginning of each key.
-
-        Examples
-        --------
-        >>> ChunkKeyEncoding().indices(["v/zarr.json", "v/c/0/1", "v/c/9/0"], (2, 2), skip=2)
-        [(0, 1)]
-        """
-        if not grid:
-            return [() for key in keys if key[skip:] == self.key(())]
-        match = _pattern(self.prefix, self.separator, len(grid)).fullmatch
-        found = [tuple(map(int, m.groups())) for m in map(match, keys, repeat(skip)) if m is not None]
-        if any(max(numbers) >= count for numbers, count in zip(zip(*found, strict=True), grid)):
-            found = [index for index in found if all(i < n for i, n in zip(index, grid, strict=True))]
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the value of ``chunk_key_encoding`` in a v3 document."""
-        return {"name": self.name, "configuration": {"separator": self.separator}}
-
-
-def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
-    """Return the encoding from the name and configuration in a v3 document.
-
-    Raises
-    ------
-    MetadataError
-        If it is not known.
-
-    Examples
-    --------
-    >>> parse_chunk_key_encoding("v2", {})
-    ChunkKeyEncoding(name='v2', separator='.')
-    """
-    parse = CHUNK_KEY_ENCODINGS.find(name)
-    if parse is None:
-        known = ", ".join(CHUNK_KEY_ENCODINGS.names())
-        raise bad(f"chunk_key_encoding.name: {show(name)} is not known; known are {known}")
-    return parse(configuration)
-
-
-def _separated(name: Literal["default", "v2"]) -> Callable[[Mapping[str, Any]], ChunkKeyEncoding]:
-    def parse(configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
-        separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
-        if separator not in ("/", "."):
-            raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
-        return ChunkKeyEncoding(name, separator)
-
-    return parse
-
-
-CHUNK_KEY_ENCODINGS = Registry[Callable[[Mapping[str, Any]], ChunkKeyEncoding]](
-    "nczarr.chunk_key_encodings", "chunk key encoding", MetadataError
-)
-CHUNK_KEY_ENCODINGS.register("default", _separated("default"))
-CHUNK_KEY_ENCODINGS.register("v2", _separated("v2"))

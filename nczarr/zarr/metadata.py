@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.zarr.grids import ChunkGrid, ChunkKeyEncoding
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.grids import ChunkGrid
 from nczarr.zarr.types import DataType, bad, show
 
 

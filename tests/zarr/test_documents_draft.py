@@ -13,6 +13,7 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, ZarrNameError
 from nczarr.stores import MemoryStore, open_store
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.draft import (
     CORE_URI,
     array_document,
@@ -24,7 +25,7 @@ from nczarr.zarr.documents.draft import (
     parse_group,
 )
 from nczarr.zarr.documents.json import dump_json, parse_object
-from nczarr.zarr.grids import ChunkKeyEncoding, RegularGrid
+from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for

@@ -14,8 +14,9 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.v2 import array_documents, group_documents, parse_array, parse_group
-from nczarr.zarr.grids import ChunkKeyEncoding, RectilinearGrid, RegularGrid
+from nczarr.zarr.grids import RectilinearGrid, RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for

@@ -21,8 +21,9 @@ from nczarr.errors import (
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import dump_json, parse_object
-from nczarr.zarr.grids import ChunkKeyEncoding, RegularGrid
+from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for

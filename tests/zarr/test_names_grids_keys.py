@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from nczarr.errors import MetadataError, NCZarrError, ZarrNameError
 from nczarr.stores import MemoryStore
-from nczarr.zarr.grids import (
-    ChunkKeyEncoding,
-    RectilinearGrid,
-    RegularGrid,
-    parse_chunk_grid,
-    parse_chunk_key_encoding,
-    parse_shape,
-)
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
+from nczarr.zarr.grids import RectilinearGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.names import check_draft_name, check_name, check_path, check_siblings
 
 names = st.text(alphabet=st.sampled_from("a. _-/Z9é\0\udc80~"), max_size=6) | st.sampled_from(

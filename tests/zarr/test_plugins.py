@@ -15,7 +15,7 @@ from nczarr.zarr.plugins import Registry
 PACKAGE = """
 from dataclasses import dataclass
 import numpy as np
-from nczarr.zarr.grids import ChunkKeyEncoding
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.codecs import BytesBytesCodec
 from nczarr.zarr.codecs.base import as_bytes_array, deliver
 from nczarr.zarr.grids import ChunkGrid

@@ -13,8 +13,9 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.stores import MemoryStore, open_store
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.grids import ChunkKeyEncoding, RegularGrid
+from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import data_type_for

@@ -39,7 +39,7 @@ from nczarr.model import (
     regions,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, RegularGrid
-from nczarr.zarr.grids import ChunkKeyEncoding
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.types import data_type_for
 
 VERSION = "2.0.0"

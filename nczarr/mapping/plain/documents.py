@@ -34,7 +34,7 @@ from nczarr.model import (
 )
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.zarr import ArrayMetadata, GroupMetadata
-from nczarr.zarr.grids import ChunkKeyEncoding
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 
 _CHUNK_KEYS = {"default": ChunkKeyEncoding(), "v2": ChunkKeyEncoding("v2", ".")}
 

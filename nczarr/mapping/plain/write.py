@@ -28,7 +28,7 @@ from nczarr.model import (
     split_fqn,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.grids import ChunkKeyEncoding
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 
 
 def plan_plain_v3(

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, placed
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
 from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
-from nczarr.zarr.grids import ChunkKeyEncoding, RegularGrid, parse_chunk_shape, parse_shape
+from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types import DataType, Endian, TimeType, bad, show
 

@@ -11,20 +11,14 @@ from operator import itemgetter
 from typing import Any
 
 from nczarr.errors import MetadataError, placed
+from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import (
     apply_on_document,
     apply_on_metadata,
     parse_extensions,
 )
 from nczarr.zarr.documents.json import ParseCache, parse_part
-from nczarr.zarr.grids import (
-    ChunkGrid,
-    ChunkKeyEncoding,
-    RegularGrid,
-    parse_chunk_grid,
-    parse_chunk_key_encoding,
-    parse_shape,
-)
+from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
     ArrayMetadata,
     GroupMetadata,
