@@ -77,7 +77,7 @@ class Findings:
 _GROWING = frozenset(("consolidated-stale", "size-stale", "version-old"))
 
 
-def warn_of(findings: Sequence[Finding], place: str, stacklevel: int = 3) -> None:
+def warn_of(findings: Sequence[Finding], place: str) -> None:
     """Issue one warning for all findings of a store; none for what is usual while it grows."""
     if any(f.code not in _GROWING for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
@@ -85,5 +85,5 @@ def warn_of(findings: Sequence[Finding], place: str, stacklevel: int = 3) -> Non
         warnings.warn(
             f"{place}: {first}{more}; 'nczarr check' lists what was found, 'nczarr repair' mends it",
             RecoveryWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=4,
         )

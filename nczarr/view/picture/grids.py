@@ -102,15 +102,15 @@ class Cells:
             found = len(self.centres) - 1 - found
         return np.where(inside, found, -1)
 
-    def pixel_index(self, most: int = _PIXELS) -> np.ndarray:
+    def pixel_index(self) -> np.ndarray:
         """For each pixel, from the low end to the high, the number of its cell."""
         count = len(self.centres)
         if self.is_even:
             return np.arange(count)[:: self.order]
         edges = self.edges
         smallest = np.diff(edges).min()
-        wanted = (edges[-1] - edges[0]) / smallest if smallest > 0 else most
-        pixels = int(np.clip(np.ceil(wanted) * 2, min(4 * count, most), most))
+        wanted = (edges[-1] - edges[0]) / smallest if smallest > 0 else _PIXELS
+        pixels = int(np.clip(np.ceil(wanted) * 2, min(4 * count, _PIXELS), _PIXELS))
         middle = edges[0] + (np.arange(pixels) + 0.5) * ((edges[-1] - edges[0]) / pixels)
         return self.at(middle)
 

@@ -47,10 +47,11 @@ def _byte_list(value: list[Any]) -> bytes:
     return bytes(value)
 
 
-def _item_length(value: Any, key: str) -> int:
-    """Return `value` if it is a number of bytes that numpy can hold."""
+def _item_length(configuration: Mapping[str, Any]) -> int:
+    """The number of bytes of an element, if numpy can hold so many."""
+    value = configuration.get("length_bytes")
     if type(value) is not int or not 1 <= value <= MAX_ITEM_BYTES:
-        raise bad(f"configuration.{key}: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
+        raise bad(f"configuration.length_bytes: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
     return value
 
 
@@ -137,7 +138,7 @@ class FixedTextType(DataType):
     @classmethod
     def parse(cls, name: str, configuration: Mapping[str, Any]) -> FixedTextType:
         """Return the type for a name and the ``configuration`` of a document."""
-        length = _item_length(configuration.get("length_bytes"), "length_bytes")
+        length = _item_length(configuration)
         if length % 4:
             raise bad(f"configuration.length_bytes: {length} is not a multiple of 4")
         return cls(name, length)
@@ -171,7 +172,7 @@ class FixedBytesType(DataType):
     @classmethod
     def parse(cls, name: str, configuration: Mapping[str, Any]) -> FixedBytesType:
         """Return the type for a name and the ``configuration`` of a document."""
-        return cls(name, _item_length(configuration.get("length_bytes"), "length_bytes"))
+        return cls(name, _item_length(configuration))
 
     @property
     def configuration(self) -> Mapping[str, Any]:
