@@ -102,7 +102,9 @@ def run_digest(options: argparse.Namespace) -> int:
             what = "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
             print(visible(f"nczarr: {source}: {what}, that of the values {made.dataset}"), file=sys.stderr)
             status = 1
-        listed.append({"source": source, "sha256": made.dataset, "variables": dict(made.variables)})
+        stored = {"stored": made.stored} if options.check else {}
+        variables = {"variables": dict(made.variables)}
+        listed.append({"source": source, "sha256": made.dataset} | stored | variables)
         if options.json:
             continue
         say(f"{made.dataset}  {source}")

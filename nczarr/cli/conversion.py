@@ -6,8 +6,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -278,21 +276,6 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         print(visible(f"nczarr: not in {options.target}: {loss}"), file=sys.stderr)
 
 
-@contextmanager
-def _errors_as_json() -> Iterator[None]:
-    """Print an error as JSON, too: whoever reads the output gets an object in any case."""
-    try:
-        yield
-    except NCZarrError as error:
-        parts = {"message": error.message, "path": error.path, "fqn": error.fqn, "hint": error.hint}
-        print(json.dumps({"error": {"type": type(error).__name__, **parts}}))
-        raise
-    except BaseException as error:
-        name = type(error).__name__.lstrip("_")
-        print(json.dumps({"error": {"type": name, "message": str(error) or "interrupted"}}))
-        raise
-
-
 def closing_line(report: Report) -> str:
     """Return what a copy did in one line: sources, bytes in and out, ratio, seconds."""
     parts = [f"{report.sources} source{'s' * (report.sources != 1)}"]
@@ -308,12 +291,11 @@ def closing_line(report: Report) -> str:
 
 def run_copy(options: argparse.Namespace) -> None:
     """``nczarr copy``."""
-    with _errors_as_json() if options.json else nullcontext():
-        sources = [*options.source, *_listed_files(options.files_from)]
-        if not sources:
-            raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
-        one = sources if len(sources) > 1 else sources[0]
-        _copy(one, options, verify=options.verify, dry_run=options.dry_run)
+    sources = [*options.source, *_listed_files(options.files_from)]
+    if not sources:
+        raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
+    one = sources if len(sources) > 1 else sources[0]
+    _copy(one, options, verify=options.verify, dry_run=options.dry_run)
 
 
 def _listed_files(name: str | None) -> list[str]:

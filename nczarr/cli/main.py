@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _short_warnings(),
             _isolated(getattr(options, "isolated", False)),
             _screen(options),
+            _errors_as_json() if getattr(options, "json", False) else nullcontext(),
         ):
             status = int(options.run(options) or 0)
             sys.stdout.flush()
@@ -96,6 +97,23 @@ def _complain(text: str, *, layout: bool = False) -> None:
     from nczarr.display import visible  # numpy comes with it, which --help can do without
 
     print(visible(f"nczarr: {text}", layout=layout), file=sys.stderr)
+
+
+@contextmanager
+def _errors_as_json() -> Iterator[None]:
+    """Print an error as JSON, too: a program that reads the output finds an object that says what is wrong."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads it
+        raise
+    except (NCZarrError, OSError, KeyboardInterrupt, _Terminated) as error:
+        import json
+
+        parts = ("message", "path", "fqn", "line", "column", "hint")
+        said = {part: getattr(error, part) for part in parts if hasattr(error, part)}
+        said = {"type": type(error).__name__.lstrip("_"), "message": str(error) or "interrupted"} | said
+        print(json.dumps({"error": said}))
+        raise
 
 
 def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:

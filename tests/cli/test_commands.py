@@ -347,3 +347,46 @@ def test_ls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed["/ocean/temp"]["shape"] == [6, 4, 18, 36]
     assert main(["ls", str(EXAMPLE)]) == 0
     assert [line.rstrip("/") for line in capsys.readouterr().out.splitlines()] == list(listed)
+
+
+@pytest.mark.parametrize("command", ["copy", "info", "tree", "ls", "diff", "digest", "check", "repair", "validate"])
+def test_errors_are_json_for_programs(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing.zarr")
+    second = {"copy": [str(tmp_path / "out.nc")], "diff": [missing]}.get(command, [])
+    status = main([command, "--json", missing, *second])
+    told = capsys.readouterr()
+    found = json.loads(told.out.splitlines()[-1])
+    assert status == {"diff": 2, "check": 2}.get(command, 1)
+    assert (found["error"]["type"], found["error"]["path"]) == ("DatasetNotFoundError", missing)
+    assert missing in told.err
+
+
+def test_errors_of_text_have_their_place_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.cdl").write_text("netcdf a {\n  wrong\n}\n")
+    assert main(["info", "--json", str(tmp_path / "a.cdl")]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["type"], error["line"]) == ("CDLError", 3)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_every_end_is_json_for_programs(
+    interruption: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise interruption
+
+    monkeypatch.setattr("nczarr.cli.commands.storage_options", fail)
+    assert main(["info", "--json", str(EXAMPLE)]) != 0
+    assert json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_a_digest_that_differs_is_json(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["digest", "--check", "--json", str(zarr)]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["stored"] is None
+    nczarr.copy(EXAMPLE, zarr, digest=True, overwrite=True)
+    assert main(["digest", "--check", "--json", str(zarr)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["stored"] == found["sha256"]
