@@ -14,7 +14,7 @@ from nczarr.cli.commands import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, visible
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source
 from nczarr.transfer import NoProgress
 

@@ -48,7 +48,7 @@ from nczarr.transfer import (
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
-    from nczarr.convert.values import Recording
+    from nczarr.convert.values import Mark, Recording
 
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
@@ -326,12 +326,11 @@ class _Job:
             dataset = _with_digest(dataset, self.progress)
 
         @cache
-        def mark() -> str:
-            from nczarr.convert.values import fingerprint
+        def mark() -> Mark:
+            from nczarr.convert.values import mark_of
 
-            return fingerprint(
-                dataset, sources, repr((self.what, self.how, sorted(options.items(), key=str)))
-            )
+            how = repr((self.what, self.how, sorted(options.items(), key=str)))
+            return mark_of(dataset, sources, how, self.source_options)
 
         dropped = self.finished(dataset, target, options)
         if dropped is None:
@@ -602,7 +601,7 @@ class _Job:
         return cluster(self.dask, self.workers, recipe)
 
     def create(
-        self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: Callable[[], str]
+        self, dataset: Dataset, target: Any, options: Mapping[str, Any], mark: Callable[[], Mark]
     ) -> DatasetSink:
         """Begin the output."""
         begun = None
@@ -625,7 +624,7 @@ class _Job:
         dataset: Dataset,
         sink: DatasetSink,
         target: Any,
-        mark: Callable[[], str] | None = None,
+        mark: Callable[[], Mark] | None = None,
         reading: Mapping[str, Any] | None = None,
         spread: Cluster | None = None,
         unchanged: Callable[[], None] = lambda: None,
@@ -647,7 +646,7 @@ class _Job:
             ):
                 from nczarr.convert.values import Recording
 
-                record = Recording(sink, mark())
+                record = Recording(sink, dataset, mark())
             self.progress.start(total)
             if not getattr(sink, "pulls", False):
                 # What is in memory has no chunks: none that could stay as they are, nor such as it is best read by.

@@ -349,7 +349,9 @@ def test_ls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.rstrip("/") for line in capsys.readouterr().out.splitlines()] == list(listed)
 
 
-@pytest.mark.parametrize("command", ["copy", "info", "tree", "ls", "diff", "digest", "check", "repair", "validate"])
+@pytest.mark.parametrize(
+    "command", ["copy", "info", "tree", "ls", "diff", "digest", "check", "repair", "validate"]
+)
 def test_errors_are_json_for_programs(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

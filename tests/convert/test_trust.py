@@ -24,6 +24,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import Report, ValueDifference, diff, open_source
+from nczarr.convert.values import marks
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
@@ -429,6 +430,92 @@ def test_values_of_a_zarr_source_that_have_changed_are_noticed(large: Path, tmp_
     with pytest.raises(UnsupportedError, match="has changed"):
         nczarr.copy(source, out, resume=True, compression="none")
     assert contents(out) == before
+
+
+def uncompressed(path: Path, factor: float) -> None:
+    """A file that always has the same size and metadata."""
+    rng = np.random.default_rng(5)
+    with netCDF4.Dataset(path, "w") as file:
+        file.createDimension("x", 100_000)
+        for i in range(12):
+            file.createVariable(f"v{i}", "f8", ("x",))[:] = rng.random(100_000) * factor
+
+
+def blocks_in(out: Path) -> dict[str, int]:
+    """When the values of the finished blocks were written."""
+    done = [json.loads(line)[0] for line in (out / MANIFEST).read_text().splitlines()[1:]]
+    return {fqn: (out / fqn[1:] / "c" / "0").stat().st_mtime_ns for fqn in done}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the time of a change of status is POSIX's")
+@pytest.mark.parametrize("change", ["values", "status"])
+def test_a_source_whose_time_was_set_back_is_compared(tmp_path: Path, change: str) -> None:
+    """Size and time of change are as before; when the system saw the file touched cannot be set."""
+    source, out = tmp_path / "a.nc", tmp_path / "out.zarr"
+    uncompressed(source, 1)
+    before = source.stat()
+    unfinished(source, out)
+    done = blocks_in(out)
+    if change == "values":
+        uncompressed(source, 2)
+    else:
+        source.chmod(0o600)
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert source.stat().st_size == before.st_size
+    nczarr.copy(source, out, resume=True)
+    assert list(nczarr.diff(source, out)) == []
+    kept = [(out / fqn[1:] / "c" / "0").stat().st_mtime_ns == stamp for fqn, stamp in done.items()]
+    assert kept == [change == "status"] * len(done)
+
+
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+@pytest.mark.parametrize("tags", [True, False])
+def test_a_source_behind_a_url_that_has_changed_is_noticed(
+    tmp_path: Path, kind: str, tags: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tags tell it; where there are none its values are compared."""
+    made, out = tmp_path / "a.nc", tmp_path / "out.zarr"
+    source = f"memory://changing-{tags}/a.{kind}"
+    plain = marks._tags
+    monkeypatch.setattr(marks, "_tags", lambda *given: plain(*given) if tags else None)
+
+    def put(factor: float) -> None:
+        uncompressed(made, factor)
+        nczarr.copy(made, source, overwrite=True)
+
+    put(1)
+    unfinished(source, out)
+    put(2)
+    nczarr.copy(source, out, resume=True)
+    assert list(nczarr.diff(made, out)) == []
+
+
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+def test_a_source_behind_a_url_that_has_not_changed_is_not_read_again(tmp_path: Path, kind: str) -> None:
+    out, source = tmp_path / "out.zarr", f"memory://constant/a.{kind}"
+    uncompressed(tmp_path / "a.nc", 1)
+    nczarr.copy(tmp_path / "a.nc", source, overwrite=True)
+    unfinished(source, out)
+    done = blocks_in(out)
+    read: list[str] = []
+
+    class Reads:
+        def start(self, total: int) -> None:
+            pass
+
+        def advance(self, count: int, fqn: str) -> None:
+            read.append(fqn)
+
+        def finish(self) -> None:
+            pass
+
+    with nczarr.convert.open_source(source) as opened:
+        mark = marks.mark_of(opened, [source], "", None)
+        assert mark.touched
+        assert mark == marks.mark_of(opened, [source], "", None)
+    nczarr.copy(source, out, resume=True, progress=Reads())
+    assert not {*read} & {*done}
+    assert {*read} | {*done} == {f"/v{i}" for i in range(12)}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")

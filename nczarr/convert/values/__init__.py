@@ -15,25 +15,28 @@ from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
     from nczarr.convert.values.earlier import finished
+    from nczarr.convert.values.marks import Mark, mark_of
     from nczarr.convert.values.raw import Twin, copy_stored, put_stored, twin_of
-    from nczarr.convert.values.resume import Recording, checksum, fingerprint, state
+    from nczarr.convert.values.resume import Recording, checksum, state
 else:
     __getattr__ = lazy(
         __name__,
         {
             "earlier": ["finished"],
+            "marks": ["Mark", "mark_of"],
             "raw": ["Twin", "copy_stored", "put_stored", "twin_of"],
-            "resume": ["Recording", "checksum", "fingerprint", "state"],
+            "resume": ["Recording", "checksum", "state"],
         },
     )
 
 __all__ = [
+    "Mark",
     "Recording",
     "Twin",
     "checksum",
     "copy_stored",
-    "fingerprint",
     "finished",
+    "mark_of",
     "put_stored",
     "rechunk",
     "state",

@@ -1,27 +1,26 @@
 """Record the finished blocks of a copy, so that one that was killed can go on.
 
 The record stands in the unfinished dataset and goes when that is complete. A block in it is believed only after its
-values were read again and have the checksum that was noted.
+values were read again and have the checksum that was noted, and those of a source that may have changed, too.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from nczarr.atomic import remove_partial_values
-from nczarr.convert.verify import canonical_bytes, header_digest
-from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
-from nczarr.formats import local_path
+from nczarr.convert.values.marks import Mark
+from nczarr.convert.verify import canonical_bytes
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping import StoredDataset
 from nczarr.mapping.guarding import RECORD as MANIFEST
 from nczarr.mapping.guarding import UNFINISHED
@@ -35,43 +34,6 @@ Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]
 _SECONDS = 5.0
 
 
-def fingerprint(dataset: Dataset, sources: Sequence[Any], how: str) -> str:
-    """Return what tells a source, and what is made of it, from others.
-
-    Files, and those in a directory, are known by size and time of change, everything by its metadata.
-    """
-    made = hashlib.sha256(f"{header_digest(dataset)}\n{how}\n".encode("utf-8", "surrogateescape"))
-    for source in sources:
-        path = None if isinstance(source, Dataset) else local_path(source)
-        name = "memory" if isinstance(source, Dataset) else str(path.resolve() if path else source)
-        made.update(name.encode("utf-8", "surrogateescape"))
-        if path is not None and path.is_file():
-            status = path.stat()
-            made.update(f" {status.st_size} {status.st_mtime_ns}".encode())
-        elif path is not None and path.is_dir():
-            for line in sorted(_files_below(os.fspath(path), "")):
-                made.update(line.encode("utf-8", "surrogateescape"))
-    return made.hexdigest()
-
-
-def _files_below(folder: str, inside: str) -> Iterator[str]:
-    """A line for each file below a directory."""
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = f"{inside}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files_below(entry.path, name)
-                    continue
-                try:
-                    status = entry.stat()
-                except FileNotFoundError:  # a link to nothing, or removed just now
-                    continue
-                yield f"{name} {status.st_size} {status.st_mtime_ns}\n"
-    except OSError as error:
-        raise StoreError(f"cannot list: {error.strerror}", path=folder) from error
-
-
 def checksum(values: np.ndarray, type_: Type) -> int:
     """Return a checksum of values."""
     if not values.dtype.hasobject:
@@ -82,17 +44,18 @@ def checksum(values: np.ndarray, type_: Type) -> int:
 class Manifest:
     """The finished blocks of an unfinished copy into a store."""
 
-    def __init__(self, store: Store, mark: str) -> None:
+    def __init__(self, store: Store, mark: Mark) -> None:
         self._store = store
-        self._lines = [json.dumps({"nczarr-blocks": 1, "fingerprint": mark})]
+        first = {"nczarr-blocks": 1, "fingerprint": mark.copy, "touched": mark.touched}
+        self._lines = [json.dumps(first)]
         self._lock = threading.Lock()
         self._file: int | None = None
         self._written = 0.0
         self._path = os.path.join(store.root, MANIFEST) if isinstance(store, LocalStore) else None
 
     @classmethod
-    def load(cls, store: Store, mark: str) -> Blocks:
-        """Return the finished blocks of a store, by FQN and start: their regions and checksums.
+    def load(cls, store: Store, mark: Mark) -> tuple[Blocks, bool]:
+        """Return the finished blocks of a store, by FQN and start, and whether the source is certainly as it was.
 
         Raises
         ------
@@ -101,23 +64,26 @@ class Manifest:
         """
         text = store.get(MANIFEST)
         if text is None:
-            return {}
+            return {}, True
         found: Blocks = {}
+        same = False
         lines = text.decode("utf-8", "surrogateescape").split("\n")
         try:
-            if json.loads(lines[0])["fingerprint"] != mark:
+            first = json.loads(lines[0])
+            if first["fingerprint"] != mark.copy:
                 raise UnsupportedError(
                     "the unfinished copy is of another source, or of one that has changed, or has other options",
                     path=store.url,
                     hint="--overwrite starts anew",
                 )
+            same = bool(mark.touched) and first.get("touched") == mark.touched
             for line in lines[1:]:
                 fqn, starts, stops, crc = json.loads(line)
                 region = tuple(slice(a, b, 1) for a, b in zip(starts, stops, strict=True))
                 found[fqn, tuple(starts)] = region, crc
         except (ValueError, KeyError, TypeError):
             pass  # the last line was cut off by the kill
-        return found
+        return found, same
 
     def begin(self, kept: Blocks) -> None:
         """Start the record, with blocks that are kept from an earlier copy."""
@@ -165,7 +131,7 @@ def _line(fqn: str, region: Region, crc: int) -> str:
     return json.dumps([fqn, [s.start for s in region], [s.stop for s in region], crc])
 
 
-def state(target: Any, mark: str, options: Mapping[str, Any] | None) -> Literal["known", "unknown"] | None:
+def state(target: Any, mark: Mark, options: Mapping[str, Any] | None) -> Literal["known", "unknown"] | None:
     """Say whether the unfinished dataset at a target is the one that a copy makes; None if there is none.
 
     Raises
@@ -177,7 +143,10 @@ def state(target: Any, mark: str, options: Mapping[str, Any] | None) -> Literal[
         with open_store(target, "r", dict(options) if options else None) as store:
             if not store.exists(UNFINISHED):
                 return None
-            return "known" if store.exists(MANIFEST) and Manifest.load(store, mark) is not None else "unknown"
+            if not store.exists(MANIFEST):
+                return "unknown"
+            Manifest.load(store, mark)
+            return "known"
     except DatasetNotFoundError:
         return None
 
@@ -187,13 +156,14 @@ class Recording:
 
     concurrent = True
 
-    def __init__(self, stored: StoredDataset, mark: str) -> None:
+    def __init__(self, stored: StoredDataset, source: Dataset, mark: Mark) -> None:
         self.stored = stored
         self._types = {fqn: v.type for fqn, v in stored.dataset.all_variables.items()}
         store = stored.store
         if isinstance(store, LocalStore):  # what a killed writer left half-written
             remove_partial_values(Path(store.root))
-        self._finished = _believed(stored, Manifest.load(store, mark))
+        listed, same = Manifest.load(store, mark)
+        self._finished = _believed(stored, listed, None if same else source)
         self.manifest = Manifest(store, mark)
         self.manifest.begin(self._finished)
 
@@ -231,16 +201,19 @@ class Recording:
         self.stored.abort()
 
 
-def _believed(stored: StoredDataset, listed: Blocks) -> Blocks:
-    """The listed blocks whose values are really there."""
+def _believed(stored: StoredDataset, listed: Blocks, source: Dataset | None) -> Blocks:
+    """The listed blocks whose values are really there, and still those of the source, if one is given."""
     kept: Blocks = {}
     for (fqn, start), (region, crc) in listed.items():
         if fqn not in stored.dataset.all_variables:
             continue
+        type_ = stored.dataset.all_variables[fqn].type
+        given = None if source is None else source.all_variables[fqn].data
         try:
-            values = stored.data(fqn).read(region)
+            if checksum(stored.data(fqn).read(region), type_) != crc:
+                continue
         except NCZarrError:
             continue
-        if checksum(values, stored.dataset.all_variables[fqn].type) == crc:
+        if given is None or checksum(given.read(region), type_) == crc:
             kept[fqn, start] = region, crc
     return kept
