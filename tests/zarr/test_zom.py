@@ -28,8 +28,8 @@ from nczarr.zarr.zom.model import (
     to_hierarchy,
     unflatten,
 )
-from nczarr.zarr.zom.schema import schema_of, schema_problems
-from nczarr.zarr.zom.tools import match_zom, zom_differences, zom_to_v3
+from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
+from nczarr.zarr.zom.tools import match_zom, same_structure, zom_differences, zom_to_v3
 
 V3_ARRAY = {
     "zarr_format": 3,
@@ -77,10 +77,6 @@ def models(draw, version=None):
         return group(members)
 
     return level(2)
-
-
-def same_structure(a, b):
-    return list(zom_differences(a, b)) == []
 
 
 @given(models())
@@ -348,7 +344,7 @@ def test_models_are_valid(document):
 def test_samples_are_valid(name):
     pytest.importorskip("jsonschema")
     zom = from_hierarchy(open_hierarchy(open_store(ZARR_SAMPLES / name)))
-    assert schema_problems(zom.to_json()) == []
+    validate_zom(zom.to_json())
     assert parse_zom(zom.to_json()) == zom
 
 
@@ -379,6 +375,8 @@ def test_invalid_arrays(version, change):
         root["node_type"] = "group"
     assert schema_problems({**root, "members": {"v": ARRAYS[version]}}) == []
     assert schema_problems(root)
+    with pytest.raises(MetadataError, match="not valid"):
+        validate_zom(root)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "__x", "zarr.json"])
@@ -391,7 +389,7 @@ def test_invalid_names(name):
 def test_schemas_are_schemas_and_deep_models_are_harmless():
     jsonschema = pytest.importorskip("jsonschema")
     for version in (2, 3):
-        jsonschema.Draft202012Validator.check_schema(schema_of(version))
+        jsonschema.Draft202012Validator.check_schema(zom_schema(version))
     assert "deeper" in schema_problems(_deep(5000))[0]
 
 
@@ -438,7 +436,7 @@ def test_samples_of_netcdf_c_go_to_version_3():
     pytest.importorskip("jsonschema")
     zom = from_hierarchy(open_hierarchy(open_store(ZARR_SAMPLES / "nczarr_v2_netcdf-c-4.10.1_rich.zarr")))
     v3 = zom_to_v3(zom)
-    assert schema_problems(v3.to_json()) == []
+    validate_zom(v3.to_json())
     arrays = [path for path, node in v3.walk() if isinstance(node, ZomArray)]
     assert arrays == [path for path, node in zom.walk() if isinstance(node, ZomArray)]
     nodes = to_hierarchy(MemoryStore(), v3).nodes

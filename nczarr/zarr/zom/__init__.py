@@ -15,8 +15,8 @@ from nczarr.zarr.zom.model import (
     to_hierarchy,
     unflatten,
 )
-from nczarr.zarr.zom.schema import schema_problems
-from nczarr.zarr.zom.tools import canonical_zom, match_zom, zom_differences, zom_to_v3
+from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
+from nczarr.zarr.zom.tools import canonical_zom, match_zom, same_structure, zom_differences, zom_to_v3
 
 __all__ = [
     "ZomArray",
@@ -28,9 +28,12 @@ __all__ = [
     "match_zom",
     "node_metadata",
     "parse_zom",
+    "same_structure",
     "schema_problems",
     "to_hierarchy",
     "unflatten",
+    "validate_zom",
     "zom_differences",
+    "zom_schema",
     "zom_to_v3",
 ]

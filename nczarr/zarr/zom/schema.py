@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-from nczarr.errors import UnsupportedError
+from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.zarr.limits import LIMITS
 
 #: Problems that are listed at most.
@@ -21,11 +21,21 @@ MAX_PROBLEMS = 100
 
 
 @cache
-def schema_of(zarr_format: int) -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of the object model of a Zarr version."""
+def _schema(zarr_format: int) -> dict[str, Any]:
     text = files("nczarr.zarr.zom").joinpath(f"zom_v{zarr_format}.json").read_text("utf-8")
     result: dict[str, Any] = json.loads(text)
     return result
+
+
+def zom_schema(zarr_format: Literal[2, 3]) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of the object model of a Zarr version.
+
+    Examples
+    --------
+    >>> zom_schema(3)["title"]
+    'Zarr Object Model, version 3'
+    """
+    return json.loads(json.dumps(_schema(zarr_format)))
 
 
 def _depth(value: Any) -> int:
@@ -42,8 +52,14 @@ def _depth(value: Any) -> int:
     return deepest
 
 
-def schema_problems(value: Any) -> list[str]:
-    """Validate a model in JSON against the schema of its ``zarr_format``.
+def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> list[str]:
+    """Validate a model in JSON against its schema.
+
+    Parameters
+    ----------
+    value : JSON
+    zarr_format : {2, 3}, optional
+        The schema; by default the one that the value's ``zarr_format`` asks for.
 
     Returns
     -------
@@ -68,14 +84,33 @@ def schema_problems(value: Any) -> list[str]:
         raise UnsupportedError(
             "validation needs the package jsonschema", hint="pip install jsonschema"
         ) from None
+    if zarr_format is None:
+        version = value.get("zarr_format") if isinstance(value, dict) else None
+        zarr_format = 2 if version == 2 and version is not True else 3
     if _depth(value) > LIMITS.document_depth:
         return [f"$: nested deeper than {LIMITS.document_depth} levels"]
-    version = value.get("zarr_format") if isinstance(value, dict) else None
     problems = []
-    for error in Draft202012Validator(schema_of(2 if version == 2 else 3)).iter_errors(value):
+    for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):
         message = error.message if len(error.message) <= 200 else error.message[:199] + "…"
         problems.append(f"{error.json_path}: {message}")
         if len(problems) == MAX_PROBLEMS:
             problems.append("and more")
             break
     return problems
+
+
+def validate_zom(value: Any, zarr_format: Literal[2, 3] | None = None) -> None:
+    """Refuse a model in JSON that is not valid; see `schema_problems`.
+
+    Raises
+    ------
+    MetadataError
+        With all problems.
+
+    Examples
+    --------
+    >>> validate_zom({"zarr_format": 2, "attributes": {}, "members": {}})
+    """
+    problems = schema_problems(value, zarr_format)
+    if problems:
+        raise MetadataError("the object model is not valid: " + "; ".join(problems))

@@ -85,6 +85,17 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
             stack.extend((f"{base}/{name}", one.members[name], two.members[name]) for name in reversed(both))
 
 
+def same_structure(a: ZomNode, b: ZomNode) -> bool:
+    """True if two models describe the same structure; the data of their hierarchies may differ.
+
+    Examples
+    --------
+    >>> same_structure(ZomGroup(3), ZomGroup(3)), same_structure(ZomGroup(3), ZomGroup(2))
+    (True, False)
+    """
+    return next(zom_differences(a, b), None) is None
+
+
 def _kind(node: ZomNode) -> str:
     return "an array" if isinstance(node, ZomArray) else "a group"
 
