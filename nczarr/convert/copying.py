@@ -292,7 +292,8 @@ class _Job:
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
         with placed(where):
             dataset = self.what.of(opened, joined=self.concat is not None)
-        dataset = self.without_old_digest(dataset)
+        losses += _left_out(dataset, bool(self.options.get("lossy")), where)
+        dataset = self.without_old_digest(replace_fields(dataset, left_out=()))
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         shaped, options = self.shaped(dataset, target, kind)
@@ -486,16 +487,21 @@ class _Job:
                 "--append keeps the chunks and codecs of the dataset; leave out options of them"
             )
 
-        def opening(fqn: str) -> AbstractContextManager[Dataset]:
+        @contextmanager
+        def opening(fqn: str) -> Iterator[Dataset]:
             if len(sources) == 1:
-                return self.chosen(sources[0])
-            return many.join(
+                with self.chosen(sources[0]) as part:
+                    yield part
+                return
+            with many.join(
                 sources,
                 fqn,
                 attributes=self.join,
                 storage_options=self.source_options,
                 choose=self.what.parts_of_all,
-            )
+            ) as joined:
+                _left_out(joined, bool(self.options.get("lossy")), name_of(sources[0]))
+                yield joined
 
         if kind_of_source(target) == "zarr":
             return many.append(
@@ -535,6 +541,7 @@ class _Job:
         with open_source(source, storage_options=self.source_options, fresh=True) as opened:
             with placed(name_of(source)):
                 part = self.what.of(opened)
+            _left_out(part, bool(self.options.get("lossy")), name_of(source))
             yield part
 
     def refuse(self, option: str, *others: str) -> None:
@@ -786,6 +793,17 @@ def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]
             hint="--lossy, in Python lossy=True, leaves them out",
         )
     return tuple(found)
+
+
+def _left_out(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
+    """Refuse, or list, what a source holds that the model has no place for."""
+    if dataset.left_out and not lossy:
+        raise LossError(
+            f"something that nczarr cannot read would be lost: {dataset.left_out[0]}",
+            path=where,
+            hint="-v copies the variables that it names; --lossy, in Python lossy=True, all but this",
+        )
+    return dataset.left_out
 
 
 def _abort(sink: DatasetSink, error: BaseException) -> None:

@@ -34,9 +34,12 @@ class Choice:
         """Return the chosen variables and groups."""
         if not (self.variables or self.only or self.groups or self.exclude):
             return dataset
-        return change.choose(
+        chosen = change.choose(
             dataset, variables=self.variables, only=self.only, groups=self.groups, exclude=self.exclude
         )
+        # Who names what is copied asks for nothing else.
+        named = self.variables or self.only or self.groups
+        return replace(chosen, left_out=() if named else dataset.left_out)
 
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the chosen variables and groups of datasets that will be one; what is left out need not be in all."""

@@ -58,6 +58,17 @@ class Reading:
     guessed: frozenset[str] = frozenset()
 
 
+def left_out_arrays(unknown: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each array that cannot be opened, from :meth:`Hierarchy.unknown_arrays`.
+
+    Examples
+    --------
+    >>> left_out_arrays({"v": "data_type: the data type 'int4' is not known"})
+    ("'v' is left out: data_type: the data type 'int4' is not known",)
+    """
+    return tuple(f"{path!r} is left out: {what}" for path, what in unknown.items() if path)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The documents that a dialect writes for a model, parents before children; otherwise as :class:`Reading`.

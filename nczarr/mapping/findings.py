@@ -15,7 +15,10 @@ Severity = Literal["note", "warning", "error"]
 
 
 class RecoveryWarning(UserWarning):
-    """The metadata of a store were changed by a program that does not know NCZarr; the data were understood."""
+    """The metadata of a store were changed by a program that does not know NCZarr, or something in it is left out.
+
+    All other data were understood.
+    """
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,9 @@ def warn_of(findings: Sequence[Finding], place: str) -> None:
     if any(f.code not in _GROWING for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        mends = "" if all(f.code == "left-out" for f in findings) else ", 'nczarr repair' mends it"
         warnings.warn(
-            f"{place}: {first}{more}; 'nczarr check' lists what was found, 'nczarr repair' mends it",
+            f"{place}: {first}{more}; 'nczarr check' lists what was found{mends}",
             RecoveryWarning,
             stacklevel=4,
         )

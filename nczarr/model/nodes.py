@@ -290,6 +290,8 @@ class Dataset(Group):
     format : str or None
         netCDF's ``_Format`` of the origin: ``classic``, ``64-bit offset``, ``cdf5``, ``netCDF-4``,
         ``netCDF-4 classic model``; None if there was none.
+    left_out : tuple of str
+        What its source holds beside it and the model has no place for, one sentence each; no part of its value.
 
     Examples
     --------
@@ -299,6 +301,7 @@ class Dataset(Group):
     """
 
     format: str | None = field(default=None, kw_only=True)
+    left_out: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
     @cached_property
     def all_groups(self) -> Mapping[str, Group]:

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import Any, Literal
 
-from nczarr.errors import MetadataError
+from nczarr.errors import ExtensionError, MetadataError
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad, show
 
@@ -95,7 +95,7 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
 
     Raises
     ------
-    MetadataError
+    ExtensionError
         If it is not known.
 
     Examples
@@ -106,7 +106,7 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
     parse = CHUNK_KEY_ENCODINGS.find(name)
     if parse is None:
         known = ", ".join(CHUNK_KEY_ENCODINGS.names())
-        raise bad(f"chunk_key_encoding.name: {show(name)} is not known; known are {known}")
+        raise ExtensionError(f"chunk_key_encoding.name: {show(name)} is not known", hint=f"known are {known}")
     return parse(configuration)
 
 

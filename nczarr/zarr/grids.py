@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, SelectionError
+from nczarr.errors import ExtensionError, MetadataError, SelectionError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad, show
@@ -212,8 +212,10 @@ def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[i
 
     Raises
     ------
+    ExtensionError
+        If the grid is not known.
     MetadataError
-        If the grid is not known, or does not fit the shape.
+        If it does not fit the shape.
 
     Examples
     --------
@@ -225,7 +227,9 @@ def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[i
     parse = CHUNK_GRIDS.find(name)
     if parse is None:
         known = ", ".join(CHUNK_GRIDS.names())
-        raise bad(f"chunk_grid.name: the grid {show(name)} is not known; known are {known}")
+        raise ExtensionError(
+            f"chunk_grid.name: the grid {show(name)} is not known", hint=f"known are {known}"
+        )
     return parse(configuration, shape)
 
 

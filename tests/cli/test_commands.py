@@ -181,11 +181,6 @@ DAMAGES = {
         edit("time/zarr.json", lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[0])),
     ),
     "unknown codec": ("time", edit("time/zarr.json", lambda d: d["codecs"].append({"name": "x-magic"}))),
-    "unknown data type": ("time", edit("time/zarr.json", lambda d: d.update(data_type="float1024"))),
-    "unknown extension": (
-        "time",
-        edit("time/zarr.json", lambda d: d.update(extensions=[{"name": "x.must", "configuration": {}}])),
-    ),
     "unknown key": ("time", edit("time/zarr.json", lambda d: d.update(secret=1))),
 }
 
@@ -231,6 +226,29 @@ def test_damaged_metadata_give_one_line(
         assert said.count("\n") == 1
         assert place in said
     assert not (tmp_path / "out.nc").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"data_type": "float1024"}, {"extensions": [{"name": "x.must", "configuration": {}}]}],
+    ids=["unknown data type", "unknown extension"],
+)
+def test_what_must_be_understood_and_is_not_is_left_out_with_a_warning(
+    change: dict[str, Any], zarr: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit("time/zarr.json", lambda d: d.update(change))(zarr)
+    assert main(["dump", str(zarr)]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("nczarr: warning: ")
+    assert said.err.count("\n") == 1
+    assert "'time' is left out" in said.err
+    assert "time(time)" not in said.out
+    assert main(["check", str(zarr)]) == 1
+    assert "[left-out]" in capsys.readouterr().out
+    assert main(["copy", str(zarr), str(tmp_path / "out.nc")]) == 1
+    assert "'time' is left out" in capsys.readouterr().err
+    assert not (tmp_path / "out.nc").exists()
+    assert main(["copy", "--lossy", str(zarr), str(tmp_path / "out.nc")]) == 0
 
 
 def _plain_file(folder: Path) -> Path:

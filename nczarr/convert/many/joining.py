@@ -172,7 +172,7 @@ def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: 
     refuse(found, f"the files cannot be joined along {along}")
     made = _assembled(parts, along, is_new, growing, exact)
     refuse_disorder(made, along, sources)
-    return made
+    return replace(made, left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)))
 
 
 def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:

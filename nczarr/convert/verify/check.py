@@ -63,8 +63,6 @@ def check(
         return
     with stored:
         yield from found
-        for loss in stored.losses:
-            yield Finding("left-out", "/", loss, "warning")
         for path, sentence in stored.hierarchy.deviations():
             yield Finding("specification", "/" + path, sentence, "warning")
         for path, sentence in mapping.missing_chunks(stored.hierarchy) if data else ():

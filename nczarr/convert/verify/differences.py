@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import open_source
+from nczarr.convert.edges import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
@@ -117,7 +117,7 @@ def diff(
     Raises
     ------
     UnsupportedError
-        If a tolerance is below zero, or no number.
+        If a tolerance is below zero, or no number; or, after the differences, if something could not be read.
 
     Examples
     --------
@@ -145,6 +145,9 @@ def diff(
         if data:
             comparison = _Values(nan_payloads, rtol, atol, places)
             yield from comparison.all(a, b, told)
+        for side, dataset in ((left, a), (right, b)):
+            if dataset.left_out:
+                raise UnsupportedError(f"not all can be compared: {dataset.left_out[0]}", path=name_of(side))
 
 
 def differences_of_copy(

@@ -88,7 +88,12 @@ def open_dataset(
             raise
         if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
             rewriting.refuse_interrupted(store)
-        reading = replace(reading, findings=(*found, *reading.findings))
+        left_out = tuple(Finding("left-out", "/", loss, "warning") for loss in reading.losses)
+        reading = replace(
+            reading,
+            dataset=replace(reading.dataset, left_out=reading.losses) if left_out else reading.dataset,
+            findings=(*found, *reading.findings, *left_out),
+        )
         if reading.findings:
             warn_of(reading.findings, store.url)
         options = replace(

@@ -59,12 +59,22 @@ def record_chunks(hierarchy: Hierarchy, paths: Iterable[str], *, new: bool = Fal
 def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
     """Return the paths of arrays whose record is of another grid than they have now."""
     found = []
-    for path, metadata in hierarchy.nodes.items():
-        if isinstance(metadata, ArrayMetadata) and KEY in metadata.extra:
+    for path, metadata in _known(hierarchy):
+        if KEY in metadata.extra:
             said = metadata.extra[KEY]
             if not isinstance(said, dict) or said.get("grid") != list(hierarchy.array(path).grid_shape):
                 found.append(path)
     return found
+
+
+def _known(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
+    """The arrays that can be opened."""
+    unknown = hierarchy.unknown_arrays()
+    for path in hierarchy.nodes:
+        if hierarchy.is_array(path) and path not in unknown:
+            metadata = hierarchy.nodes[path]
+            assert isinstance(metadata, ArrayMetadata)
+            yield path, metadata
 
 
 def forget_chunks(metadata: ArrayMetadata) -> ArrayMetadata:
@@ -94,8 +104,8 @@ def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
     >>> list(missing_chunks(create_hierarchy(MemoryStore())))
     []
     """
-    for path, metadata in hierarchy.nodes.items():
-        if not isinstance(metadata, ArrayMetadata) or KEY not in metadata.extra:
+    for path, metadata in _known(hierarchy):
+        if KEY not in metadata.extra:
             continue
         array = hierarchy.array(path)
         record = _read(metadata.extra[KEY])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
-from nczarr.mapping.dialect import Binding, Reading
+from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import (
     ANONYMOUS,
@@ -73,7 +73,8 @@ class _Reader:
     def __post_init__(self) -> None:
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
-        self.losses: list[str] = []
+        self.unknown = self.hierarchy.unknown_arrays()
+        self.losses = [*left_out_arrays(self.unknown)]
         self.dimensions: dict[str, Dimension] = {}
         #: Lengths of unlimited dimensions that are longer than the groups say.
         self.grown: dict[str, int] = {}
@@ -85,7 +86,7 @@ class _Reader:
 
     def read(self, name: str) -> Dataset:
         for path in self.hierarchy.nodes:
-            if path:
+            if path and path not in self.unknown:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
         self.declare("", "/")
         body = self.group("", "/", "")
@@ -123,6 +124,7 @@ class _Reader:
         listed = [prefix + node for node in (info.arrays if arrays else info.groups)]
         if not self.hierarchy.complete:
             self.hierarchy.load(listed)
+        listed = [node for node in listed if node not in self.unknown]
         missing = [
             node for node in listed if node not in self.hierarchy.nodes or self.is_array(node) != arrays
         ]

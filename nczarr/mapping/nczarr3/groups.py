@@ -87,6 +87,7 @@ class GroupFinder:
         self.children: dict[str, list[str]] = {}
         self.array_keys: dict[str, dict[str, Any]] = {}
         self.unreadable: set[str] = set()
+        self.unknown = hierarchy.unknown_arrays()
 
     def find(self) -> GroupNode:
         """Return the root with all that is below it."""
@@ -94,6 +95,8 @@ class GroupFinder:
             self._load_declared()
         nodes = self.hierarchy.nodes
         for path in nodes:
+            if path in self.unknown:
+                continue
             if path:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
             metadata = nodes[path]
@@ -253,6 +256,8 @@ class GroupFinder:
                     self._wrong_record(
                         node.fqn, f"{GROUP_KEY}.{key}: {show(name)} is no name, or stands there twice"
                     )
+                elif path in self.unknown:
+                    continue
                 elif (path in self.array_keys) != (key == "arrays") or path not in self.hierarchy.nodes:
                     self.findings.add(
                         "node-missing",

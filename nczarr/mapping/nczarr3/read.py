@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nczarr.errors import MetadataError, placed
-from nczarr.mapping.dialect import Binding, Reading
+from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import (
     ArrayNode,
@@ -65,8 +65,9 @@ def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
     keys, wrong = group_keys(root)
     if SUPERBLOCK_KEY in keys or GROUP_KEY in keys or wrong:
         return True
+    unknown = hierarchy.unknown_arrays()
     for path in hierarchy.nodes:
-        if hierarchy.is_array(path):
+        if hierarchy.is_array(path) and path not in unknown:
             metadata = hierarchy.nodes[path]
             assert isinstance(metadata, ArrayMetadata)
             if metadata.extra or metadata.extensions:
@@ -84,6 +85,7 @@ def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
         dataset,
         reader.variables,
         reader.group_paths,
+        left_out_arrays(reader.unknown),
         findings=tuple(reader.findings.items),
         guessed=frozenset(reader.dimensions.guessed.values()),
     )
@@ -111,12 +113,14 @@ class _Reader:
         self.plain = PlainArrays(hierarchy)
         self.held: dict[str, _Held | None] = {}
         self.known: Known = {}
+        self.unknown: dict[str, str] = {}
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
 
     def read(self, name: str) -> Dataset:
-        root = GroupFinder(self.hierarchy, self.findings).find()
+        finder = GroupFinder(self.hierarchy, self.findings)
+        root, self.unknown = finder.find(), finder.unknown
         superblock = self.superblock(root)
         groups = list(root.walk())
         self.group_paths = {node.fqn: node.path for node in groups}

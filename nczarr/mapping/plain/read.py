@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, placed
-from nczarr.mapping.dialect import Binding, Reading
+from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
 from nczarr.model import Dataset, Group, Variable, check_name, join_fqn
@@ -13,8 +13,9 @@ from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     """Read a hierarchy without NCZarr's keys; see :meth:`nczarr.mapping.dialect.Dialect.read`.
 
-    Arrays that netCDF has no type for are left out, and named in ``losses``. A single array at the root becomes
-    a dataset with one variable, named after the dataset.
+    Arrays that Zarr does not let be opened, as they ask for something that nczarr does not know, and nodes whose
+    names netCDF cannot have, are left out, and named in ``losses``. A single array at the root becomes a dataset with
+    one variable, named after the dataset.
 
     Raises
     ------
@@ -49,10 +50,11 @@ class _Reader:
         self.plain = PlainArrays(hierarchy)
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
-        self.losses: list[str] = []
+        unknown = hierarchy.unknown_arrays()
+        self.losses = [*left_out_arrays(unknown)]
         self.children: dict[str, list[str]] = {}
         for path in hierarchy.nodes:
-            if path:
+            if path and path not in unknown:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
 
     def group(self, fqn: str, path: str, name: str, single: str | None = None) -> Group:

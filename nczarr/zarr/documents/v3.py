@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from nczarr.errors import MetadataError, placed
+from nczarr.errors import ExtensionError, MetadataError, placed
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import (
     apply_on_document,
@@ -260,7 +260,7 @@ def _transformers(value: Any) -> tuple[NamedConfig, ...]:
     transformers = parse_named_configs(value, "storage_transformers")
     for i, transformer in enumerate(transformers):
         if transformer.must_understand:
-            raise bad(f"storage_transformers[{i}]: {show(transformer.name)} is not known")
+            raise ExtensionError(f"storage_transformers[{i}]: {show(transformer.name)} is not known")
     return transformers
 
 
@@ -278,7 +278,8 @@ def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedC
 def _ignorable(value: Any, key: str) -> Any:
     if isinstance(value, dict) and value.get("must_understand") is False:
         return value
-    raise bad(f'{show(key)}: an unknown key that is not an object with "must_understand": false')
+    what = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
+    raise ExtensionError(what) if isinstance(value, dict) else bad(what)
 
 
 def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from nczarr.collector import paused_collector
 from nczarr.errors import (
     DatasetNotFoundError,
+    ExtensionError,
     MetadataError,
     NCZarrError,
     ReadOnlyError,
     StoreError,
+    UnsupportedError,
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, Store
@@ -248,6 +250,25 @@ class Hierarchy:
 
             return extend(array)
         return array
+
+    def unknown_arrays(self) -> dict[str, str]:
+        """Return the arrays that have something which must be understood and is not, by path: what that is.
+
+        By the specification they cannot be opened. All else of the hierarchy can.
+
+        Raises
+        ------
+        MetadataError
+            If the document of an array is damaged.
+        """
+        found = {}
+        for path in self._nodes:
+            try:
+                if self._nodes.is_array(path):
+                    self._nodes[path]
+            except (ExtensionError, UnsupportedError) as error:
+                found[path] = error.message
+        return found
 
     def override(self, path: str, metadata: Metadata) -> None:
         """Use other metadata for a node that exists, without writing them.

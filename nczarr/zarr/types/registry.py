@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.errors import ExtensionError, MetadataError, UnsupportedError
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
 from nczarr.zarr.types.numbers import (
@@ -63,8 +63,10 @@ def parse_data_type(value: Any) -> DataType:
 
     Raises
     ------
+    ExtensionError
+        If nczarr does not know it.
     MetadataError
-        If it is not a data type, or not one that nczarr knows.
+        If it is not a data type.
 
     Examples
     --------
@@ -101,7 +103,7 @@ def parse_data_type(value: Any) -> DataType:
     parse = DATA_TYPES.find(name)
     if parse is None:
         known = ", ".join((*_PLAIN, *DATA_TYPES.names()))
-        raise bad(f"the data type {show(name)} is not known; known are {known}, r<N>")
+        raise ExtensionError(f"the data type {show(name)} is not known", hint=f"known are {known}, r<N>")
     return parse(name, configuration)
 
 

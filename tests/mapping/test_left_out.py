@@ -1,0 +1,158 @@
+"""Arrays that cannot be opened, and nodes that netCDF has no name for: named, kept, and never lost without a word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr.convert import diff
+from nczarr.errors import ExtensionError, LossError, ModelError, UnsupportedError
+from nczarr.mapping import RecoveryWarning, check_metadata, repair
+from nczarr.stores import open_store
+from nczarr.zarr import open_hierarchy
+
+pytestmark = pytest.mark.filterwarnings("ignore::nczarr.mapping.RecoveryWarning")
+
+UNKNOWN: list[dict[str, Any]] = [
+    {"data_type": {"name": "int4", "configuration": {}}},
+    {"chunk_grid": {"name": "hexagonal", "configuration": {}}},
+    {"chunk_key_encoding": {"name": "hashed"}},
+    {"storage_transformers": [{"name": "hidden"}]},
+    {"extensions": [{"name": "org.example.other", "must_understand": True}]},
+    {"other": {"must_understand": True}},
+]
+IDS = [next(iter(u)) for u in UNKNOWN]
+
+
+def documents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.relative_to(folder).parts[0] in "bg"
+    }
+
+
+@pytest.fixture(params=["nczarr-v3", "zarr-v3"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Variables a, b, /g/c, /g/d; the tests make b and /g/c strange."""
+    store: dict[str, bytes] = {}
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("x", 3)
+        for name in "ab":
+            ds.createVariable(name, "i4", ("x",))[:] = [1, 2, 3]
+        for name in "cd":
+            ds.createVariable(f"/g/{name}", "i4", ("x",))[:] = 7
+    nczarr.copy(store, tmp_path / "s.zarr", layout=request.param, lossy=True)
+    return tmp_path / "s.zarr"
+
+
+def make_strange(folder: Path, changes: dict[str, Any]) -> None:
+    for path in ("b", "g/c"):
+        file = folder / path / "zarr.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("changes", UNKNOWN, ids=IDS)
+def test_the_other_arrays_are_read(folder: Path, changes: dict[str, Any]) -> None:
+    make_strange(folder, changes)
+    with pytest.warns(RecoveryWarning, match="'b' is left out"):
+        ds = nczarr.Dataset(folder)
+    with ds:
+        assert list(ds.variables) == ["a"]
+        assert list(ds["g"].variables) == ["d"]
+        assert ds["a"][:].tolist() == [1, 2, 3]
+    stored, findings = check_metadata(folder)
+    stored.close()
+    assert [f.what[:7] for f in findings if f.code == "left-out"] == ["'b' is ", "'g/c' i"]
+    with pytest.raises(ExtensionError):
+        open_hierarchy(open_store(folder), consolidated=False).array("b")
+
+
+@pytest.mark.parametrize("changes", UNKNOWN, ids=IDS)
+def test_changes_keep_them(folder: Path, changes: dict[str, Any]) -> None:
+    make_strange(folder, changes)
+    before = documents(folder)
+    with nczarr.Dataset(folder, "a") as ds:
+        ds.title = "changed"
+        ds["a"].units = "m"
+        ds["a"][1] = 9
+        ds.createVariable("new", "f4", ("x",))[:] = 1
+    for path, data in before.items():
+        if path.startswith(("b/", "g/c/")):
+            assert (folder / path).read_bytes() == data
+    with nczarr.Dataset(folder) as ds:
+        assert ds["a"][:].tolist() == [1, 9, 3]
+
+
+def test_repair_keeps_them(folder: Path) -> None:
+    make_strange(folder, UNKNOWN[0])
+    before = documents(folder)
+    if "nczarr" in (folder / "a" / "zarr.json").read_text():
+        repair(folder)
+        assert {k: v for k, v in documents(folder).items() if k in before and k != "g/zarr.json"} == {
+            k: v for k, v in before.items() if k != "g/zarr.json"
+        }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.createVariable("b", "f4"),
+        lambda ds: ds.createGroup("b"),
+        lambda ds: ds.renameVariable("a", "b"),
+        lambda ds: ds.renameGroup("g", "h"),
+    ],
+    ids=["variable", "group", "rename", "move"],
+)
+def test_nothing_takes_their_place(folder: Path, change: Callable[[nczarr.Dataset], object]) -> None:
+    make_strange(folder, UNKNOWN[0])
+    before = documents(folder)
+    with pytest.raises(ModelError, match="would be lost"), nczarr.Dataset(folder, "a") as ds:
+        change(ds)
+    assert documents(folder) == before
+
+
+def test_copies_and_comparisons_say_it(folder: Path, tmp_path: Path) -> None:
+    make_strange(folder, UNKNOWN[0])
+    for target in ("t.zarr", "t.nc", "t.cdl"):
+        with pytest.raises(LossError, match="'b' is left out"):
+            nczarr.copy(folder, tmp_path / target)
+        assert not (tmp_path / target).exists()
+    losses = nczarr.copy(folder, tmp_path / "t.zarr", lossy=True, verify=True)
+    assert [loss[:4] for loss in losses] == ["'b' ", "'g/c"]
+    with pytest.raises(UnsupportedError, match="not all can be compared"):
+        list(diff(folder, tmp_path / "t.zarr"))
+    # Who names the variables asks for no others.
+    assert nczarr.copy(folder, tmp_path / "a.zarr", variables=["a"]) == ()
+    assert list(diff(tmp_path / "a.zarr", tmp_path / "a.zarr")) == []
+
+
+def test_joining_and_appending_say_it(folder: Path, tmp_path: Path) -> None:
+    make_strange(folder, UNKNOWN[0])
+    with pytest.raises(LossError, match="'b' is left out"):
+        nczarr.copy([folder, folder], tmp_path / "t.zarr", concat="run")
+    with nczarr.Dataset(tmp_path / "t.zarr", "w") as ds:
+        ds.createDimension("x", None)
+        for name in ("a", "/g/d"):
+            ds.createVariable(name, "i4", ("x",))[:] = np.arange(2)
+    with pytest.raises(LossError, match="'b' is left out"):
+        nczarr.copy(folder, tmp_path / "t.zarr", append="x")
+
+
+def test_names_that_netcdf_does_not_have(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "n.zarr", "w") as ds:
+        for name in "ab":
+            ds.createVariable(name, "i4")[...] = 1
+    plain = tmp_path / "p.zarr"
+    nczarr.copy(tmp_path / "n.zarr", plain, layout="zarr-v3", lossy=True, consolidated=False)
+    (plain / "b").rename(plain / "b\tc")
+    with pytest.raises(LossError, match="control character"):
+        nczarr.copy(plain, tmp_path / "t.nc")
+    assert not (tmp_path / "t.nc").exists()
+    assert len(nczarr.copy(plain, tmp_path / "t.nc", lossy=True)) == 1
