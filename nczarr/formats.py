@@ -126,6 +126,16 @@ def kind_of_source(source: Any) -> Kind:
     return "netcdf" if suffix in NETCDF_SUFFIXES else "zarr"
 
 
+def state_of_file(source: Any) -> tuple[int, int] | None:
+    """Return size and time of change of a local file; None for everything else."""
+    path = local_path(source)
+    try:
+        status = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if status is None or path is None or path.is_dir() else (status.st_size, status.st_mtime_ns)
+
+
 def _remote_suffix(target: Any) -> str:
     """The suffix of a URL; a URL with netcdf-c's fragment says what it is, and a chained one is for fsspec."""
     if not isinstance(target, str) or "://" not in target or "#" in target or "::" in target:

@@ -23,13 +23,12 @@ from nczarr.convert.edges import (
     open_source,
     refuse_existing,
     same_place,
-    state_of_file,
 )
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values import rechunk
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
-from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format
+from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format, state_of_file
 from nczarr.mapping import ArrayShape, StoredDataset
 from nczarr.model import Attribute, Dataset, DatasetSink, Difference, MemorySource
 from nczarr.transfer import (
@@ -279,13 +278,7 @@ class _Job:
         """Copy an open dataset."""
         for source in sources:
             _refuse_same(source, target)
-        states = [None if isinstance(source, Dataset) else state_of_file(source) for source in sources]
-
-        def unchanged() -> None:
-            for source, before in zip(sources, states, strict=True):
-                if before is not None and before != state_of_file(source):
-                    raise NCZarrError("the file has changed while it was copied", path=str(source))
-
+        unchanged = _watched(sources)
         kinds: set[Kind] = {kind_of_source(s) for s in sources if not isinstance(s, Dataset)}
         kind = kinds.pop() if len(kinds) == 1 else None
         where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
@@ -449,6 +442,7 @@ class _Job:
         for source in sources:
             if isinstance(source, Dataset) or kind_of_source(source) != "netcdf":
                 raise UnsupportedError("--virtual: the source is no netCDF file", path=name_of(source))
+        unchanged = _watched(sources)
         opening: AbstractContextManager[Dataset]
         if self.concat is None:
             opening = open_source(sources[0], storage_options=self.source_options)
@@ -457,7 +451,7 @@ class _Job:
         with opening as opened:
             chosen = self.what.of(opened, joined=self.concat is not None)
             chosen = self.without_old_digest(chosen)
-            write_virtual(chosen, sources[0], target, overwrite=self.overwrite)
+            write_virtual(chosen, sources[0], target, unchanged, overwrite=self.overwrite)
             if self.report is not None:
                 self.report.add(sources, target, _bytes_of(chosen))
 
@@ -735,6 +729,18 @@ class _Job:
         limit = min(cluster.block_limit(self.memory), BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
         blocks = remaining(blocks_of(work, out, limit))
         cluster.transfer(blocks, there, self.progress, self.memory, raw=not self.resume, done=note)
+
+
+def _watched(sources: Sequence[Any]) -> Callable[[], None]:
+    """Return what raises an error if one of the local files has changed since."""
+    states = [None if isinstance(source, Dataset) else state_of_file(source) for source in sources]
+
+    def unchanged() -> None:
+        for source, before in zip(sources, states, strict=True):
+            if before is not None and before != state_of_file(source):
+                raise NCZarrError("the file has changed while it was copied", path=str(source))
+
+    return unchanged
 
 
 def _is_final(error: BaseException) -> bool:

@@ -347,16 +347,6 @@ def is_folder(target: Any) -> bool:
         return not is_zarr(store) and not store.exists(UNFINISHED)
 
 
-def state_of_file(source: Any) -> tuple[int, int] | None:
-    """Return size and time of change of a local file; None for everything else."""
-    path = local_path(source)
-    try:
-        status = None if path is None else path.stat()
-    except OSError:
-        return None
-    return None if status is None or path is None or path.is_dir() else (status.st_size, status.st_mtime_ns)
-
-
 def refuse_existing(target: Any, storage_options: Mapping[str, Any] | None = None) -> None:
     """Refuse the place of a new Zarr dataset where something is; what is written last finds out more.
 

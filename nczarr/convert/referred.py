@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.errors import MetadataError, UnsupportedError, placed
+from nczarr.formats import state_of_file
 
 
 def open_references(path: Path, options: dict[str, Any] | None) -> Any:
@@ -21,7 +22,7 @@ def open_references(path: Path, options: dict[str, Any] | None) -> Any:
     Raises
     ------
     MetadataError
-        If they cannot be read.
+        If they cannot be read, or a file has changed since.
     UnsupportedError
         If they are in Parquet files, and no package for these is installed.
     """
@@ -35,9 +36,11 @@ def open_references(path: Path, options: dict[str, Any] | None) -> Any:
                 protocols = said.get("protocols") if isinstance(said, dict) else None
                 fo: Any = str(path)
             else:
-                references = json.loads(path.read_text("utf-8"))["refs"]
+                said = json.loads(path.read_text("utf-8"))
+                references = said["refs"]
                 protocols = list({_protocol(v[0]) for v in references.values() if isinstance(v, list)})
                 fo = {"version": 1, "refs": references}
+            _refuse_changed(said)
             # Only without file systems of its own would it look at every reference for its protocol.
             systems = {p: fsspec.filesystem(p, **(options or {})) for p in protocols or () if p != "file"}
             local = fsspec.filesystem("file")
@@ -53,6 +56,18 @@ def open_references(path: Path, options: dict[str, Any] | None) -> Any:
             return fs.get_mapper("")
         except (ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
             raise MetadataError(f"these are no references that can be read: {error}") from error
+
+
+def _refuse_changed(said: Any) -> None:
+    """Refuse files that have changed, where the references say what they were."""
+    for url, state in said.get("nczarr_files", {}).items():
+        now = state_of_file(Path(url))
+        if now is not None and now != tuple(state):  # one that is missing is an error where it is read
+            raise MetadataError(
+                "the file has changed since it was referred to",
+                path=url,
+                hint="nczarr copy --virtual --overwrite makes the references anew",
+            )
 
 
 def _protocol(url: str) -> str:

@@ -17,6 +17,7 @@ import xarray as xr
 import zarr as zarr_python
 
 import nczarr
+from nczarr.convert.virtual import write
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -120,6 +121,65 @@ def test_values_stay_in_the_file_and_zarr_python_reads_them(tmp_path: Path, kind
         array = group[name]
         assert isinstance(array, zarr_python.Array)
         np.testing.assert_array_equal(array[:], wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_has_changed_is_refused(tmp_path: Path, kind: str) -> None:
+    """Its bytes are not encoded: nothing else would show that they are others."""
+    source, refs = tmp_path / "#1.nc", tmp_path / f"refs.{kind}"
+    data = large(source, "NETCDF3_64BIT_DATA")
+    nczarr.copy(source, refs, virtual=True)
+    assert list(nczarr.diff(source, refs)) == []
+    before = source.stat()
+    with netCDF4.Dataset(source, "a") as file:
+        file["v"][:] = -data
+    assert source.stat().st_size == before.st_size
+    later = before.st_mtime_ns + 2_000_000_000  # Icechunk counts seconds
+    os.utime(source, ns=(later, later))
+    with pytest.raises(NCZarrError, match="changed"):
+        list(nczarr.diff(source, refs))
+    nczarr.copy(source, refs, virtual=True, overwrite=True)
+    assert list(nczarr.diff(source, refs)) == []
+
+
+def test_a_file_that_changes_while_it_is_referred_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "a.nc"
+    large(source, "NETCDF4")
+    plain = write.virtual
+
+    def slow(*given: Any) -> Any:
+        os.utime(source, ns=(1, 1))
+        return plain(*given)
+
+    monkeypatch.setattr(write, "virtual", slow)
+    with pytest.raises(NCZarrError, match="has changed while"):
+        nczarr.copy(source, tmp_path / "refs.json", virtual=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.nc"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["#1.nc", "a b%20.nc", "é?.nc", "o ü/a.nc"])
+def test_names_that_urls_escape(tmp_path: Path, name: str, kind: str) -> None:
+    source = tmp_path / name
+    source.parent.mkdir(exist_ok=True)
+    large(source, "NETCDF4")
+    if kind == "icechunk" and "/" in name:
+        with pytest.raises(UnsupportedError, match="folder"):
+            nczarr.copy(source, tmp_path / "refs.icechunk", virtual=True)
+        return
+    nczarr.copy(source, tmp_path / f"refs.{kind}", virtual=True)
+    assert list(nczarr.diff(source, tmp_path / f"refs.{kind}")) == []
+
+
+@pytest.mark.parametrize("said", [[], 7, [7], "text"])
+def test_odd_states_of_files_are_an_error(tmp_path: Path, said: Any) -> None:
+    large(tmp_path / "a.nc", "NETCDF4")
+    nczarr.copy(tmp_path / "a.nc", tmp_path / "refs.json", virtual=True)
+    document = json.loads((tmp_path / "refs.json").read_text())
+    document["nczarr_files"] = {str(tmp_path / "a.nc"): said} if said else said
+    (tmp_path / "refs.json").write_text(json.dumps(document))
+    with pytest.raises(NCZarrError):
+        list(nczarr.diff(tmp_path / "a.nc", tmp_path / "refs.json"))
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from nczarr.atomic import partial_path, replace_directory
 from nczarr.convert.virtual.references import Virtual
@@ -76,7 +77,7 @@ def write_session(found: Virtual, store: Any) -> None:
     for path, index, (url, offset, size) in chunks:
         if url not in changed:
             changed[url] = _changed(url)
-        location = url if "://" in url else f"file://{url}"
+        location = url if "://" in url else f"file://{quote(url)}"
         specs[path].append(VirtualChunkSpec(list(index), location, offset, size, None, changed[url]))
     for path, wanted in specs.items():
         try:
@@ -100,7 +101,14 @@ def _prefix(url: str) -> str:
             path=url,
             hint="make the repository with a container for them, and give the store of a session",
         )
-    return f"file://{os.path.dirname(url)}/"
+    folder = os.path.dirname(url)
+    if quote(folder) != folder:
+        raise UnsupportedError(
+            "Icechunk finds no files in a folder of which URLs escape a letter, such as a blank or an accent",
+            path=url,
+            hint="NAME.json and NAME.parquet can refer to them",
+        )
+    return f"file://{folder}/"
 
 
 def _changed(url: str) -> datetime | None:

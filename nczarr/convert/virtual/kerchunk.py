@@ -12,15 +12,20 @@ import math
 import os
 import shutil
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import partial_path, replace_directory, text_output
+from nczarr.convert.virtual.places import Place
 from nczarr.convert.virtual.references import Virtual
 from nczarr.errors import StoreError, UnsupportedError
+from nczarr.formats import state_of_file
 from nczarr.mapping import create_dataset, documents_v2
 
+#: Where both forms say what the files were when they were referred to; others pass over it.
+FILES = "nczarr_files"
 #: References of one variable that are in one Parquet file.
 RECORD = 10_000
 
@@ -31,7 +36,7 @@ def write_json(found: Virtual, path: Path) -> None:
     refs: dict[str, Any] = {key: _text(value) for key, value in kept.items()}
     refs |= {key: list(place) for _, key, place in chunks}
     with text_output(path) as file:
-        json.dump({"version": 1, "refs": refs}, file)
+        json.dump({"version": 1, "refs": refs, FILES: _states(chunks)}, file)
 
 
 def write_parquet(found: Virtual, path: Path) -> None:
@@ -77,7 +82,12 @@ def write_parquet(found: Virtual, path: Path) -> None:
     partial = partial_path(path)
     try:
         partial.mkdir()
-        document = {"metadata": documents, "record_size": RECORD, "protocols": protocols}
+        document = {
+            "metadata": documents,
+            "record_size": RECORD,
+            "protocols": protocols,
+            FILES: _states(chunks),
+        }
         (partial / ".zmetadata").write_text(json.dumps(document), "utf-8")
         for array, grid in grids.items():
             for record in range(-(-math.prod(grid) // RECORD)):
@@ -106,7 +116,7 @@ def write_parquet(found: Virtual, path: Path) -> None:
 
 def _contents(
     found: Virtual,
-) -> tuple[dict[str, bytes], list[tuple[str, str, Any]], dict[str, tuple[int, ...]]]:
+) -> tuple[dict[str, bytes], list[tuple[str, str, Place]], dict[str, tuple[int, ...]]]:
     """Documents and values by key; the array, key and place of each chunk elsewhere; the grids of arrays."""
     kept: dict[str, bytes] = {}
     with create_dataset(kept, found.dataset, replace(found.options, chunk_keys="v2")) as stored:
@@ -118,6 +128,12 @@ def _contents(
         ]
         older = documents_v2(stored)
     return kept | {key: json.dumps(value).encode() for key, value in older.items()}, chunks, grids
+
+
+def _states(chunks: Iterable[tuple[str, str, Place]]) -> dict[str, tuple[int, int]]:
+    """The size and time of change of each local file: bytes that nobody encoded do not show that they are others."""
+    states = {url: state_of_file(Path(url)) for url in sorted({url for _, _, (url, _, _) in chunks})}
+    return {url: state for url, state in states.items() if state is not None}
 
 
 def _is_document(key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from nczarr.convert.virtual.icechunk import is_session_store, write_repository, write_session
@@ -19,7 +20,9 @@ _WRITERS = {
 }
 
 
-def write_virtual(dataset: Dataset, source: Any, target: Any, *, overwrite: bool = False) -> None:
+def write_virtual(
+    dataset: Dataset, source: Any, target: Any, unchanged: Callable[[], None], *, overwrite: bool = False
+) -> None:
     """Write references to the chunks of a dataset of netCDF files.
 
     Values that have no bytes of their own in the files (text, sequences, small variables) are put beside them.
@@ -30,6 +33,8 @@ def write_virtual(dataset: Dataset, source: Any, target: Any, *, overwrite: bool
         The file, or the first of those that the dataset was joined from.
     target
         ``NAME.json``, ``NAME.parquet``, ``NAME.icechunk``, or the store of an Icechunk session.
+    unchanged : callable
+        Raises an error if a file has changed since it was opened.
 
     Raises
     ------
@@ -39,13 +44,17 @@ def write_virtual(dataset: Dataset, source: Any, target: Any, *, overwrite: bool
         If the target exists and `overwrite` is false, or it is something else.
     """
     if is_session_store(target):
-        write_session(virtual(dataset, source), target)
+        found = virtual(dataset, source)
+        unchanged()
+        write_session(found, target)
         return
     path = local_path(target)
     write = None if path is None else _WRITERS.get(path.suffix.lower())
     if path is None or write is None:
         raise UnsupportedError(
-            "--virtual: references are written to NAME.json, NAME.parquet or NAME.icechunk", path=str(target)
+            "--virtual: references are written to NAME.json, NAME.parquet or NAME.icechunk",
+            path=str(target),
+            hint="Zarr itself has no references: readers would take chunks that are elsewhere for fill",
         )
     if path.exists():
         if not overwrite:
@@ -60,4 +69,6 @@ def write_virtual(dataset: Dataset, source: Any, target: Any, *, overwrite: bool
             raise DatasetExistsError("it is something else, so it is never overwritten", path=str(path))
     if not path.absolute().parent.is_dir():
         raise StoreError("the folder for it does not exist", path=str(path))
-    write(virtual(dataset, source), path)
+    found = virtual(dataset, source)
+    unchanged()
+    write(found, path)
