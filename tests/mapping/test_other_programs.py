@@ -522,3 +522,30 @@ def test_what_netcdf_c_leaves_behind_a_shorter_document(records: Path, tmp_path:
     path.write_bytes(path.read_bytes() + b" nonsense")
     with pytest.raises(nczarr.NCZarrError, match="Extra data"):
         nczarr.Dataset(store)
+
+
+@pytest.mark.parametrize("layout", ["nczarr-v2", "nczarr-v3"])
+@pytest.mark.parametrize("resized", ["ab", "b"])
+def test_fixed_dimensions_that_were_resized(layout: str, resized: str, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    store: dict[str, bytes] = {}
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("x", 3)
+        for name in "ab":
+            ds.createVariable(name, "i4", ("x",))[:] = [1, 2, 3]
+    folder = tmp_path / "r.zarr"
+    copy(store, folder, layout=layout)
+    for name in resized:
+        array = zarr.open_array(str(folder / name), mode="r+")
+        array.resize((5,))
+        array[3:] = [8, 9]
+    for change in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RecoveryWarning)
+            with nczarr.Dataset(folder, "a") as ds:
+                ds.change = change
+            with nczarr.Dataset(folder) as ds:
+                sizes = {name: len(d) for name, d in ds.dimensions.items()}
+                assert sizes == ({"x": 5} if resized == "ab" else {"x": 3, "x_5": 5})
+                assert ds["b"][:].tolist() == [1, 2, 3, 8, 9]
+                assert ds["a"][:].tolist() == ([1, 2, 3, 8, 9] if resized == "ab" else [1, 2, 3])

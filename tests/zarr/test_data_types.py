@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.stores import MemoryStore
+from nczarr.zarr import ArrayMetadata, create_hierarchy
+from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.types import data_type_for, parse_data_type
 
 SIMPLE = [
@@ -303,3 +306,15 @@ def test_zarr_python_reads_the_same_data_type(document):
         np.asarray(theirs.from_json_scalar(fill, zarr_format=3)).tobytes()
         == np.asarray(data_type.zero()).tobytes()
     )
+
+
+@pytest.mark.parametrize("dtype", ["M8", "M8[s]", "m8[s]"])
+def test_not_a_time_is_written_from_any_unit(dtype: str) -> None:
+    fill = np.array("NaT", dtype)[()]
+    metadata = ArrayMetadata((2,), data_type_for(np.dtype(dtype)), RegularGrid((2,)), fill_value=fill)
+    array = create_hierarchy(MemoryStore()).put_array("t", metadata)
+    array.write(..., np.array([3, "NaT"], f"{dtype[0]}8[D]"))
+    assert np.isnat(array.read()).tolist() == [False, True]
+    if dtype != "M8":
+        with pytest.raises(UnsupportedError, match="would change"):
+            array.write(..., np.array([1, 1_500], f"{dtype[0]}8[ms]"))

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, placed
 from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
+from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import (
     ANONYMOUS,
@@ -47,6 +48,7 @@ from nczarr.model import (
     format_fqn,
     join_fqn,
     primitive_for_dtype,
+    split_fqn,
     with_lengths,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
@@ -62,7 +64,10 @@ def read_nczarr_v2(hierarchy: Hierarchy, name: str) -> Reading:
     if version is None:
         raise MetadataError("the hierarchy has none of NCZarr's keys", path=hierarchy.store.url)
     reader = _Reader(hierarchy, version)
-    return Reading(reader.read(name), reader.variables, reader.groups, tuple(reader.losses))
+    dataset = reader.read(name)
+    guessed = frozenset(fqn for own in reader.own.values() for fqn in own)
+    findings = tuple(reader.findings.items)
+    return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), findings, guessed)
 
 
 @dataclass
@@ -76,8 +81,11 @@ class _Reader:
         self.unknown = self.hierarchy.unknown_arrays()
         self.losses = [*left_out_arrays(self.unknown)]
         self.dimensions: dict[str, Dimension] = {}
-        #: Lengths of unlimited dimensions that are longer than the groups say.
+        #: Lengths of dimensions that are other than the groups say.
         self.grown: dict[str, int] = {}
+        #: Dimensions that only arrays of one group have, as their lengths contradict others', by group and FQN.
+        self.own: dict[str, dict[str, Dimension]] = {}
+        self.findings = Findings()
         self.infos: dict[str, GroupInfo] = {}
         self.children: dict[str, list[str]] = {}
 
@@ -89,6 +97,7 @@ class _Reader:
             if path and path not in self.unknown:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
         self.declare("", "/")
+        self.settle()
         body = self.group("", "/", "")
         if self.grown:
             body = with_lengths(body, self.grown)
@@ -116,6 +125,34 @@ class _Reader:
             self.dimensions[join_fqn(fqn, name)] = Dimension(name, size, unlimited)
         for child in self.ordered(path, arrays=False):
             self.declare(child, join_fqn(fqn, child.rpartition("/")[2]))
+
+    def settle(self) -> None:
+        """Give fixed dimensions the length that their arrays have, where these were all made longer or shorter."""
+        lengths: dict[str, dict[str, int]] = {}
+        for fqn, path in self.groups.items():
+            for child in self.ordered(path, arrays=True):
+                name = child.rpartition("/")[2]
+                with placed(self.place(child, ".zarray"), fqn=join_fqn(fqn, name)):
+                    metadata = self.hierarchy.nodes[child]
+                    shape = metadata.shape if isinstance(metadata, ArrayMetadata) else ()
+                    references = self.version.array(self.hierarchy, child).references
+                if references is not None and len(references) == len(shape):
+                    for reference, length in zip(references, shape, strict=True):
+                        lengths.setdefault(self.found(reference), {})[join_fqn(fqn, name)] = length
+        for reference, found in lengths.items():
+            dimension = self.dimensions.get(reference)
+            if dimension is None or dimension.unlimited or dimension.size in found.values():
+                continue
+            size = found.get(reference, max(found.values()))
+            what = f"the recorded size is {dimension.size}, its arrays have {size}"
+            self.findings.add("size-stale", reference, what, "note", "update the record")
+            self.dimensions[reference] = replace(dimension, size=size)
+            self.grown[reference] = size
+
+    def found(self, reference: str) -> str:
+        """The FQN that a reference means: netcdf-c writes names as they are; nczarr once escaped blanks in them."""
+        plain = format_fqn(reference.strip("/").split("/"))
+        return plain if plain in self.dimensions else reference
 
     def ordered(self, path: str, *, arrays: bool) -> list[str]:
         """The children of a group: those that NCZarr lists, then the others."""
@@ -155,6 +192,7 @@ class _Reader:
             for n, (size, unlimited) in self.infos[path].dimensions.items()
             if not _is_anonymous(n, size)
         )
+        dimensions += tuple(self.own.get(fqn, {}).values())
         return Group(
             name,
             attributes=self.attributes(path, metadata.attributes, fqn),
@@ -251,7 +289,7 @@ class _Reader:
             endian="big" if spelled.startswith(">") and type_.dtype.itemsize > 1 else "native",
             no_fill=metadata.fill_value is None,
         )
-        references = self.references(info, metadata, shape)
+        references = self.references(fqn, info, metadata, shape)
         return Variable(name, type_, references, attributes=attributes, storage=storage)
 
     def mended(
@@ -278,7 +316,7 @@ class _Reader:
         return replace(metadata, **changes) if changes else metadata
 
     def references(
-        self, info: ArrayInfo, metadata: ArrayMetadata, shape: tuple[int, ...]
+        self, fqn: str, info: ArrayInfo, metadata: ArrayMetadata, shape: tuple[int, ...]
     ) -> tuple[DimensionRef, ...]:
         if info.references is None:
             return self.named(metadata, shape)
@@ -288,23 +326,34 @@ class _Reader:
             )
         found: list[DimensionRef] = []
         for reference, length in zip(info.references, shape, strict=True):
-            # netcdf-c writes names as they are; nczarr once escaped blanks in them.
-            plain = format_fqn(reference.strip("/").split("/"))
-            reference = plain if plain in self.dimensions else reference
+            reference = self.found(reference)
             dimension = self.dimensions.get(reference)
             if dimension is None:
                 raise MetadataError(
                     f"_nczarr_array.dimension_references: there is no dimension {show(reference)}"
                 )
             if dimension.size != length and not dimension.unlimited:
-                raise MetadataError(
-                    f"shape: {length} along {show(reference)}, which has the size {dimension.size}"
-                )
+                found.append(self.own_dimension(fqn, reference, dimension, length))
+                continue
             if length > dimension.size:  # another program appended, and knows nothing of the group's record
                 self.dimensions[reference] = replace(dimension, size=length)
                 self.grown[reference] = length
             found.append(length if _is_anonymous(dimension.name, dimension.size) else reference)
         return tuple(found)
+
+    def own_dimension(self, fqn: str, reference: str, dimension: Dimension, length: int) -> str:
+        """The dimension of an array that another program made longer or shorter than others."""
+        what = f"it has {length} elements along {reference}, others have {dimension.size}"
+        self.findings.add("size-conflict", fqn, f"{what}; it is read with a dimension of its own", "error")
+        group = split_fqn(fqn)[0]
+        wanted = name = f"{dimension.name}_{length}"
+        number = 2
+        while (taken := self.dimensions.get(join_fqn(group, name))) and taken != Dimension(name, length):
+            name, number = f"{wanted}_{number}", number + 1
+        own = join_fqn(group, name)
+        if taken is None:
+            self.dimensions[own] = self.own.setdefault(group, {})[own] = Dimension(name, length)
+        return own
 
     def named(self, metadata: ArrayMetadata, shape: tuple[int, ...]) -> tuple[DimensionRef, ...]:
         """Dimensions of an array that NCZarr says nothing of: by xarray's names, else anonymous."""

@@ -441,9 +441,12 @@ class DimensionFinder:
         if key not in self.guessed:
             wanted = name = f"{dimension.name}_{length}"
             number = 2
-            while join_fqn(group, name) in self.sizes:
+            # One that is there was made when the dataset was changed in this state before.
+            while (taken := self.sizes.get(join_fqn(group, name))) and taken != Dimension(name, length):
                 name, number = f"{wanted}_{number}", number + 1
             own = join_fqn(group, name)
+            if taken is not None:
+                return own
             self.guessed[key] = own
             self.sizes[own] = Dimension(name, length)
             self.groups[group].dimensions.append(DeclaredDimension(name, length, False))

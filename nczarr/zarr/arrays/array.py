@@ -331,8 +331,12 @@ class Array:
             with np.errstate(all="ignore"):
                 result = source.astype(dtype)
             narrowed = dtype.kind in "fc" and np.can_cast(source.dtype, dtype, "same_kind")
-            if not narrowed and not dtype.hasobject and not (result == source).all():
-                raise ValueError("a value would change")
+            if not narrowed and not dtype.hasobject:
+                same = result == source
+                if dtype.kind in "mM" and source.dtype.kind == dtype.kind:
+                    same |= np.isnat(result) & np.isnat(source)
+                if not np.all(same):
+                    raise ValueError("a value would change")
             return result
         except (TypeError, ValueError, OverflowError) as error:
             raise UnsupportedError(
