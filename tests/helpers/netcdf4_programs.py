@@ -133,11 +133,19 @@ class Run:
 
     def __init__(self, library: Any, path: str, format: str, log: Any) -> None:
         self.library, self.path, self.log = library, path, log
-        self.ds = library.Dataset(path, "w", format=format)
+        self.ds = self.opened("w", format=format)
         self.types: dict[str, Any] = {}
         if format == "NETCDF4":
             self._find_types(make=True)
             self.ds.createGroup("g")
+
+    def opened(self, mode: str, **options: Any) -> Any:
+        """The dataset, opened."""
+        return self.library.Dataset(self.path, mode, **options)
+
+    def closed(self) -> None:
+        """Close the dataset."""
+        self.ds.close()
 
     def _find_types(self, *, make: bool) -> None:
         if make:
@@ -249,8 +257,8 @@ class Run:
         self.log.attempt(lambda: self.ds.sync())
 
     def open(self, mode: str) -> None:
-        self.ds.close()
-        self.ds = self.library.Dataset(self.path, mode)
+        self.closed()
+        self.ds = self.opened(mode)
         self._find_types(make=False)
         self.look()
 

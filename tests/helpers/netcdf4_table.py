@@ -375,7 +375,8 @@ kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, b
 * HDF5 keeps variables, groups, types and dimensions of a group under one set of names: what would need one twice is
   refused when it is made.
 * `diskless=True` holds a netCDF file in memory if the name is one of a netCDF file, `memory=` for all names but `.zarr`
-  and `.zip`; `close()` returns its bytes, or writes them with `persist=True`. `options=` and `shared=` are for Zarr.
+  and `.zip`; `close()` returns its bytes, or writes them with `persist=True`, for which nobody else may write to it as long
+  as it is open. `options=` and `shared=` are for Zarr.
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nczarr.netcdf4 as ours
 from nczarr import copy
 from nczarr.errors import NetCDFFileError, UnsupportedError
 from nczarr.model import (
@@ -406,6 +407,30 @@ def test_records_that_are_counted_by_the_files_length(tmp_path: Path) -> None:
     with open_dataset(tmp_path / "a.nc") as file, open_dataset(DATA / "one_record.nc") as whole_file:
         assert file.dataset.dimension_at("/time").size == 5
         assert not list(compare(file.dataset, whole_file.dataset))
+
+
+@pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])
+def test_names_that_netcdf_c_made_shorter_in_place(format: Any, tmp_path: Path) -> None:
+    """It leaves the old length, and NULs behind the new name."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w", format=format) as ds:
+        ds.createDimension("long_dimension", 2)
+        v = ds.createVariable("long_variable", "i2", ("long_dimension",))
+        v.long_attribute = np.int16(5)
+        v[:] = [5, 10]
+        v.renameAttribute("long_attribute", "missing_value")
+        v.renameAttribute("missing_value", "m")
+        ds.renameVariable("long_variable", "v")
+        ds.renameDimension("long_dimension", "d")
+    assert b"m\0\0\0\0\0\0\0" in path.read_bytes()
+    with open_dataset(path) as opened:
+        (variable,) = opened.dataset.variables
+        assert (variable.name, variable.dimensions) == ("v", ("/d",))
+        assert [a.name for a in variable.attributes] == ["m"]
+    with ours.Dataset(path, "a") as edited:
+        edited["v"].n = np.int16(1)
+    with netCDF4.Dataset(path) as ds:
+        assert (ds["v"].ncattrs(), ds["v"][:].tolist()) == (["m", "n"], [5, 10])
 
 
 def test_without_h5py_only_netcdf4_files_are_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_netcdf_files_in_memory(format: str) -> None:
     with ours.Dataset("here.nc", memory=content) as ds:
         assert ds["v"][:].tolist() == [1, 2, 3]
         assert (ds.data_model, ds.filepath()) == (format, "here.nc")
-    with pytest.raises(ValueError, match="neither"):
+    with pytest.raises(OSError, match="neither"):
         ours.Dataset("here.nc", memory=b"something else")
 
 

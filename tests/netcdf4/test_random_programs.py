@@ -15,6 +15,7 @@ import netCDF4
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from netcdf4_memory_programs import MemoryRun, memory_programs
 from netcdf4_programs import Run, programs
 from netcdf4_wide_programs import WideRun, wide_programs
 
@@ -45,6 +46,10 @@ def agree(step: tuple[Any, ...], theirs: Any, mine: Any) -> bool:
         return either or {theirs[1], mine[1]} <= {"RuntimeError", "IndexError", "ValueError"}
     if is_error(theirs) and mine[1] == "|S1" and 0 in mine[2]:
         return True  # netCDF4-python cannot join no characters
+    if step[0] == "write" and theirs == ("error", "AttributeError"):
+        return True  # netCDF4-python cannot repeat text for a variable of characters
+    if isinstance(theirs, list) and isinstance(mine, list) and {*theirs} - {*mine} == {"RuntimeWarning"}:
+        return True  # a valid_min of NaN, which numpy casts to an integer there
     if step[0] == "write" and theirs == ("error", "IndexError") and isinstance(step[3], tuple):
         return True  # netCDF4-python cannot write to a list of positions beside a slice that goes backwards
     # One element takes one value: netCDF4-python keeps the last of several.
@@ -70,7 +75,7 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                 for i, (one, other) in enumerate(zip(theirs, mine, strict=True)):
                     before_error = i and is_error(theirs[i - 1]) and is_error(mine[i - 1])  # warnings
                     assert before_error or agree(step, one, other), (step, one, other)
-                if any(is_error(b) and not is_error(a) for a, b in zip(theirs, mine, strict=True)):
+                if any(is_error(a) != is_error(b) for a, b in zip(theirs, mine, strict=True)):
                     return  # what was refused by one only makes all that follows different
                 for run in runs:
                     run.log.entries.clear()
@@ -92,6 +97,20 @@ def test_a_program_sees_the_same(name: str, program: Any, make_log: Any) -> None
 @given(program=wide_programs())
 def test_a_wide_program_sees_the_same(name: str, program: Any, make_log: Any) -> None:
     compare(name, WideRun, program, make_log)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [("a.nc", "memory"), ("a.nc", "persist"), ("a.zarr.zip", "memory"), ("a.zarr", "persist")],
+)
+@EXAMPLES
+@given(program=memory_programs())
+def test_a_program_in_memory_sees_the_same(name: str, begin: str, program: Any, make_log: Any) -> None:
+    class Made(MemoryRun):
+        pass
+
+    Made.begin, Made.both_read = begin, name.endswith(".nc")
+    compare(name, Made, program, make_log)
 
 
 @pytest.mark.parametrize("name", ["a.zarr", "a.nc"])

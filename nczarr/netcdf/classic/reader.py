@@ -212,7 +212,8 @@ class _Parser:
 
     def name(self) -> bytes:
         size = self.count()
-        return self.take(padded(size))[:size]
+        # Where netCDF-C renames in place, NULs fill what the old name was longer.
+        return self.take(padded(size))[:size].partition(b"\0")[0]
 
     def dimension(self) -> ClassicDimension:
         return ClassicDimension(self.name(), self.count())

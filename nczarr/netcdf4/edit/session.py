@@ -324,18 +324,18 @@ class Session(State):
             # The collector may drop a dataset anywhere, while this thread holds the lock of HDF5.
             self.cache.alone = dropped
             try:
-                if self.writable:
-                    self._flush_all()
-            finally:
-                self.is_open = False
-                self.cache.clear()
-                self.dropped = dropped
                 try:
-                    self.stored.close()
+                    if self.writable:
+                        self._flush_all()
                 finally:
-                    for lock in self.locks:
-                        lock.release()
-        return self.at_close() if self.at_close is not None else None
+                    self.is_open = False
+                    self.cache.clear()
+                    self.dropped = dropped
+                    self.stored.close()
+                return self.at_close() if self.at_close is not None else None
+            finally:
+                for lock in self.locks:
+                    lock.release()
 
     def inherit(self) -> None:
         """Note that this process is a forked child; whoever held the locks is not here."""

@@ -16,7 +16,7 @@ from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, o
 from nczarr.netcdf.bytes import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly
-from nczarr.netcdf4.errors import NetCDFOSError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFOSError
 from nczarr.netcdf4.opening.lock import WriterLock
 
 _HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
@@ -90,14 +90,26 @@ def diskless_netcdf(
 ) -> Session:
     """Edit a netCDF file, or a new one, in memory; with `persist`, write it when the session is closed."""
     clobber = clobber or mode == "r+"
-    if path.is_dir() or (path.exists() and not clobber):
+    there = path.exists()
+    if path.is_dir() or (there and not clobber):
         raise DatasetExistsError("the file exists", path=name)
-    if mode == "r+" and path.exists():
-        held = MemoryFile(path.read_bytes())
-        session = Session(open_file(path, content=held), name=name, writable=True)
-    else:
-        held = MemoryFile()
-        session = _in_memory(held, name, data_model)
+    if persist and not os.access(path.absolute().parent, os.W_OK):
+        raise NetCDFOSError(
+            "the file cannot be written: its folder is not there, or cannot be written to", path=name
+        )
+    locks = [WriterLock(str(path), hint=_HINT)] if there and persist else []
+    try:
+        if mode == "r+" and there:
+            held = MemoryFile(path.read_bytes())
+            session = Session(open_file(path, content=held), name=name, writable=True)
+        else:
+            held = MemoryFile()
+            session = _in_memory(held, name, data_model)
+    except BaseException:
+        for lock in locks:
+            lock.release()
+        raise
+    session.locks = locks
     if persist:
 
         def write_out() -> None:
@@ -121,7 +133,9 @@ def read_from_memory(name: str, content: bytes) -> Session:
         path = Path(folder.name) / "memory.nc"
         path.write_bytes(content)
         if not is_netcdf(path):
-            raise NetCDFValueError("memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file")
+            raise NetCDFOSError(
+                "memory holds neither a zip archive of a Zarr hierarchy nor a netCDF file", path=name
+            )
         session = open_netcdf(path, name, writable=False)
     except BaseException:
         folder.cleanup()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
 import zipfile
 from collections.abc import MutableMapping
@@ -14,7 +15,7 @@ from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
-from nczarr.netcdf4.errors import NetCDFOSError, NetCDFUnsupportedError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFUnsupportedError, NetCDFValueError
 from nczarr.netcdf4.opening.files import (
     create_netcdf,
     diskless_netcdf,
@@ -60,6 +61,7 @@ def open_session(
         target = os.fsdecode(target)
     as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
     if memory is not None:
+        _check_memory(mode, memory)
         if wanted == "w" and as_file:
             return netcdf_in_memory(name, data_model)
         return _in_memory(name, wanted, memory, data_model, options)
@@ -93,6 +95,21 @@ def _check_arguments(mode: str, format: str, parallel: bool, storage: str | None
         raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
     if storage is not None and storage not in STORAGES:
         raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+
+
+def _check_memory(mode: str, memory: Any) -> None:
+    """Refuse what netCDF4-python refuses, too: bytes are read, and a new dataset wants no more than a size."""
+    wanted = _MODES[mode]
+    if wanted not in ("r", "w"):
+        raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
+    try:
+        if wanted == "w":
+            operator.index(memory)
+        else:
+            memoryview(memory).release()
+    except TypeError as error:
+        what = "a number of bytes to write" if wanted == "w" else "bytes to read"
+        raise NetCDFTypeError(f"memory must be {what}, got {type(memory).__name__}") from error
 
 
 def _check_editable(path: Path | None, name: str, options: Any, shared: bool, isolated: bool | None) -> None:
@@ -245,17 +262,30 @@ def _diskless(
     options: Any,
     storage_options: dict[str, Any] | None,
 ) -> Session:
-    held: dict[str, bytes] = {}
-    if mode == "r+":
-        _load_keys(target, held, storage_options)
-    if held:
-        session = _existing(held, name, mode, data_model, options, None)
-    else:
-        session = _create(held, name, data_model, True, options, None)
+    from nczarr.mapping.guarding import Destination
+
+    clobber = clobber or mode == "r+"
+    path = local_path(target)
+    locks = [WriterLock(str(path))] if persist and path is not None else []
+    try:
+        if persist and isinstance(target, str | os.PathLike):
+            # What may not be replaced is refused now, and not when all the values are there.
+            Destination(target, overwrite=clobber, storage_options=storage_options).abort()
+        held: dict[str, bytes] = {}
+        if mode == "r+":
+            _load_keys(target, held, storage_options)
+        if held:
+            session = _existing(held, name, mode, data_model, options, None)
+        else:
+            session = _create(held, name, data_model, True, options, None)
+    except BaseException:
+        _release(locks)
+        raise
+    session.locks = locks
     if persist:
 
         def write_out() -> None:
-            _copy_keys(held, target, clobber or mode == "r+", storage_options)
+            _copy_keys(held, target, clobber, storage_options)
 
         session.at_close = write_out
     return session
@@ -277,14 +307,21 @@ def _load_keys(target: Any, held: MutableMapping[str, bytes], storage_options: d
 def _copy_keys(
     held: MutableMapping[str, bytes], target: Any, clobber: bool, storage_options: dict[str, Any] | None
 ) -> None:
-    from nczarr.mapping import create_dataset
+    """Write a whole dataset: what is there stays until the new one is complete."""
+    from nczarr.mapping.guarding import Destination
 
-    # Let the mapping decide whether what is there may be replaced.
-    create_dataset(target, model.Dataset("empty"), overwrite=clobber, storage_options=storage_options).close()
-    with open_store(target, "r+", storage_options=storage_options) as store:
+    destination = Destination(target, overwrite=clobber, storage_options=storage_options)
+    try:
+        destination.prepare()
         last = [key for key in held if "/" not in key]
-        store.set_many((key, held[key]) for key in held if "/" in key)
-        store.set_many((key, held[key]) for key in last)
+        destination.store.set_many((key, held[key]) for key in held if "/" in key)
+        destination.store.set_many((key, held[key]) for key in last)
+        destination.confirm()
+        destination.finish()
+    except BaseException:
+        destination.abort()
+        raise
+    destination.store.close()
 
 
 def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any) -> Session:
@@ -301,8 +338,6 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
 
         session.at_close = archive
         return session
-    if mode != "r":
-        raise NetCDFValueError("if memory kwarg specified, mode must be 'r' or 'w'")
     content = bytes(memory)
     if not is_zip(content[:8]):
         return read_from_memory(name, content)
@@ -310,5 +345,7 @@ def _in_memory(name: str, mode: str, memory: Any, data_model: str, options: Any)
         with zipfile.ZipFile(io.BytesIO(content)) as read:
             held = {entry: read.read(entry) for entry in read.namelist() if not entry.endswith("/")}
     except zipfile.BadZipFile as error:
-        raise NetCDFValueError(f"memory does not hold a zip archive of a Zarr hierarchy: {error}") from error
+        raise NetCDFOSError(
+            f"memory does not hold a zip archive of a Zarr hierarchy: {error}", path=name
+        ) from error
     return _existing(held, name, "r", data_model, options, None)
