@@ -133,36 +133,36 @@ def _gen(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _info(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
+    from nczarr.cli import inspection
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--stats", action="store_true", help="read all values: least, greatest, missing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     _shown(parser, "table")
-    return commands.run_info, (
+    return inspection.run_info, (
         "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
         "  nczarr info --json s3://bucket/run42.zarr\n"
     )
 
 
 def _tree(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
+    from nczarr.cli import inspection
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("--json", action="store_true", help="print JSON")
     _shown(parser, "tree")
-    return commands.run_tree, "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n"
+    return inspection.run_tree, "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n"
 
 
 def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
+    from nczarr.cli import inspection
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
     parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     _shown(parser, "names")
     return (
-        commands.run_ls,
+        inspection.run_ls,
         "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
     )
 
@@ -199,10 +199,10 @@ def _repair(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
+    from nczarr.cli import mending
 
     parser.add_argument("source", nargs="+", help=_HIERARCHY)
-    return commands.run_consolidate, "  nczarr consolidate run42.zarr\n"
+    return mending.run_consolidate, "  nczarr consolidate run42.zarr\n"
 
 
 def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
@@ -229,14 +229,22 @@ def _validate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _completion(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import commands
-
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    parser.set_defaults(grammar=build_parser)
-    return commands.run_completion, (
+    return _run_completion, (
         "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
         "  nczarr completion zsh > ~/.zfunc/_nczarr\n"
     )
+
+
+def _run_completion(options: argparse.Namespace) -> None:
+    """``nczarr completion``."""
+    try:
+        import shtab
+    except ImportError:
+        from nczarr.errors import UnsupportedError
+
+        raise UnsupportedError("completion needs the package shtab", hint="pip install shtab") from None
+    print(shtab.complete(build_parser(), options.shell))
 
 
 def _plot(parser: argparse.ArgumentParser) -> tuple[Any, str]:

@@ -7,8 +7,8 @@ import json
 import sys
 from typing import Any
 
-from nczarr.cli.commands import storage_options
 from nczarr.cli.conversion import SOURCE
+from nczarr.cli.opening import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import visible

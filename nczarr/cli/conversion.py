@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nczarr
-from nczarr.cli.commands import storage_options
+from nczarr.cli.opening import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, visible
@@ -63,6 +63,28 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         "target",
         help="NAME.nc makes a netCDF file, NAME.cdl text, DIR/ one Zarr dataset for each source, else Zarr",
     )
+    _several(parser)
+    _what(parser)
+    _how(parser)
+    _writing(parser)
+    _trust(parser)
+    parser.add_argument(
+        "--virtual",
+        action="store_true",
+        help="write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
+    )
+    parser.add_argument("--json", action="store_true", help="print the plan, the result or the error as JSON")
+
+
+def add_gen_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``nczarr gen``."""
+    parser.add_argument("source", help="the CDL file; - is standard input")
+    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
+    _how(parser)
+    _writing(parser)
+
+
+def _several(parser: argparse.ArgumentParser) -> None:
     several = parser.add_argument_group("many files")
     several.add_argument(
         "--concat", metavar="DIM", help="join along this dimension, or a new one of this name"
@@ -81,6 +103,9 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     several.add_argument(
         "--replace", action="store_true", help="with --append: write over steps that are there"
     )
+
+
+def _what(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group(
         "what is copied (patterns: /ocean/t* of full names, t* of names anywhere)"
     )
@@ -111,8 +136,9 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         metavar="/A/B=C",
         help="rename a variable, dimension or group, or an attribute: /a/b@units=c",
     )
-    _how(parser)
-    _writing(parser)
+
+
+def _trust(parser: argparse.ArgumentParser) -> None:
     trust = parser.add_argument_group("trust")
     trust.add_argument("--verify", action="store_true", help="read both sides again and compare them")
     trust.add_argument(
@@ -124,20 +150,6 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
     )
     trust.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
-    parser.add_argument(
-        "--virtual",
-        action="store_true",
-        help="write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
-    )
-    parser.add_argument("--json", action="store_true", help="print the plan, the result or the error as JSON")
-
-
-def add_gen_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr gen``."""
-    parser.add_argument("source", help="the CDL file; - is standard input")
-    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
-    _how(parser)
-    _writing(parser)
 
 
 def _how(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 
 from nczarr.atomic import text_output
-from nczarr.cli.commands import storage_options
+from nczarr.cli.opening import storage_options
 from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.edges import provenance

@@ -1,18 +1,61 @@
-"""Summarise a dataset and draw its tree."""
+"""Run ``nczarr info``, ``nczarr tree`` and ``nczarr ls``: summarise datasets, draw their trees, list their nodes."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nczarr.cli.terminal import table
+from nczarr.cli.opening import storage_options
+from nczarr.cli.terminal import can_draw, say, table
 from nczarr.convert import open_source
 from nczarr.convert.report import stored_bytes
 from nczarr.convert.storage import look_at
 from nczarr.display import format_bytes, visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
+
+
+def run_info(options: argparse.Namespace) -> None:
+    """``nczarr info``."""
+    found = [describe_dataset(s, storage_options(options), stats=options.stats) for s in options.source]
+    if options.json:
+        print(json.dumps(found if len(found) > 1 else found[0]))
+        return
+    for number, one in enumerate(found):
+        say(*([""] if number else []), *summary(one))
+
+
+def run_tree(options: argparse.Namespace) -> None:
+    """``nczarr tree``."""
+    listed = []
+    for source in options.source:
+        with open_source(source, storage_options=storage_options(options)) as dataset:
+            if options.json:
+                listed.append(tree_json(dataset))
+                continue
+            if len(options.source) > 1:
+                say(f"{source}:")
+            say(*draw_tree(dataset, lines=can_draw()))
+    if options.json:
+        print(json.dumps(listed if len(listed) > 1 else listed[0]))
+
+
+def run_ls(options: argparse.Namespace) -> None:
+    """``nczarr ls``."""
+    listed: list[dict[str, Any]] = []
+    for source in options.source:
+        with open_source(source, storage_options=storage_options(options)) as dataset:
+            if options.json:
+                listed += nodes_json(source, dataset)
+                continue
+            if len(options.source) > 1:
+                say(f"{source}:")
+            say(*list_nodes(dataset, long=options.long))
+    if options.json:
+        print(json.dumps(listed))
 
 
 def describe_dataset(

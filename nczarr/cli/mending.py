@@ -1,4 +1,4 @@
-"""Run ``nczarr check``, ``nczarr repair`` and ``nczarr clean``."""
+"""Run ``nczarr check``, ``nczarr repair``, ``nczarr consolidate`` and ``nczarr clean``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cli.commands import storage_options
+from nczarr.cli.opening import open_documents, storage_options
 from nczarr.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
@@ -94,6 +94,16 @@ def _show(
         return heading
     say(*([heading] if heading else []), f"{finding}{note}")
     return None
+
+
+def run_consolidate(options: argparse.Namespace) -> None:
+    """``nczarr consolidate``."""
+    from nczarr.mapping.dataset.dialects import dialect_of
+
+    for source in options.source:
+        with open_documents(source, "r+", storage_options(options)) as hierarchy:
+            hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
+            hierarchy.consolidate()
 
 
 def add_clean_command(parser: argparse.ArgumentParser) -> None:

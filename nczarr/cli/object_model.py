@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cli.commands import open_documents, storage_options
+from nczarr.cli.opening import open_documents, storage_options
 from nczarr.cli.terminal import say
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nczarr.cli.commands import storage_options
+from nczarr.cli.opening import storage_options
 from nczarr.errors import NCZarrError
 
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
