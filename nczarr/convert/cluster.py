@@ -189,30 +189,24 @@ class Cluster:
         under_way: dict[Any, tuple[str, Region, int]] = {}
         held = 0
         finished = as_completed(loop=self._client.loop)
-        more = True
-        postponed: Block | None = None
+
+        def fits(weight: int) -> bool:
+            # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
+            # beside others of its kind.
+            crowded = weight > limit and 2 * (held + weight) > memory * self.shares
+            return not under_way or not (crowded or len(under_way) >= 2 * self.threads)
+
         try:
-            while True:
-                while more or postponed is not None:
-                    block = postponed if postponed is not None else next(waiting, None)
-                    postponed = None
-                    if block is None:
-                        more = False
-                        break
-                    fqn, region, data = block
-                    weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
-                    # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
-                    # beside others of its kind.
-                    crowded = weight > limit and 2 * (held + weight) > memory * self.shares
-                    if under_way and (crowded or len(under_way) >= 2 * self.threads):
-                        postponed = block
-                        break
+            block = next(waiting, None)
+            while block is not None or under_way:
+                if block is not None and fits(_weight(block)):
+                    fqn, region, _ = block
                     future = self._client.submit(_run, shared, fqn, region, pure=False)
-                    under_way[future] = fqn, region, weight
-                    held += weight
+                    under_way[future] = fqn, region, _weight(block)
+                    held += _weight(block)
                     finished.add(future)
-                if not under_way:
-                    return
+                    block = next(waiting, None)
+                    continue
                 future = next(finished)
                 fqn, region, weight = under_way.pop(future)
                 held -= weight
@@ -237,6 +231,12 @@ class Cluster:
 
     def _workers(self) -> set[str]:
         return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
+
+
+def _weight(block: Block) -> int:
+    """The bytes of its values in memory."""
+    _, region, data = block
+    return math.prod(region_shape(region)) * value_bytes(data.dtype)
 
 
 @contextmanager

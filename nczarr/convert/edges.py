@@ -247,21 +247,8 @@ def create_sink(
             )
         return netcdf.create_dataset(path, dataset, overwrite=overwrite, format=chosen)
     if kind == "cdl":
-        from nczarr.convert.text import CDLSink
-
         _refuse_options(options, "CDL text")
-        path = path or Path(target)
-        if path.is_dir():
-            raise DatasetExistsError("this is a directory; a file cannot take its place", path=str(path))
-        if not path.parent.is_dir():
-            raise StoreError("the folder for the file does not exist", path=str(path))
-        if path.is_file() and not overwrite:
-            raise DatasetExistsError(
-                "the file exists already",
-                path=str(path),
-                hint="--overwrite, in Python overwrite=True, replaces it",
-            )
-        return CDLSink(path, dataset)
+        return _create_cdl(path or Path(target), dataset, overwrite=overwrite)
     from nczarr import mapping
 
     if path is not None and path.exists() and not path.is_dir() and not path.is_file():
@@ -272,15 +259,30 @@ def create_sink(
         {n: o for n, o in options.items() if n not in mapping.WriteOptions.__dataclass_fields__},
         "a Zarr dataset",
     )
-    chosen_options = mapping.WriteOptions(**options)
     return mapping.create_dataset(
         target,
         dataset,
-        chosen_options,
+        mapping.WriteOptions(**options),
         overwrite=overwrite,
         storage_options=_plain(storage_options),
         resume=resume,
     )
+
+
+def _create_cdl(path: Path, dataset: Dataset, *, overwrite: bool) -> DatasetSink:
+    from nczarr.convert.text import CDLSink
+
+    if path.is_dir():
+        raise DatasetExistsError("this is a directory; a file cannot take its place", path=str(path))
+    if not path.parent.is_dir():
+        raise StoreError("the folder for the file does not exist", path=str(path))
+    if path.is_file() and not overwrite:
+        raise DatasetExistsError(
+            "the file exists already",
+            path=str(path),
+            hint="--overwrite, in Python overwrite=True, replaces it",
+        )
+    return CDLSink(path, dataset)
 
 
 def _check_name(target: Any) -> None:

@@ -237,16 +237,21 @@ def shape(
 
     variables = {fqn: changed(fqn, variable) for fqn, variable in dataset.all_variables.items()}
     made = rewrite(dataset, variable=variables.get)
+    keeps_filters = target == "netcdf" and how.compression in (None, "source")
     replaced = (
+        _lzf_replaced(dataset, made) if keeps_filters and (format or dataset.format) not in _CLASSIC else ()
+    )
+    return Shaped(made, arrays, how.compression or ("default" if better else "source"), replaced)
+
+
+def _lzf_replaced(before: Dataset, after: Dataset) -> tuple[str, ...]:
+    """A sentence for each variable whose filter lzf has become another one."""
+    return tuple(
         f"{fqn}: the filter lzf, which netCDF-C does not read; it is deflate there"
-        for fqn, variable in made.all_variables.items()
-        if target == "netcdf"
-        and (format or dataset.format) not in _CLASSIC
-        and how.compression in (None, "source")
-        and any(f.id == LZF for f in dataset.all_variables[fqn].storage.filters)
+        for fqn, variable in after.all_variables.items()
+        if any(f.id == LZF for f in before.all_variables[fqn].storage.filters)
         and _DEFLATE in variable.storage.filters
     )
-    return Shaped(made, arrays, how.compression or ("default" if better else "source"), tuple(replaced))
 
 
 def _stored(variable: Variable) -> ArrayShape | None:

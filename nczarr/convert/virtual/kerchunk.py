@@ -28,6 +28,9 @@ from nczarr.mapping import create_dataset, documents_v2
 FILES = "nczarr_files"
 #: References of one variable that are in one Parquet file.
 RECORD = 10_000
+#: Of one chunk: the path or URL of the file with its bytes, their offset and number; or the bytes themselves.
+Row = tuple[str | None, int, int, bytes | None]
+_NOTHING: Row = (None, 0, 0, None)
 
 
 def write_json(found: Virtual, path: Path) -> None:
@@ -54,30 +57,16 @@ def write_parquet(found: Virtual, path: Path) -> None:
         raise UnsupportedError(
             "references in Parquet files need pyarrow", path=str(path), hint="pip install pyarrow"
         ) from None
-    schema = pyarrow.schema(
-        [
-            pyarrow.field("path", pyarrow.string()),
-            pyarrow.field("offset", pyarrow.int64()),
-            pyarrow.field("size", pyarrow.int64()),
-            pyarrow.field("raw", pyarrow.binary()),
-        ]
-    )
+    fields = {
+        "path": pyarrow.string(),
+        "offset": pyarrow.int64(),
+        "size": pyarrow.int64(),
+        "raw": pyarrow.binary(),
+    }
+    schema = pyarrow.schema(list(fields.items()))
     kept, chunks, grids = _contents(found)
     documents = {key: json.loads(value) for key, value in kept.items() if _is_document(key)}
-    rows: dict[tuple[str, int], dict[int, tuple[Any, int, int, Any]]] = defaultdict(dict)
-
-    def put(array: str, key: str, row: tuple[Any, int, int, Any]) -> None:
-        index = [int(part) for part in key.rpartition("/")[2].split(".")]
-        number = 0
-        for i, n in zip(index, grids[array] or (1,), strict=True):
-            number = number * n + i
-        rows[array, number // RECORD][number % RECORD] = row
-
-    for array, key, (url, offset, size) in chunks:
-        put(array, key, (url, offset, size, None))
-    for key, value in kept.items():
-        if not _is_document(key):
-            put(key.rpartition("/")[0], key, (None, 0, 0, bytes(value)))
+    rows = _rows(kept, chunks, grids)
     protocols = sorted({url.partition("://")[0] if "://" in url else "file" for _, _, (url, _, _) in chunks})
     partial = partial_path(path)
     try:
@@ -95,7 +84,7 @@ def write_parquet(found: Virtual, path: Path) -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 there = rows.get((array, record), {})
                 size = min(RECORD, math.prod(grid) - record * RECORD)
-                columns = zip(*(there.get(i, (None, 0, 0, None)) for i in range(size)), strict=True)
+                columns = zip(*(there.get(i, _NOTHING) for i in range(size)), strict=True)
                 parquet.write_table(
                     pyarrow.table([list(column) for column in columns], schema=schema),
                     folder / f"refs.{record}.parq",
@@ -112,6 +101,27 @@ def write_parquet(found: Virtual, path: Path) -> None:
         raise StoreError(f"cannot write: {error.strerror}", path=str(path)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _rows(
+    kept: dict[str, bytes], chunks: list[tuple[str, str, Any]], grids: dict[str, tuple[int, ...]]
+) -> dict[tuple[str, int], dict[int, Row]]:
+    """The row of each chunk by its number in a record, and the records by array and their number."""
+    rows: dict[tuple[str, int], dict[int, Row]] = defaultdict(dict)
+
+    def put(array: str, key: str, row: Row) -> None:
+        index = [int(part) for part in key.rpartition("/")[2].split(".")]
+        number = 0
+        for i, n in zip(index, grids[array] or (1,), strict=True):
+            number = number * n + i
+        rows[array, number // RECORD][number % RECORD] = row
+
+    for array, key, (url, offset, size) in chunks:
+        put(array, key, (url, offset, size, None))
+    for key, value in kept.items():
+        if not _is_document(key):
+            put(key.rpartition("/")[0], key, (None, 0, 0, bytes(value)))
+    return rows
 
 
 def _contents(

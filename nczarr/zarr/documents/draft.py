@@ -258,16 +258,8 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
         order = document.get("chunk_memory_layout", "C")
         if not isinstance(order, str):
             raise bad(f"chunk_memory_layout: {show(order)} is not known")
-        compressor = document.get("compressor")
-        if "chunk_codecs" in document:  # the draft's first months
-            steps = document["chunk_codecs"]
-            if not isinstance(steps, list):
-                raise bad(f"chunk_codecs: {show(steps)} is not a list")
-            v2 = [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(steps)]
-            codecs = codecs_from_v2(data_type, endian, len(shape), order, (filters or []) + v2, None)
-        else:
-            v2_codec = None if compressor is None else _codec_id(compressor, "compressor")
-            codecs = codecs_from_v2(data_type, endian, len(shape), order, filters, v2_codec)
+        steps, compressor = _compression(document)
+        codecs = codecs_from_v2(data_type, endian, len(shape), order, (filters or []) + steps, compressor)
         if document.get("storage_transformers"):
             grid, codecs = _sharded(document["storage_transformers"], grid, codecs)
         if filters and "filters" in attributes and not any(e.name == _FILTERS_URI for e in extensions):
@@ -290,6 +282,17 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
             origin={key: document[key] for key in _SPELLED if key in document},
         )
         return apply_on_metadata(metadata) if metadata.extensions else metadata
+
+
+def _compression(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """What comes behind the filters, as v2 says it: codecs, as in the draft's first months, or one compressor."""
+    if "chunk_codecs" in document:
+        steps = document["chunk_codecs"]
+        if not isinstance(steps, list):
+            raise bad(f"chunk_codecs: {show(steps)} is not a list")
+        return [_codec_id(item, f"chunk_codecs[{i}]") for i, item in enumerate(steps)], None
+    compressor = document.get("compressor")
+    return [], None if compressor is None else _codec_id(compressor, "compressor")
 
 
 def _sharded(
