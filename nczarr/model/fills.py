@@ -49,14 +49,8 @@ def default_fill(type_: Type) -> Any:
         for f in type_.fields:
             if f.type.dtype.hasobject:
                 value = default_fill(f.type)
-                if f.shape:
-                    for index in np.ndindex(f.shape):
-                        record[f.name][index] = value
-                elif isinstance(f.type, CompoundType):
-                    record[f.name] = value
-                else:
-                    record[f.name] = None
-                    record[f.name][()] = value
+                for index in np.ndindex(f.shape):
+                    record[f.name][index] = value
         return record[()]
     if isinstance(type_, OpaqueType):
         return np.zeros((), type_.dtype)[()]

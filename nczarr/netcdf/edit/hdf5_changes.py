@@ -288,25 +288,35 @@ class _Change:
         self, before: dict[str, Scale], kept: dict[str, Scale], owners: dict[str, HDF5Values | None]
     ) -> None:
         """Take scales off variables where they will be others, and the mark of a scale off what is none any more."""
-        h5ds = hdf5().h5ds
         staying = {id(scale) for scale in kept.values()}
         becoming = {
             id(v) for d, v in owners.items() if v is not None and (d not in kept or kept[d].owner is not v)
         }
         for fqn, was in self.found.variables.items():
             values = self.values[fqn]
-            variable = self.old.all_variables[was]
             if id(values) in self.owned:
                 continue
-            for axis, reference in enumerate(variable.dimensions):
+            for axis, reference in enumerate(self.old.all_variables[was].dimensions):
                 scale = before.get(str(reference))
-                if scale is not None and id(scale) in staying and id(values) not in becoming:
-                    continue
-                self.loose.add((fqn, axis))
-                if scale is not None:
-                    dataset, held = self.file.dataset(values.path), self.scale_object(scale)
-                    if h5ds.is_attached(dataset, held, axis):
-                        h5ds.detach_scale(dataset, held, axis)
+                if scale is None or id(scale) not in staying or id(values) in becoming:
+                    self._loosen(fqn, axis, scale)
+        self._unmark(before, staying)
+        for fqn, values in self.values.items():
+            if id(values) in becoming:
+                _drop(self.file.dataset(values.path), b"DIMENSION_LIST")
+                self.loose = {item for item in self.loose if item[0] != fqn}
+
+    def _loosen(self, fqn: str, axis: int, scale: Scale | None) -> None:
+        """Take the scale of an axis off."""
+        self.loose.add((fqn, axis))
+        if scale is not None:
+            h5ds = hdf5().h5ds
+            dataset, held = self.file.dataset(self.values[fqn].path), self.scale_object(scale)
+            if h5ds.is_attached(dataset, held, axis):
+                h5ds.detach_scale(dataset, held, axis)
+
+    def _unmark(self, before: dict[str, Scale], staying: set[int]) -> None:
+        """Take the mark of a scale off variables that are none any more."""
         names = {id(values): fqn for fqn, values in self.values.items()}
         for scale in before.values():
             if scale.owner is not None and id(scale) not in staying and id(scale.owner) in names:
@@ -315,10 +325,6 @@ class _Change:
                     _drop(dataset, name)
                 self.owned.discard(id(scale.owner))
                 self.loose.update((names[id(scale.owner)], axis) for axis in range(len(scale.owner.shape)))
-        for fqn, values in self.values.items():
-            if id(values) in becoming:
-                _drop(self.file.dataset(values.path), b"DIMENSION_LIST")
-                self.loose = {item for item in self.loose if item[0] != fqn}
 
     def scale_object(self, scale: Scale) -> Any:
         """The HDF5 dataset of a scale."""
