@@ -4,38 +4,22 @@ A classic file is a small header and plain big-endian arrays, so that no library
 header as data, ``reader`` parses it and reads regions of the arrays, ``writer`` lays it out and writes them.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from nczarr.lazy import lazy
-
-if TYPE_CHECKING:
-    from nczarr.netcdf.classic.format import (
-        FORMATS,
-        ClassicDimension,
-        ClassicVariable,
-        Header,
-        Widths,
-        padded,
-    )
-    from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource, is_stream, parse_header, read_classic
-    from nczarr.netcdf.classic.writer import (
-        ClassicSink,
-        check_places,
-        format_header,
-        header_of,
-        refuse_losses,
-    )
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "format": ["FORMATS", "ClassicDimension", "ClassicVariable", "Header", "Widths", "padded"],
-            "reader": ["ClassicFile", "ClassicSource", "is_stream", "parse_header", "read_classic"],
-            "writer": ["ClassicSink", "check_places", "format_header", "header_of", "refuse_losses"],
-        },
-    )
+from nczarr.netcdf.classic.format import (
+    FORMATS,
+    ClassicDimension,
+    ClassicVariable,
+    Header,
+    Widths,
+    padded,
+)
+from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource, is_stream, parse_header, read_classic
+from nczarr.netcdf.classic.writer import (
+    ClassicSink,
+    check_places,
+    format_header,
+    header_of,
+    refuse_losses,
+)
 
 __all__ = [
     "FORMATS",

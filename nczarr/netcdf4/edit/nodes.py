@@ -1,4 +1,4 @@
-"""Hold a dataset as a tree that is edited: groups, dimensions, types, variables, attributes, each in order.
+"""Hold a dataset as a tree that is edited, made of a model and frozen into one: groups and all that is in them.
 
 Every change is made under the lock of the tree's :class:`State` and counted there; what is frozen of the nodes
 concerned is forgotten. Whoever holds a node can go on with it whatever is renamed. Nodes keep their frozen form, that

@@ -24,6 +24,13 @@ from numpy import ma
 from nczarr.netcdf4.compatibility import default_fillvals
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
 
+#: Elements of a block: with its result and the masks it stays in the second cache.
+BLOCK = 1 << 16
+#: Arrays that are smaller are done in one step after the other.
+LEAST = 1 << 16
+_WORKERS = max(1, min(4, os.cpu_count() or 1))
+_PER_TASK = 16
+
 #: Looks an attribute's value up by name; None when there is none.
 Lookup = Callable[[str], Any]
 
@@ -355,14 +362,6 @@ def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
         if fill is None:
             fill = default_fillvals[dtype.str[1:]]
     return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
-
-
-#: Elements of a block: with its result and the masks it stays in the second cache.
-BLOCK = 1 << 16
-#: Arrays that are smaller are done in one step after the other.
-LEAST = 1 << 16
-_WORKERS = max(1, min(4, os.cpu_count() or 1))
-_PER_TASK = 16
 
 
 def can_fuse(data: Any, missing: Missing | None, packing: Packing) -> bool:
