@@ -277,6 +277,16 @@ class Store(ABC):
         skip = len(prefix) + 1 if prefix else 0
         return split_names(key[skip:] for key in self.list(prefix))
 
+    def _walk(self, prefix: str) -> Iterator[str]:
+        """List keys a folder at a time, for stores that list folders only."""
+        pending = [prefix]
+        while pending:
+            folder = pending.pop()
+            start = f"{folder}/" if folder else ""
+            names, prefixes = self.list_dir(folder)
+            yield from (start + name for name in names)
+            pending.extend(start + name for name in reversed(prefixes))
+
     # --- the rest
 
     def hold(self) -> Check:

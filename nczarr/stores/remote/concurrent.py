@@ -6,7 +6,8 @@ import errno
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NoReturn
@@ -80,14 +81,9 @@ class ConcurrentStore(Store):
 
     async def _written(self, key: str) -> datetime | None:
         """Return when a value was written; None if it is not there any more."""
-        try:
+        with self._explained("read", key, may_be_missing=True):
             return (await self._fetch_dated(key))[1]
-        except NCZarrError:
-            raise
-        except Exception as error:
-            if self._is_missing(error):
-                return None
-            self._fail("read", key, error)
+        return None
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
         """Fetch one value, and the time at which it was written."""
@@ -149,6 +145,17 @@ class ConcurrentStore(Store):
 
     # --- one request, with its errors explained
 
+    @contextmanager
+    def _explained(self, what: str, key: str, *, may_be_missing: bool = False) -> Iterator[None]:
+        """Turn an error of the client into a StoreError; it ends the block where a missing value is none."""
+        try:
+            yield
+        except NCZarrError:
+            raise
+        except Exception as error:
+            if not (may_be_missing and self._is_missing(error)):
+                self._fail(what, key, error)
+
     async def _safe_fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         try:
             return await self._fetch(key, start, length)
@@ -167,47 +174,25 @@ class ConcurrentStore(Store):
             self._fail("read", key, error)
 
     async def _safe_size(self, key: str) -> int | None:
-        try:
+        with self._explained("read", key, may_be_missing=True):
             return await self._size(key)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            if self._is_missing(error):
-                return None
-            self._fail("read", key, error)
+        return None
 
     async def _safe_put(self, key: str, data: Buffer) -> None:
-        try:
+        with self._explained("write", key):
             await self._put(key, as_view(data))
-        except NCZarrError:
-            raise
-        except Exception as error:
-            self._fail("write", key, error)
 
     async def _safe_remove(self, key: str) -> None:
-        try:
+        with self._explained("delete", key, may_be_missing=True):
             await self._remove(key)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            if not self._is_missing(error):
-                self._fail("delete", key, error)
 
     async def _safe_put_new(self, key: str, data: Buffer) -> bool:
-        try:
+        with self._explained("write", key):
             return await self._put_new(key, as_view(data))
-        except NCZarrError:
-            raise
-        except Exception as error:
-            self._fail("write", key, error)
 
     async def _safe_copy(self, source: str, target: str) -> None:
-        try:
+        with self._explained("copy", source):
             await self._copy(source, target)
-        except NCZarrError:
-            raise
-        except Exception as error:
-            self._fail("copy", source, error)
 
     # --- batches
 

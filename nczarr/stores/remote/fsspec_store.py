@@ -238,6 +238,7 @@ class FsspecStore(ConcurrentStore):
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
         if not self._flat:
+            # fsspec's own walk takes folders that cannot be listed for empty ones.
             yield from self._walk(prefix)
             return
         below = self._path(f"{prefix}/" if prefix else "")
@@ -245,16 +246,6 @@ class FsspecStore(ConcurrentStore):
         for path in sorted(self._listing(prefix, lambda: self.fs.find(below.rstrip("/") or below))):
             if path.startswith(below) and not path.endswith("/"):
                 yield path[skip:]
-
-    def _walk(self, prefix: str) -> Iterator[str]:
-        # fsspec's own walk takes folders that cannot be listed for empty ones.
-        pending = [prefix]
-        while pending:
-            folder = pending.pop()
-            start = f"{folder}/" if folder else ""
-            names, prefixes = self.list_dir(folder)
-            yield from (start + name for name in names)
-            pending.extend(start + name for name in reversed(prefixes))
 
     def list_dir(self, prefix: str = "") -> Names:
         prefix = check_prefix(prefix)

@@ -258,13 +258,7 @@ class HTTPStore(ConcurrentStore):
         return sorted(names), sorted(prefixes)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        pending = [check_prefix(prefix)]
-        while pending:
-            folder = pending.pop()
-            start = f"{folder}/" if folder else ""
-            names, prefixes = self.list_dir(folder)
-            yield from (start + name for name in names)
-            pending.extend(start + name for name in reversed(prefixes))
+        return self._walk(check_prefix(prefix))
 
 
 class _PassingError(StoreError):
