@@ -362,6 +362,25 @@ class Dataset(Group):
         return show_group(describe_group(self, self.all_dimensions, kind="Dataset", facts=facts))
 
 
+def dataset_of(root: Group, name: str, format: str | None = None) -> Dataset:
+    """A dataset with the content of a group.
+
+    Examples
+    --------
+    >>> dataset_of(Group("g", dimensions=(Dimension("x", 2),)), "d").dimensions
+    (Dimension(name='x', size=2, unlimited=False),)
+    """
+    return Dataset(
+        name,
+        attributes=root.attributes,
+        types=root.types,
+        dimensions=root.dimensions,
+        variables=root.variables,
+        groups=root.groups,
+        format=format,
+    )
+
+
 def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
     try:
         return nodes[fqn]

@@ -51,6 +51,7 @@ from nczarr.model import (
     split_fqn,
     with_lengths,
 )
+from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
 from nczarr.zarr.types import data_type_for
 
@@ -101,14 +102,7 @@ class _Reader:
         body = self.group("", "/", "")
         if self.grown:
             body = with_lengths(body, self.grown)
-        return Dataset(
-            name,
-            attributes=body.attributes,
-            dimensions=body.dimensions,
-            variables=body.variables,
-            groups=body.groups,
-            format="netCDF-4",
-        )
+        return dataset_of(body, name, "netCDF-4")
 
     # -- groups
 

@@ -54,6 +54,7 @@ from nczarr.model import (
     join_fqn,
     split_fqn,
 )
+from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
@@ -134,15 +135,7 @@ class _Reader:
         for node in groups:
             self.plain.begin_group(node.fqn, [t.name for t in self.group_types[node.fqn]], sizes)
         body = self.group(root, final)
-        return Dataset(
-            name,
-            attributes=body.attributes,
-            types=body.types,
-            dimensions=body.dimensions,
-            variables=body.variables,
-            groups=body.groups,
-            format=superblock.get("format"),
-        )
+        return dataset_of(body, name, superblock.get("format"))
 
     def superblock(self, root: GroupNode) -> dict[str, Any]:
         superblock: dict[str, Any] = dict(root.keys.get(SUPERBLOCK_KEY, {}))

@@ -6,7 +6,8 @@ from nczarr.errors import DatasetNotFoundError, NCZarrError, placed
 from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
-from nczarr.model import Dataset, Group, Variable, check_name, join_fqn
+from nczarr.model import Group, Variable, check_name, join_fqn
+from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
@@ -33,14 +34,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
         body = reader.group("/", "", name, single=name)
     else:
         body = reader.group("/", "", name)
-    dataset = Dataset(
-        name,
-        attributes=body.attributes,
-        types=body.types,
-        dimensions=body.dimensions,
-        variables=body.variables,
-        groups=body.groups,
-    )
+    dataset = dataset_of(body, name)
     return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses))
 
 

@@ -1,4 +1,4 @@
-"""Open and create hierarchies: the groups and arrays of one store.
+"""Keep the groups and arrays of one store: open a hierarchy or create one, look nodes up, change them.
 
 :func:`open_hierarchy` finds out which version of Zarr a store holds and all its nodes; metadata are parsed when
 they are asked for. :func:`create_hierarchy` begins a new one.
