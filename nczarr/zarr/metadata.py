@@ -42,7 +42,7 @@ class NamedConfig:
     must_understand: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as it stands in a v3 document."""
+        """Return the object as a v3 document has it."""
         result: dict[str, Any] = {"name": self.name}
         # zarr-python refuses its own numcodecs names without a configuration, even an empty one.
         if self.configuration or self.name.startswith("numcodecs."):

@@ -50,9 +50,9 @@ def check(
     >>> list(check(store, data=True))
     []
     """
-    told = progress or NoProgress()
+    progress = progress or NoProgress()
     if kind_of_source(source) == "netcdf":
-        yield from _netcdf(source, data, told)
+        yield from _netcdf(source, data, progress)
         return
     try:
         stored, found = mapping.check_metadata(source, storage_options=storage_options)
@@ -68,10 +68,10 @@ def check(
         for path, sentence in mapping.missing_chunks(stored.hierarchy) if data else ():
             yield Finding("chunk-missing", "/" + path, sentence, "error")
         if data:
-            yield from _all_values(stored.dataset, told)
+            yield from _all_values(stored.dataset, progress)
 
 
-def _netcdf(source: Any, data: bool, told: Progress) -> Iterator[Finding]:
+def _netcdf(source: Any, data: bool, progress: Progress) -> Iterator[Finding]:
     """Check a netCDF file in a child process: a damaged one may crash or hang the HDF5 library."""
     try:
         file = netcdf.open_isolated(source)
@@ -82,7 +82,7 @@ def _netcdf(source: Any, data: bool, told: Progress) -> Iterator[Finding]:
         return
     with file:
         if data:
-            yield from _all_values(file.dataset, told)
+            yield from _all_values(file.dataset, progress)
 
 
 def _all_values(dataset: Dataset, progress: Progress) -> Iterator[Finding]:

@@ -128,7 +128,7 @@ def diff(
     for option, value in (("--rtol", rtol), ("--atol", atol)):
         if not value >= 0:
             raise UnsupportedError(f"{option} {value}: a tolerance is a number that is not below zero")
-    told = progress or NoProgress()
+    progress = progress or NoProgress()
     with (
         open_source(left, storage_options=storage_options, fresh=True) as a,
         open_source(right, storage_options=storage_options, fresh=True) as b,
@@ -144,7 +144,7 @@ def diff(
         )
         if data:
             comparison = _Values(nan_payloads, rtol, atol, places)
-            yield from comparison.all(a, b, told)
+            yield from comparison.all(a, b, progress)
         for side, dataset in ((left, a), (right, b)):
             if dataset.left_out:
                 raise UnsupportedError(f"not all can be compared: {dataset.left_out[0]}", path=name_of(side))
@@ -197,7 +197,7 @@ class _Values:
     atol: float
     places: int
 
-    def all(self, a: Dataset, b: Dataset, told: Progress) -> Iterator[Difference]:
+    def all(self, a: Dataset, b: Dataset, progress: Progress) -> Iterator[Difference]:
         pairs = [
             (fqn, mine, b.all_variables[fqn])
             for fqn, mine in a.all_variables.items()
@@ -207,14 +207,14 @@ class _Values:
             and a.shape(mine) == b.shape(b.all_variables[fqn])
             and _comparable(mine.type, b.all_variables[fqn].type)
         ]
-        told.start(sum(data_bytes(mine.data) for _, mine, _ in pairs if mine.data is not None))
+        progress.start(sum(data_bytes(mine.data) for _, mine, _ in pairs if mine.data is not None))
         try:
             for fqn, mine, theirs in pairs:
-                yield from self.one(fqn, mine, theirs, told)
+                yield from self.one(fqn, mine, theirs, progress)
         finally:
-            told.finish()
+            progress.finish()
 
-    def one(self, fqn: str, a: Variable, b: Variable, told: Progress) -> Iterator[Difference]:
+    def one(self, fqn: str, a: Variable, b: Variable, progress: Progress) -> Iterator[Difference]:
         assert a.data is not None
         assert b.data is not None
         count = 0
@@ -223,7 +223,7 @@ class _Values:
         found: list[tuple[tuple[int, ...], str, str]] = []
         for region in regions(a.data.shape, _block(a, a.data, b)):
             x, y = a.data.read(region), b.data.read(region)
-            told.advance(x.size * value_bytes(x.dtype), fqn)
+            progress.advance(x.size * value_bytes(x.dtype), fqn)
             if same_values(x, y, nan_payloads=self.nan_payloads):
                 continue
             differs = self.differing(x, y)

@@ -89,15 +89,15 @@ def digest(
 
 def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
     """Digest an open dataset."""
-    told = progress or NoProgress()
+    progress = progress or NoProgress()
     variables: dict[str, str] = {}
-    told.start(sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None))
+    progress.start(sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None))
     try:
         for fqn, variable in dataset.all_variables.items():
             with placed(fqn=fqn):
-                variables[fqn] = _variable(dataset, fqn, variable, told)
+                variables[fqn] = _variable(dataset, fqn, variable, progress)
     finally:
-        told.finish()
+        progress.finish()
     whole = hashlib.sha256()
     for line in sorted([*_lines(dataset), *(f"variable {fqn} {d}" for fqn, d in variables.items())]):
         whole.update(line.encode("utf-8", "surrogateescape") + b"\n")
@@ -143,14 +143,14 @@ def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes
     return b"".join(parts)
 
 
-def _variable(dataset: Dataset, fqn: str, variable: Variable, told: Progress) -> str:
+def _variable(dataset: Dataset, fqn: str, variable: Variable, progress: Progress) -> str:
     made = hashlib.sha256(_header(dataset, fqn, variable))
     shape = dataset.shape(variable)
     source = source_of(variable, shape)
     for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
         values = source.read(region)
         made.update(canonical_bytes(values, variable.type))
-        told.advance(values.size * value_bytes(values.dtype), fqn)
+        progress.advance(values.size * value_bytes(values.dtype), fqn)
     return made.hexdigest()
 
 

@@ -33,7 +33,7 @@ def open_dataset(
     storage_options: dict[str, Any] | None = None,
     options: WriteOptions | None = None,
 ) -> StoredDataset:
-    """Open a dataset in a store: NCZarr or plain Zarr, found out by itself.
+    """Open a dataset in a store, whether NCZarr or plain Zarr.
 
     Parameters
     ----------

@@ -211,7 +211,7 @@ class PlainArrays:
 
     @staticmethod
     def simple_type(data_type: object) -> Type | None:
-        """The atomic type that a Zarr data type holds by itself; None if there is none."""
+        """The atomic type that a Zarr data type alone stands for; None if there is none."""
         return simple_type(data_type)  # type: ignore[arg-type]
 
     def variable(self, group: str, path: str, name: str, metadata: ArrayMetadata) -> tuple[Variable, Binding]:

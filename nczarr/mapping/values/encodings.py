@@ -268,7 +268,7 @@ def _field_type(type_: Type, shape: tuple[int, ...]) -> DataType:
 
 
 def simple_type(data_type: DataType) -> Type | None:
-    """Return the atomic type that a Zarr data type holds by itself; None if there is none.
+    """Return the atomic type that a Zarr data type alone stands for; None if there is none.
 
     Examples
     --------

@@ -97,7 +97,7 @@ def check_unicode(name: str, what: str) -> None:
 
     Surrogate escapes stay: they stand for bytes that are no UTF-8.
     """
-    if not is_unicode(name):
+    if not (name.isascii() or is_unicode(name)):  # most are ASCII, and there are thousands
         raise MetadataError(f"{what}: {show(name)} is not Unicode text")
 
 

@@ -56,12 +56,12 @@ def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
 
 
 def _groups(found: Matches, old: Dataset, new: Dataset) -> None:
-    told: dict[str, str] = {}
+    known: dict[str, str] = {}
     for fqn, before in found.variables.items():
         here, there = parse_fqn(fqn)[:-1], parse_fqn(before)[:-1]
         if len(here) == len(there):
             for depth in range(1, len(here) + 1):
-                told.setdefault(format_fqn(here[:depth]), format_fqn(there[:depth]))
+                known.setdefault(format_fqn(here[:depth]), format_fqn(there[:depth]))
 
     def walk(after: Group, before: Group, fqn: str, was: str) -> None:
         found.groups[fqn] = was
@@ -69,7 +69,7 @@ def _groups(found: Matches, old: Dataset, new: Dataset) -> None:
         pairs: list[tuple[Group, Group]] = []
         left: list[Group] = []
         for group in after.groups:
-            name = told.get(join_fqn(fqn, group.name))
+            name = known.get(join_fqn(fqn, group.name))
             child = None if name is None else rest.pop(parse_fqn(name)[-1], None)
             if child is None:
                 left.append(group)
@@ -84,16 +84,16 @@ def _groups(found: Matches, old: Dataset, new: Dataset) -> None:
 
 def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
     variables = new.all_variables, old.all_variables
-    told: dict[str, str] = {}
+    known: dict[str, str] = {}
     for fqn, was in found.variables.items():
         for here, there in zip(variables[0][fqn].dimensions, variables[1][was].dimensions, strict=False):
-            told.setdefault(str(here), str(there))
-    found.dimensions.update(told)
-    used = set(told.values())
+            known.setdefault(str(here), str(there))
+    found.dimensions.update(known)
+    used = set(known.values())
     groups = new.all_groups, old.all_groups
     for fqn, was in found.groups.items():
         rest = {d.name: d for d in groups[1][was].dimensions if join_fqn(was, d.name) not in used}
-        left = [d for d in groups[0][fqn].dimensions if join_fqn(fqn, d.name) not in told]
+        left = [d for d in groups[0][fqn].dimensions if join_fqn(fqn, d.name) not in known]
         for dimension, before in _rest(left, rest, lambda d: (d.size, d.unlimited)):
             found.dimensions[join_fqn(fqn, dimension.name)] = join_fqn(was, before.name)
 

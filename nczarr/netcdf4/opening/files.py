@@ -127,7 +127,7 @@ def diskless_netcdf(
 
 
 def read_from_memory(name: str, content: bytes) -> Session:
-    """Read a netCDF file that somebody has in memory: a temporary file, for the libraries that want one."""
+    """Read a netCDF file whose bytes are in memory: from a temporary file, for the libraries that need one."""
     folder = tempfile.TemporaryDirectory(prefix="nczarr-")
     try:
         path = Path(folder.name) / "memory.nc"

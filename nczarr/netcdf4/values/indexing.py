@@ -203,7 +203,7 @@ def _means_integer(value: Any) -> bool:
 
 
 def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
-    """An integer as it stands, a slice as it stands, or positions that are checked."""
+    """An integer or a slice unchanged, or positions that are checked."""
     if isinstance(item, slice) or type(item) is int:
         return item
     if isinstance(item, str | bytes):

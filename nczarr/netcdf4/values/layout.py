@@ -71,7 +71,7 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
     >>> describe_filters([Filter(Filter.DEFLATE, (5,))])["complevel"]
     5
     """
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "zlib": False,
         "szip": False,
         "zstd": False,
@@ -85,21 +85,21 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
     for f in filters:
         values = f.parameters
         if f.id in simple:
-            told[simple[f.id]] = True
-            told["complevel"] = _signed(values[0]) if values else 0
+            described[simple[f.id]] = True
+            described["complevel"] = _signed(values[0]) if values else 0
         elif f.id == Filter.SHUFFLE:
-            told["shuffle"] = True
+            described["shuffle"] = True
         elif f.id == Filter.FLETCHER32:
-            told["fletcher32"] = True
+            described["fletcher32"] = True
         elif f.id == Filter.BLOSC and len(values) > _BLOSC_COMPRESSOR:
             code = values[_BLOSC_COMPRESSOR]
             name = BLOSC[code] if code < len(BLOSC) else str(code)
-            told["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
-            told["complevel"] = values[_BLOSC_LEVEL]
+            described["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
+            described["complevel"] = values[_BLOSC_LEVEL]
         elif f.id == Filter.SZIP and len(values) > 1:
             coding = "nn" if values[0] & SZIP["nn"] else "ec"
-            told["szip"] = {"coding": coding, "pixels_per_block": values[1]}
-    return told
+            described["szip"] = {"coding": coding, "pixels_per_block": values[1]}
+    return described
 
 
 def _signed(value: int) -> int:
