@@ -57,11 +57,13 @@ class WriteOptions:
         netCDF filters as codecs that all readers have, or as ``numcodecs.*``, which keep netCDF's own byte
         stream and which only zarr-python reads.
     compress : bool
-        Compress variables that ask for no filter at all, with blosc (zstd, shuffle).
+        Compress variables that ask for no filter at all, with blosc (zstd, shuffle), if their chunks have more than
+        1 KiB.
     compression : str
         How chunks are compressed: ``source`` is what the filters say; ``default`` blosc with zstd and shuffle,
-        whatever they say; else a codec with its level, ``zstd:3``, ``blosc:lz4:5``, ``gzip:6``, or ``none``. The
-        filters are recorded in each case, so that the way back to netCDF restores them.
+        whatever they say, chunks of at most 1 KiB not at all; else a codec with its level, ``zstd:3``,
+        ``blosc:lz4:5``, ``gzip:6``, or ``none``. The filters are recorded in each case, so that the way back to
+        netCDF restores them.
     checksum : bool
         A crc32c behind every chunk, also where the variable has no fletcher32.
     manifest : bool

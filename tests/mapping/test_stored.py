@@ -23,7 +23,14 @@ from nczarr.errors import (
     SelectionError,
     UnsupportedError,
 )
-from nczarr.mapping import RecoveryWarning, StoredDataset, WriteOptions, create_dataset, open_dataset
+from nczarr.mapping import (
+    ArrayShape,
+    RecoveryWarning,
+    StoredDataset,
+    WriteOptions,
+    create_dataset,
+    open_dataset,
+)
 from nczarr.model import (
     DOUBLE,
     INT,
@@ -32,6 +39,7 @@ from nczarr.model import (
     Attribute,
     Dataset,
     Dimension,
+    Filter,
     Group,
     MemorySource,
     OpaqueType,
@@ -553,3 +561,40 @@ def test_an_array_of_another_length_than_its_dimension(stored: int, selection: A
         found = data.read_orthogonal(selection)
         assert np.array_equal(found, expected)
         assert np.shape(found) == np.shape(expected)
+
+
+# How values are stored
+
+
+@pytest.mark.parametrize(
+    ("length", "storage", "options", "codecs"),
+    [
+        (256, Storage(), WriteOptions(), ["bytes"]),
+        (257, Storage(), WriteOptions(), ["bytes", "blosc"]),
+        (1000, Storage("chunked", (10,)), WriteOptions(), ["bytes"]),
+        (1000, Storage("chunked", (500,)), WriteOptions(), ["bytes", "blosc"]),
+        (3, Storage(filters=(Filter(Filter.DEFLATE, (5,)),)), WriteOptions(), ["bytes", "gzip"]),
+        (3, Storage(filters=(Filter(Filter.DEFLATE, (5,)),)), WriteOptions(compression="default"), ["bytes"]),
+        (3, Storage(), WriteOptions(compression="zstd:3"), ["bytes", "zstd"]),
+        (3, Storage(filters=(Filter(Filter.FLETCHER32),)), WriteOptions(), ["bytes", "crc32c"]),
+    ],
+)
+def test_small_chunks_are_compressed_only_if_that_is_asked_for(
+    length: int, storage: Storage, options: WriteOptions, codecs: list[str]
+) -> None:
+    variable = Variable("v", INT, ("/x",), storage=storage, data=MemorySource(np.arange(length, dtype="i4")))
+    dataset = Dataset("d", dimensions=(Dimension("x", length),), variables=(variable,))
+    store = MemoryStore()
+    tools.copy(dataset, store, options)
+    stored = open_dataset(store)
+    assert [codec.name for codec in stored.hierarchy.array("v").metadata.codecs] == codecs
+    assert list(compare(dataset, stored.dataset, storage=True)) == []
+
+
+def test_small_inner_chunks_of_large_shards_are_compressed() -> None:
+    variable = Variable("v", INT, ("/x",), data=MemorySource(np.arange(1000, dtype="i4")))
+    dataset = Dataset("d", dimensions=(Dimension("x", 1000),), variables=(variable,))
+    store = MemoryStore()
+    tools.copy(dataset, store, WriteOptions(arrays={"/v": ArrayShape((10,), (1000,))}))
+    (sharding,) = open_dataset(store).hierarchy.array("v").metadata.codecs
+    assert [codec["name"] for codec in sharding.configuration["codecs"]] == ["bytes", "blosc"]

@@ -8,14 +8,14 @@ codecs that every Zarr v3 reader has:
 ====================  =========================================================================
 filters               codecs
 ====================  =========================================================================
-none                  ``blosc`` (zstd, shuffle); none if compression is not wanted, or a scalar
+none                  ``blosc`` (zstd, shuffle); none if compression is not wanted, or for a small chunk
 deflate               ``gzip``
 shuffle, deflate      ``blosc`` (zlib, shuffle)
 zstd                  ``zstd``
 shuffle, zstd         ``blosc`` (zstd, shuffle)
 blosc                 ``blosc`` with the same parameters
 fletcher32            ``crc32c``, after the others (in NCZarr v2 ``fletcher32``, which netCDF-C reads)
-others                ``blosc`` (zstd, shuffle), except a lone shuffle: as for none
+others                ``blosc`` (zstd, shuffle), except a lone shuffle and small chunks: as for none
 ====================  =========================================================================
 """
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from nczarr.errors import UnsupportedError
@@ -39,6 +40,9 @@ _DEFAULT_CLEVEL = 3
 _NO_COMPRESSORS = (Filter.SHUFFLE, Filter.FLETCHER32)
 #: Copies: three times as fast as level 3, a few percent larger.
 _COPY_CLEVEL = 1
+#: Chunks of no more bytes are compressed only if that is asked for: to decode them takes longer than to read them, and
+#: on a disk, whose blocks are larger, they need no less room.
+_SMALL_CHUNK = 1 << 10
 
 
 def stored_form(
@@ -72,7 +76,8 @@ def stored_form(
     if shape is not None and shape.codecs is not None and shape.data_type == encoding.data_type:
         codecs = shape.codecs
     else:
-        codecs = codecs_for(storage, encoding, options, scalar=not chunks)
+        stored = chunks if shape is None or shape.shards is None else shape.shards
+        codecs = codecs_for(storage, encoding, options, stored)
     inner = encoding.inner_shape
     if shape is None or shape.shards is None or not chunks:
         return RegularGrid(chunks + inner), codecs
@@ -94,7 +99,7 @@ def stored_form(
 
 
 def codecs_for(
-    storage: Storage, encoding: Encoding, options: WriteOptions, *, scalar: bool = False
+    storage: Storage, encoding: Encoding, options: WriteOptions, chunks: tuple[int, ...]
 ) -> tuple[NamedConfig, ...]:
     """Return the codecs of an array, from array to stored bytes.
 
@@ -104,15 +109,16 @@ def codecs_for(
         The variable's hints: filters and byte order.
     encoding : Encoding
     options : WriteOptions
-    scalar : bool
-        True for a variable without dimensions; one value is not worth a compressor.
+    chunks : tuple of int
+        The shape of what is stored under one key, without inner dimensions; ``()`` for a variable without
+        dimensions, of which the one value is not worth a compressor.
 
     Examples
     --------
     >>> from nczarr.mapping.values.encodings import encoding_for_writing
     >>> from nczarr.model import INT
     >>> s = Storage(filters=(Filter(2), Filter(1, (4,))), endian="big")
-    >>> [c.name for c in codecs_for(s, encoding_for_writing(INT), WriteOptions())]
+    >>> [c.name for c in codecs_for(s, encoding_for_writing(INT), WriteOptions(), (100,))]
     ['bytes', 'blosc']
     """
     data_type = encoding.data_type
@@ -126,6 +132,8 @@ def codecs_for(
     else:
         first = NamedConfig("bytes")
     itemsize = 1 if data_type.is_variable else data_type.dtype.itemsize
+    scalar = not chunks
+    small = not data_type.is_variable and prod(chunks + encoding.inner_shape) * itemsize <= _SMALL_CHUNK
     rest: list[NamedConfig] | None = None
     if options.compression == "source":
         make = _portable if options.codecs == "portable" else _numcodecs
@@ -139,7 +147,7 @@ def codecs_for(
     if rest is None:
         level = _COPY_CLEVEL if options.compression == "default" else _DEFAULT_CLEVEL
         wanted = options.compress or any(f.id not in _NO_COMPRESSORS for f in storage.filters)
-        rest = [] if scalar or not wanted else [_blosc("zstd", level, itemsize)]
+        rest = [] if scalar or small or not wanted else [_blosc("zstd", level, itemsize)]
         rest += [_checksum(options)] if _has_checksum(storage) else []
     if options.checksum and rest[-1:] != [_checksum(options)]:
         rest.append(_checksum(options))
