@@ -314,3 +314,23 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
         assert v[:].filled(0).tolist() == expected
     with ours.Dataset(path) as ds:
         assert ds["v"][:].filled(0).tolist() == expected
+
+
+@pytest.mark.parametrize("bound", [0, 40, 1 << 20])
+def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over a million steps must not need memory for each; what is written stays right without it."""
+    monkeypatch.setattr("nczarr.netcdf4.edit.cache._MOST_FRESH", 5)
+    rows = np.arange(80, dtype="i4").reshape(20, 4)
+    with ours.Dataset({}, "w") as ds:
+        ds.createDimension("t")
+        ds.createDimension("x", 4)
+        v = ds.createVariable("v", "i4", ("t", "x"), chunksizes=(1, 2), fill_value=FILL)
+        ds.sync()
+        session_of(ds).cache.bound = bound
+        for i, row in enumerate(rows):
+            v[i, :3] = row[:3]
+            assert len(node_of(v).fresh or ()) <= 5
+        ds.sync()
+        assert node_of(v).fresh is None
+        v[:, 3] = rows[:, 3]
+        assert v[:].tolist() == rows.tolist()

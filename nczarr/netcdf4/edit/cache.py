@@ -34,6 +34,8 @@ OBJECT_BYTES = 256
 _OVERSIZE = 8
 #: A write that touches more chunks than this in parts goes past the cache.
 _MOST_PARTS = 4096
+#: Of a new variable it is known which chunks the store has got, as long as they are no more than this.
+_MOST_FRESH = 1 << 17
 
 
 #: Bytes of the cache, if nothing else is asked for.
@@ -318,15 +320,13 @@ class ChunkCache:
             ]
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
-        fresh = node.fresh
         with self._lock:
             for block in blocks:
                 block.dirty = False
                 self._dirty.pop(block, None)
                 block.written = 0
                 block.first, block.stop = _NO_END, 0
-                if fresh is not None:
-                    fresh.add(block.index)
+            _note(node, [block.index for block in blocks])
 
     def _past(
         self,
@@ -345,7 +345,7 @@ class ChunkCache:
                 if parts is None or prod(map(len, parts)) > _MOST_PARTS:
                     node.fresh = None
                 else:
-                    node.fresh.update(itertools.product(*[[p.chunk for p in axis] for axis in parts]))
+                    _note(node, itertools.product(*[[p.chunk for p in axis] for axis in parts]))
         try:
             for block in concerned:
                 with block.lock:
@@ -499,6 +499,14 @@ class ChunkCache:
         for block in self._blocks.values():
             block.lock = threading.Lock()
             block.node.passing = 0
+
+
+def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
+    """Note that the store gets chunks of a variable; the cache's lock is held."""
+    if node.fresh is not None:
+        node.fresh.update(chunks)
+        if len(node.fresh) > _MOST_FRESH:
+            node.fresh = None
 
 
 def _write_changed(source: StoredArray, block: Block) -> None:
