@@ -334,3 +334,33 @@ def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pyt
         assert node_of(v).fresh is None
         v[:, 3] = rows[:, 3]
         assert v[:].tolist() == rows.tolist()
+
+
+def test_who_passes_by_waits_for_what_is_being_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads write past the cache to a chunk that is in memory: the one wrote the chunk over what the other had
+    written, and who read meanwhile got what was stored before.
+    """
+    with ours.Dataset({}, "w") as ds:
+        ds.createDimension("x", 4)
+        v = ds.createVariable("v", "i4", ("x",), fill_value=FILL)
+        ds.sync()
+        v[0] = 1  # into a chunk in memory
+        cache = session_of(ds).cache
+        cache.bound = 0  # what is written from now on passes by
+        real, others, seen = cache._store, [], []
+
+        def slow(blocks: Any) -> None:
+            if not others:
+                others.append(threading.Thread(target=v.__setitem__, args=(2, 3)))
+                others.append(threading.Thread(target=lambda: seen.append(int(v[0]))))
+                for thread in others:
+                    thread.start()
+                    thread.join(0.3)  # it finishes, or waits for this one
+            real(blocks)
+
+        monkeypatch.setattr(cache, "_store", slow)
+        v[1] = 2
+        for thread in others:
+            thread.join()
+        assert seen == [1]
+        assert v[:].filled().tolist() == [1, 2, 3, FILL]

@@ -339,8 +339,6 @@ class ChunkCache:
         with self._lock:
             node.passing += 1
             concerned = self._within(node, parts) if node.blocks else []
-            for block in concerned:
-                self._drop(block)
             if node.fresh is not None:
                 if parts is None or prod(map(len, parts)) > _MOST_PARTS:
                     node.fresh = None
@@ -349,7 +347,11 @@ class ChunkCache:
         try:
             for block in concerned:
                 with block.lock:
+                    if block.gone:
+                        continue
                     self._store([block])
+                    with self._lock:  # not before it is stored: others who pass by have to wait for it, too
+                        self._drop(block)
                     block.gone = True
             source = self._grown(node)
             if parts is not None and values.shape == source.chunk_shape and _is_one(parts):
