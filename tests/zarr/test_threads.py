@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
+from nczarr.stores import MemoryStore
 from nczarr.zarr import pool as threads
+from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.chunks import write
+from nczarr.zarr.chunks.chunks import CHUNKS
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr.types import data_type_for
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "1"), ("5", "5"), ("1000", "32")])
@@ -75,3 +85,24 @@ def test_an_interrupt_while_threads_begin_leaves_none_that_is_waited_for(
     for thread in left:
         thread.join(10)
     assert not [t for t in left if t.is_alive()]
+
+
+def _read_and_write() -> None:
+    assert not any(lock.locked() for lock in write._LOCKS)
+    assert not CHUNKS._lock.locked()
+    metadata = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((4,)), fill_value=np.int32(-1))
+    array = Array(MemoryStore(), "v", metadata)
+    array.write((slice(1, 2),), [5])
+    assert array.read(...).tolist() == [-1, 5, -1, -1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_does_not_wait_for_threads_that_are_not_there() -> None:
+    """Another thread may be in the middle of a chunk when a process is forked."""
+    with ExitStack() as stack:
+        for lock in (*write._LOCKS, CHUNKS._lock):
+            stack.enter_context(lock)
+        process = multiprocessing.get_context("fork").Process(target=_read_and_write)
+        process.start()
+        process.join()
+    assert process.exitcode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
@@ -87,6 +88,11 @@ class BoundedCache(Generic[T]):
             self._values.clear()
             self._weight = 0
 
+    def inherit(self) -> None:
+        """Begin anew in a forked child: a thread that is not here may have held the lock, and changed half."""
+        self._lock = threading.Lock()
+        self.clear()
+
     def _drop(self, name: Hashable) -> None:
         self._weight -= self._values.pop(name)[2]
 
@@ -94,6 +100,9 @@ class BoundedCache(Generic[T]):
 #: Decoded chunks of all arrays, by owner and place in the grid. A loop over time steps finds here the chunk that
 #: holds several of them.
 CHUNKS: BoundedCache[np.ndarray] = BoundedCache(LIMITS.cache_bytes)
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=CHUNKS.inherit)
 
 #: Numbers that no other array of this process has.
 _owners = itertools.count()

@@ -34,6 +34,15 @@ BATCH_BYTES = 64 << 20
 _LOCKS = [threading.Lock() for _ in range(257)]
 
 
+def _renew_locks() -> None:
+    # Threads that hold one do not survive a fork.
+    _LOCKS[:] = [threading.Lock() for _ in _LOCKS]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 def _number(chunks: Chunks, key: str) -> int:
     return hash((chunks.store.url, key)) % len(_LOCKS)
 
