@@ -141,14 +141,7 @@ def remove_unfinished(store: Store) -> None:
 class Destination:
     """A place for a new dataset, and how to make it visible or to clear it away.
 
-    Parameters
-    ----------
-    target
-        As for :func:`nczarr.stores.open_store`.
-    overwrite : bool
-    storage_options : dict, optional
-    resume : bool
-        Go on with an unfinished dataset: what it holds stays.
+    `resume` goes on with an unfinished dataset: what it holds stays.
 
     Raises
     ------

@@ -273,13 +273,7 @@ def refuse_interrupted(store: Store) -> None:
 
 
 def finish_moves(store: Store, *, force: bool = False) -> bool:
-    """Do the rest of what the journal says; False if there is no journal.
-
-    Parameters
-    ----------
-    store : Store
-    force : bool
-        Take a writer on another machine for dead.
+    """Do the rest of what the journal says; False if there is no journal. `force`: a writer elsewhere counts as dead.
 
     Raises
     ------

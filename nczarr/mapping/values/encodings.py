@@ -187,16 +187,10 @@ class PackedEncoding(Encoding):
 def encoding_for_writing(
     type_: Type, fill: Any = None, *, char: str = "bytes", compound: str = "bytes"
 ) -> Encoding:
-    """Choose how the values of a type are held.
+    """Choose how the values of a type are held; `char` and `compound` are those of :class:`WriteOptions`.
 
-    Parameters
-    ----------
-    type_ : Type
-    fill
-        The fill value. What would be bytes along a dimension is packed if its fill value is not one byte
-        repeated, as a Zarr fill value could not say it; so is a string whose fill value is not UTF-8.
-    char : {'bytes', 'uint8'}
-    compound : {'struct', 'bytes'}
+    What would be bytes along a dimension is packed if its fill value is not one byte repeated, as a Zarr fill value
+    could not say it; so is a string whose fill value is not UTF-8.
 
     Examples
     --------

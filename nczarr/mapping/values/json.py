@@ -159,13 +159,7 @@ def _limits(dtype: np.dtype) -> tuple[int, int]:
 
 
 def scalar_to_json(type_: Type, value: Any) -> Any:
-    """Return one value of a type as JSON.
-
-    Parameters
-    ----------
-    type_ : Type
-    value
-        In memory form (see :mod:`nczarr.model.types`).
+    """Return one value of a type, in memory form (see :mod:`nczarr.model.types`), as JSON.
 
     Examples
     --------

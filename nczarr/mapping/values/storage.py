@@ -103,15 +103,8 @@ def codecs_for(
 ) -> tuple[NamedConfig, ...]:
     """Return the codecs of an array, from array to stored bytes.
 
-    Parameters
-    ----------
-    storage : Storage
-        The variable's hints: filters and byte order.
-    encoding : Encoding
-    options : WriteOptions
-    chunks : tuple of int
-        The shape of what is stored under one key, without inner dimensions; ``()`` for a variable without
-        dimensions, of which the one value is not worth a compressor.
+    `chunks` is the shape of what is stored under one key, without inner dimensions; ``()`` for a variable without
+    dimensions, of which the one value is not worth a compressor.
 
     Examples
     --------

@@ -37,15 +37,9 @@ class ByteFile(Protocol):
 
 
 class DiskFile:
-    """A file that is open for reading and writing.
+    """A file that is open for reading and writing: made (``x``), emptied (``w``), or as it is there (``r+``).
 
     A forked child has its parent's file, and must leave it alone: what it writes there is dropped.
-
-    Parameters
-    ----------
-    path : str
-    mode : {'x', 'w', 'r+'}
-        Make a new one; make it empty; change what is there.
 
     Examples
     --------

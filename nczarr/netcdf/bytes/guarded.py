@@ -25,11 +25,7 @@ _MOST = 16 << 20
 class GuardedFile:
     """A file in the form that h5py's driver ``fileobj`` takes; its methods are called with HDF5's lock held.
 
-    Parameters
-    ----------
-    file : ByteFile
-    holding : bool
-        Hold small writes back until :meth:`settle`.
+    If it is `holding`, small writes are held back until :meth:`settle`.
 
     Attributes
     ----------

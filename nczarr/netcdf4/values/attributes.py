@@ -32,18 +32,9 @@ def lookup_in(node: VariableNode) -> Lookup:
 
 
 def attribute_value(attribute: Attribute, encoding: str = "utf-8") -> Any:
-    """The Python value of an attribute.
+    """The Python value of an attribute: text, one number as a scalar, several (or none) as an array of its dtype.
 
-    Parameters
-    ----------
-    attribute : Attribute
-    encoding : str
-        How text is decoded; what cannot be decoded is replaced.
-
-    Returns
-    -------
-    str, list of str, numpy scalar, or ndarray
-        One value as a scalar, several (or none) as an array of the attribute's dtype.
+    What cannot be decoded is replaced.
 
     Examples
     --------

@@ -63,14 +63,9 @@ class Statistics:
 def whole_statistics(
     opened: OpenedDataset, fqn: str, progress: Callable[[float], bool] | None = None
 ) -> Statistics | None:
-    """Read a whole variable in parts, and return its statistics; None if `progress` said to stop.
+    """Read a whole variable in parts, and return its statistics.
 
-    Parameters
-    ----------
-    opened : OpenedDataset
-    fqn : str
-    progress : callable, optional
-        Is given the part that is done, from 0 to 1; it returns False to stop.
+    `progress` is given the part that is done, from 0 to 1; if it returns False, there are none.
     """
     shape, result, done = opened.shape(fqn), Statistics(), 0
     total = max(prod(shape), 1)
