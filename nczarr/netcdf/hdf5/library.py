@@ -172,15 +172,15 @@ def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
     _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
 
 
-def make_text(owner: Any, name: bytes, type_id: Any, space: Any, text: bytes) -> bool:
-    """H5Acreate2, H5Awrite: make an attribute of characters; False if that is refused, as for a name in use."""
+def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) -> bool:
+    """H5Acreate2, H5Awrite: make an attribute of bytes as they are; False if that is refused, as for a name in use."""
     if not _functions:
         _functions.update(_load())
     create, write, close = (_functions[name] for name in ("H5Acreate2", "H5Awrite", "H5Aclose"))
     made = create(owner.id, name, type_id.id, space.id, 0, 0)
     if made < 0:
         return False
-    failed = write(made, type_id.id, text) < 0
+    failed = write(made, type_id.id, raw) < 0
     close(made)
     if failed:
         raise OSError("HDF5's function H5Awrite failed")

@@ -20,10 +20,12 @@ import numpy as np
 from nczarr.errors import LossError, UnsupportedError
 from nczarr.model import (
     CHAR,
+    STRING,
     Attribute,
     Dataset,
     Dimension,
     Filter,
+    PrimitiveType,
     UserType,
     Variable,
     fill_value_of,
@@ -34,7 +36,7 @@ from nczarr.netcdf.hdf5.library import (
     available_filter,
     hdf5,
     hdf5_errors,
-    make_text,
+    make_plain,
     set_fill_value,
     without_plugins,
     write_attribute,
@@ -100,6 +102,7 @@ class ObjectMaker:
         #: HDF5's types of texts, by their length, and the space of one.
         self._texts: dict[int, Any] = {}
         self._single: Any = None
+        self._number: Any = None
 
     def file(self, name: str, access: Any, *, strict: bool) -> Any:
         """Make a file with nothing but netCDF's own attributes; `strict`: of the classic model."""
@@ -237,16 +240,23 @@ class ObjectMaker:
     def attributes(self, owner: Any, attributes: Iterable[Attribute], fqn: str) -> None:
         """Make attributes."""
         for attribute in attributes:
-            # Text goes straight to HDF5: it is most of what attributes are.
-            if attribute.type is not CHAR or not self._made_text(owner, attribute):
+            # Text and single numbers go straight to HDF5: they are most of what attributes are.
+            if not self._made_plain(owner, attribute):
                 with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
                     self._attribute(owner, attribute, fqn)
 
-    def _made_text(self, owner: Any, attribute: Attribute) -> bool:
-        text = attribute.values.tobytes()
-        return bool(text) and make_text(
-            owner, bytes_of(attribute.name), self._text_type(len(text)), self._scalar(), text
-        )
+    def _made_plain(self, owner: Any, attribute: Attribute) -> bool:
+        type_, values = attribute.type, attribute.values
+        if not isinstance(type_, PrimitiveType) or type_ == STRING or not values.size:
+            return False
+        if type_ == CHAR:
+            type_id, space = self._text_type(values.nbytes), self._scalar()
+        elif values.size == 1:
+            type_id, space = self.types.make(type_), self._one()
+        else:
+            return False
+        raw = values.astype(type_.dtype, copy=False).tobytes()
+        return make_plain(owner, bytes_of(attribute.name), type_id, space, raw)
 
     def _attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
         api = hdf5()
@@ -285,6 +295,11 @@ class ObjectMaker:
         if self._single is None:
             self._single = hdf5().h5s.create(hdf5().h5s.SCALAR)
         return self._single
+
+    def _one(self) -> Any:
+        if self._number is None:
+            self._number = hdf5().h5s.create_simple((1,))
+        return self._number
 
     def books(self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False) -> None:
         """Make an integer attribute of netCDF's bookkeeping."""
