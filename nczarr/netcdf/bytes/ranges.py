@@ -1,9 +1,7 @@
-"""Read ranges of bytes of a file beside the library that has it open: on disk, or behind a URL."""
+"""Read ranges of bytes of a file beside the library that has it open, such as one behind a URL."""
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -34,44 +32,6 @@ class Ranges(Protocol):
 
     def close(self) -> None:
         """Let go of the file, when nobody reads any more."""
-
-
-class DiskRanges:
-    """Ranges of a file on disk; the same file even when another takes its name.
-
-    Raises
-    ------
-    NetCDFFileError
-        From reading, if bytes are not there.
-    """
-
-    together = 0
-
-    def __init__(self, descriptor: int) -> None:
-        self._file = io.FileIO(descriptor, "rb")
-
-    def fileno(self) -> int:
-        """Return the file's descriptor."""
-        return self._file.fileno()
-
-    def read(self, offset: int, size: int) -> bytes:
-        try:
-            data = os.pread(self._file.fileno(), size, offset)
-            while len(data) < size:
-                more = os.pread(self._file.fileno(), size - len(data), offset + len(data))
-                if not more:
-                    raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
-                data += more
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
-        return data
-
-    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
-        return [self.read(*one) for one in ranges]
-
-    def close(self) -> None:
-        # Whoever reads in this moment has the file still; it is closed with the last of them.
-        pass
 
 
 class RemoteRanges:

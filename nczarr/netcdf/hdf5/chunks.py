@@ -6,6 +6,7 @@ inflate at once, with libdeflate where it is installed.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import placed
+from nczarr.errors import NetCDFFileError, placed
 from nczarr.model import Filter, Region
-from nczarr.netcdf.bytes import DiskRanges, Ranges
+from nczarr.netcdf.bytes import Range, Ranges
 from nczarr.netcdf.hdf5.filters import decode_chunk
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
@@ -62,6 +63,44 @@ class ChunkPlaces:
             return self._found.get(origin)
         info = self._dataset.get_chunk_info_by_coord(origin)
         return None if info.byte_offset is None else (info.byte_offset, info.size, info.filter_mask)
+
+
+class DiskRanges:
+    """Ranges of a file on disk; the same file even when another takes its name.
+
+    Raises
+    ------
+    NetCDFFileError
+        From reading, if bytes are not there.
+    """
+
+    together = 0
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = io.FileIO(descriptor, "rb")
+
+    def fileno(self) -> int:
+        """Return the file's descriptor."""
+        return self._file.fileno()
+
+    def read(self, offset: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._file.fileno(), size, offset)
+            while len(data) < size:
+                more = os.pread(self._file.fileno(), size - len(data), offset + len(data))
+                if not more:
+                    raise NetCDFFileError(f"the file is truncated: it ends at byte {offset + len(data)}")
+                data += more
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be read: {error.strerror}") from error
+        return data
+
+    def read_many(self, ranges: Sequence[Range]) -> list[bytes]:
+        return [self.read(*one) for one in ranges]
+
+    def close(self) -> None:
+        # Whoever reads in this moment has the file still; it is closed with the last of them.
+        pass
 
 
 def ranges_of(file_id: Any, sec2: int) -> DiskRanges | None:
