@@ -87,6 +87,8 @@ class _Reader:
         #: Dimensions that only arrays of one group have, as their lengths contradict others', by group and FQN.
         self.own: dict[str, dict[str, Dimension]] = {}
         self.findings = Findings()
+        self.array_infos: dict[str, ArrayInfo] = {}
+        self.meant: dict[str, str] = {}
         self.infos: dict[str, GroupInfo] = {}
         self.children: dict[str, list[str]] = {}
 
@@ -128,8 +130,9 @@ class _Reader:
                 name = child.rpartition("/")[2]
                 with placed(self.place(child, ".zarray"), fqn=join_fqn(fqn, name)):
                     metadata = self.hierarchy.nodes[child]
-                    shape = metadata.shape if isinstance(metadata, ArrayMetadata) else ()
-                    references = self.version.array(self.hierarchy, child).references
+                    self.array_infos[child] = info = self.version.array(self.hierarchy, child)
+                shape = metadata.shape if isinstance(metadata, ArrayMetadata) else ()
+                references = info.references
                 if references is not None and len(references) == len(shape):
                     for reference, length in zip(references, shape, strict=True):
                         lengths.setdefault(self.found(reference), {})[join_fqn(fqn, name)] = length
@@ -145,8 +148,10 @@ class _Reader:
 
     def found(self, reference: str) -> str:
         """The FQN that a reference means: netcdf-c writes names as they are; nczarr once escaped blanks in them."""
-        plain = format_fqn(reference.strip("/").split("/"))
-        return plain if plain in self.dimensions else reference
+        if reference not in self.meant:
+            plain = format_fqn(reference.strip("/").split("/"))
+            self.meant[reference] = plain if plain in self.dimensions else reference
+        return self.meant[reference]
 
     def ordered(self, path: str, *, arrays: bool) -> list[str]:
         """The children of a group: those that NCZarr lists, then the others."""
@@ -256,7 +261,7 @@ class _Reader:
         try:
             metadata = self.hierarchy.nodes[path]
             assert isinstance(metadata, ArrayMetadata)
-            info = self.version.array(self.hierarchy, path)
+            info = self.array_infos[path]
             return self.bound(path, fqn, name, metadata, info)
         except NCZarrError as error:
             error.path, error.fqn = error.path or self.place(path, ".zarray"), error.fqn or fqn
