@@ -32,6 +32,7 @@ from nczarr.model import (
     normalize_name,
     ordered_types,
 )
+from nczarr.model.nodes import dataset_of
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_attribute, reclaim
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
@@ -93,15 +94,7 @@ class _Reader:
         self.dimensions = FoundDimensions(root, self.file.path)
         made = self.group(root)
         strict = hdf5().h5a.exists(root.id, b"_nc3_strict")
-        dataset = Dataset(
-            name,
-            attributes=made.attributes,
-            types=made.types,
-            dimensions=made.dimensions,
-            variables=made.variables,
-            groups=made.groups,
-            format="netCDF-4 classic model" if strict else "netCDF-4",
-        )
+        dataset = dataset_of(made, name, "netCDF-4 classic model" if strict else "netCDF-4")
         return FoundObjects(dataset, root, self.dimensions)
 
     def group(self, found: FoundGroup) -> Group:
