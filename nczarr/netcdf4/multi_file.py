@@ -383,11 +383,16 @@ class MFTime:
         self.calendar = calendar
         self.units = units or time._mastervar.getncattr("units")
         reference = datetime.datetime(1900, 1, 1)
-        wanted = cftime.date2num(reference, self.units, calendar)
-        shifts = [
-            wanted - cftime.date2num(reference, part.getncattr("units"), calendar) for part in time._recVar
-        ]
-        self._shift = np.repeat(shifts, time._recLen).astype(time.dtype)
+        try:
+            wanted = cftime.date2num(reference, self.units, calendar)
+            shifts = [
+                wanted - cftime.date2num(reference, part.getncattr("units"), calendar)
+                for part in time._recVar
+            ]
+        except ValueError as error:
+            raise NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
+        shift = np.repeat(shifts, time._recLen)
+        self._shift = shift.astype(time.dtype) if time.dtype.kind == "f" else shift
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -398,4 +403,11 @@ class MFTime:
         return len(self._time)
 
     def __getitem__(self, elem: Any) -> Any:
-        return self._time[elem] + self._shift[elem]
+        values = self._time[elem]
+        times = values + self._shift[elem]
+        if values.dtype.kind not in "iu":
+            return times
+        with np.errstate(invalid="ignore"):
+            same = times.astype(values.dtype)
+        # Parts of a day, or many seconds, are no values of the variable's type.
+        return same if np.array_equal(same, times) else times

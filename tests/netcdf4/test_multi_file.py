@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import nczarr.netcdf4 as ours
+from nczarr.errors import NCZarrError
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 
@@ -152,3 +154,41 @@ def test_netcdf4_datasets_with_text_are_joined_too(tmp_path: Path) -> None:
     with pickle.loads(pickle.dumps(ds)) as again:
         assert again.variables["s"][:].tolist() == ["a0", "b0", "a1", "b1"]
     ds.close()
+
+
+@pytest.mark.parametrize(
+    ("units", "wanted"),
+    [
+        ("days since 2000-01-01", [0, 1, 31.25, 32.25]),
+        ("hours since 2000-01-01", [0, 1, 31 * 24 + 6, 31 * 24 + 7]),
+        ("milliseconds since 2000-01-01", [0, 1, 31 * 86400000 + 21600000, 31 * 86400000 + 21600001]),
+    ],
+)
+def test_whole_numbers_become_right_times(units: str, wanted: list[float], tmp_path: Path) -> None:
+    """netCDF4-python cuts parts of a day, and refuses what its type cannot hold."""
+    names = []
+    for name, since in (("a.nc", "2000-01-01"), ("b.nc", "2000-02-01 06:00")):
+        names.append(str(tmp_path / name))
+        with ours.Dataset(names[-1], "w", format="NETCDF3_CLASSIC") as ds:
+            ds.createDimension("t", None)
+            t = ds.createVariable("time", "i4", ("t",))
+            t.units, t.calendar = f"{units.split()[0]} since {since}", "standard"
+            t[:] = [0, 1]
+    with ours.MFDataset(names) as ds:
+        times = ours.MFTime(ds.variables["time"], units=units)
+        assert times[:].tolist() == wanted
+        assert [times[i] for i in range(4)] == wanted
+        whole = times[:2]
+        assert whole.dtype == "i4"
+
+
+def test_units_that_a_calendar_does_not_have(tmp_path: Path) -> None:
+    name = str(tmp_path / "a.nc")
+    with ours.Dataset(name, "w", format="NETCDF3_CLASSIC") as ds:
+        ds.createDimension("t", None)
+        t = ds.createVariable("time", "i4", ("t",))
+        t.units, t.calendar = "days since 1999-12-31", "360_day"
+        t[:] = 0
+    with ours.MFDataset([name]) as ds, pytest.raises(ValueError, match="30 days") as error:
+        ours.MFTime(ds.variables["time"])
+    assert isinstance(error.value, NCZarrError)
