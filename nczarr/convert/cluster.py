@@ -266,8 +266,12 @@ def cluster(dask: Any, workers: int, recipe: Recipe) -> Iterator[Cluster]:
             yield Cluster(dask, recipe, local=False)
             return
         if dask == "local":
+            # Without a dashboard the scheduler opens a port for the web all the same, always the same, to everybody.
+            web = {"dashboard_address": "127.0.0.1:0"}
             made = stack.enter_context(
-                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+                LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=None, scheduler_kwargs=web
+                )
             )
             client = stack.enter_context(Client(made, set_as_default=False))
         else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +59,20 @@ def test_local_is_a_plain_copy_to_the_bit(large: Path, tmp_path: Path) -> None:
     command = ["copy", "-q", "--dask", "local", "--workers", "2", str(large), str(tmp_path / "dask.zarr")]
     assert main(command) == 0
     assert contents(tmp_path / "dask.zarr") == contents(tmp_path / "plain.zarr")
+
+
+def test_a_local_cluster_takes_no_port_that_others_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dask's usual port for the web, which it would open to all machines, may be another cluster's."""
+    nczarr.copy(DATA / "example.nc", tmp_path / "a.zarr")
+    command = ["copy", "-q", "--dask", "local", "--workers", "1", str(tmp_path / "a.zarr")]
+    with socket.socket() as taken:
+        with suppress(OSError):  # another cluster has it now
+            taken.bind(("", 8787))
+            taken.listen()
+        assert main([*command, str(tmp_path / "b.zarr")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("nc", sorted(DATA.glob("*.nc")), ids=lambda p: p.name)
