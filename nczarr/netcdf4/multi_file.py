@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from glob import glob
 from typing import Any
@@ -334,6 +335,14 @@ def _index(axis: Any) -> Any:
     return axis
 
 
+def _ratio(a: float, b: float) -> float:
+    """How many of one unit are one of another; parts of days round what are whole numbers."""
+    ratio = a / b
+    if ratio < 1:
+        return 1 / _ratio(b, a)
+    return round(ratio) if math.isclose(ratio, round(ratio)) else ratio
+
+
 class MFTime:
     """Times of several files in common units.
 
@@ -382,15 +391,16 @@ class MFTime:
             calendar = calendars.pop()
         self.calendar = calendar
         self.units = units or time._mastervar.getncattr("units")
-        reference = datetime.datetime(1900, 1, 1)
+        # A day and the next one in the units of each file: that is all there is between two units of a calendar.
+        days = [datetime.datetime(1900, 1, 1), datetime.datetime(1900, 1, 2)]
         try:
-            wanted = cftime.date2num(reference, self.units, calendar)
-            shifts = [
-                wanted - cftime.date2num(reference, part.getncattr("units"), calendar)
-                for part in time._recVar
-            ]
+            wanted = cftime.date2num(days, self.units, calendar)
+            found = [cftime.date2num(days, part.getncattr("units"), calendar) for part in time._recVar]
         except ValueError as error:
             raise NetCDFValueError(f"MFTime cannot convert the times: {error}") from error
+        steps = [_ratio(wanted[1] - wanted[0], first[1] - first[0]) for first in found]
+        shifts = [wanted[0] - step * first[0] for step, first in zip(steps, found, strict=True)]
+        self._step = np.repeat(steps, time._recLen)
         shift = np.repeat(shifts, time._recLen)
         self._shift = shift.astype(time.dtype) if time.dtype.kind == "f" else shift
 
@@ -404,7 +414,8 @@ class MFTime:
 
     def __getitem__(self, elem: Any) -> Any:
         values = self._time[elem]
-        times = values + self._shift[elem]
+        times = values if (self._step == 1).all() else values * self._step[elem]
+        times = times + self._shift[elem]
         if values.dtype.kind not in "iu":
             return times
         with np.errstate(invalid="ignore"):

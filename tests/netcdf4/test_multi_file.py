@@ -182,6 +182,24 @@ def test_whole_numbers_become_right_times(units: str, wanted: list[float], tmp_p
         assert whole.dtype == "i4"
 
 
+@pytest.mark.parametrize("type_", ["i4", "f8"])
+def test_hours_of_one_file_become_days_of_another(type_: str, tmp_path: Path) -> None:
+    """netCDF4-python takes them for days."""
+    names = []
+    for name, units in (("a.nc", "days since 2000-01-01"), ("b.nc", "hours since 2000-02-01")):
+        names.append(str(tmp_path / name))
+        with ours.Dataset(names[-1], "w", format="NETCDF3_CLASSIC") as ds:
+            ds.createDimension("t", None)
+            t = ds.createVariable("time", type_, ("t",))
+            t.units, t.calendar = units, "standard"
+            t[:] = [0, 12, 24]
+    with ours.MFDataset(names) as ds:
+        assert ours.MFTime(ds.variables["time"])[:].tolist() == [0, 12, 24, 31, 31.5, 32]
+        hours = ours.MFTime(ds.variables["time"], units="hours since 2000-01-01")
+        assert hours[:].tolist() == [0, 288, 576, 744, 756, 768]
+        assert hours[4] == 756
+
+
 def test_units_that_a_calendar_does_not_have(tmp_path: Path) -> None:
     name = str(tmp_path / "a.nc")
     with ours.Dataset(name, "w", format="NETCDF3_CLASSIC") as ds:
