@@ -263,6 +263,15 @@ SECTIONS: dict[str, list[Row]] = {
             "ds.close()\ntry: m = nc.MFDataset([path]); log(m.variables['v'].shape)\nexcept ValueError: log('refused')",
             "are joined, too",
         ),
+        better(
+            "`MFTime` of days and hours",
+            "ds.close()\nfor i, u in enumerate(('days', 'hours')):\n"
+            "    d = nc.Dataset(path + str(i), 'w', format='NETCDF4_CLASSIC'); d.createDimension('t', None)\n"
+            "    q = d.createVariable('q', 'f8', ('t',)); q.units, q.calendar = u + ' since 2000-01-01', 'standard'\n"
+            "    q[:] = [0, 12]; d.close()\n"
+            "m = nc.MFDataset([path + '0', path + '1']); log(nc.MFTime(m.variables['q'])[:]); m.close()",
+            "hours of one file become days of another; netCDF4-python takes them for days",
+        ),
     ],
 }
 
