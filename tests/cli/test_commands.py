@@ -397,7 +397,7 @@ def test_every_end_is_json_for_programs(
     def fail(*_: Any) -> None:
         raise interruption
 
-    monkeypatch.setattr("nczarr.cli.commands.storage_options", fail)
+    monkeypatch.setattr("nczarr.cli.inspection.storage_options", fail)
     assert main(["info", "--json", str(EXAMPLE)]) != 0
     assert json.loads(capsys.readouterr().out)["error"]["message"]
 

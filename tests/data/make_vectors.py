@@ -708,6 +708,7 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     case("annotation", "annotation-stale")["zarr.json"]["attributes"]["n"] = 70000
     case("bare_nan", "bare-nan")["v/zarr.json"]["attributes"]["limit"] = math.nan
     case("object", "key-unreadable")["v/zarr.json"]["nczarr"]["configuration"]["_nczarr_array"] = 7
+    case("extension_unknown", "left-out")["e/zarr.json"]["com.example.stretched"] = {"name": "stretched"}
     store = case("record_lost", "record-lost")
     store["zarr.json"]["attributes"] = {}
     info(store, "e")["types"] = [{"name": "/flag", "class": "enum", "base": "int8", "members": [["one", 1]]}]

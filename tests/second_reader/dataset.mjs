@@ -39,12 +39,16 @@ export class Dataset {
     if (bare > 0) this.report("bare-nan");
     const group = {
       path, document, plain: document.get("attributes") ?? new Map(), arrays: [], groups: [], dimensions: [], types: [],
+      leftOut: new Set(),
     };
     this.groups.push(group);
     for (const name of this.store.children(path)) {
       const found = this.store.document([...path, name]);
       const place = { node: name, path: [...path, name], ...found };
-      if (found.value.get("node_type") === "array") {
+      if (found.unknown) {
+        this.report("left-out");
+        group.leftOut.add(name);
+      } else if (found.value.get("node_type") === "array") {
         if (found.bare > 0) this.report("bare-nan");
         group.arrays.push({ ...place, document: found.value, plain: found.value.get("attributes") ?? new Map() });
       } else group.groups.push(Object.assign(this.node(place.path, found), { node: name }));
@@ -179,7 +183,7 @@ export class Dataset {
       const nodes = this.list(record, kind, (n) => isText(n) && !n.includes("/") && n);
       this.once(nodes);
       const at = new Map(group[kind].map((n) => [n.node, n]));
-      if (nodes.some((n) => !at.has(n))) this.report("node-missing");
+      if (nodes.some((n) => !at.has(n) && !group.leftOut.has(n))) this.report("node-missing");
       if (!group.lost && group[kind].some((n) => !nodes.includes(n.node))) this.report("node-unlisted");
       const listed = [...new Set(nodes)].filter((n) => at.has(n)).map((n) => at.get(n));
       group[kind] = [...listed, ...group[kind].filter((n) => !nodes.includes(n.node))];

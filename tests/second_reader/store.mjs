@@ -20,14 +20,14 @@ export class Store {
     }
   }
 
-  /** The document of a node as `{ value, bare }`, or undefined. */
+  /** The document of a node as `{ value, bare, unknown }`, or undefined; `unknown`: that of an array which cannot be opened. */
   document(path) {
     const bytes = this.bytes(path, "zarr.json");
     if (!bytes) return undefined;
     const parsed = parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     const wrong = forbidden(parsed.value);
     if (wrong) throw new Error(`${[...path, "zarr.json"].join("/")}: ${wrong}`);
-    return parsed;
+    return { ...parsed, unknown: asksForMore(parsed.value) };
   }
 
   /** The names of the nodes in a group. */
@@ -58,7 +58,8 @@ function forbidden(document) {
   const known = CORE[document.get("node_type")];
   if (!known) return "neither a group nor an array";
   for (const [key, value] of document) {
-    if (!known.has(key) && !(isObject(value) && value.get("must_understand") === false)) return `unknown key ${key}`;
+    const open = isObject(value) && (document.get("node_type") === "array" || value.get("must_understand") === false);
+    if (!known.has(key) && !open) return `unknown key ${key}`;
   }
   if (!isObject(document.get("attributes") ?? new Map())) return "attributes are not an object";
   const labels = document.get("dimension_names");
@@ -67,4 +68,10 @@ function forbidden(document) {
     return null;
   }
   return "dimension_names are not one label for each dimension";
+}
+
+/** Whether an array has something which must be understood and is not. */
+function asksForMore(document) {
+  if (document.get("node_type") !== "array") return false;
+  return [...document].some(([key, value]) => !CORE.array.has(key) && value.get("must_understand") !== false);
 }
