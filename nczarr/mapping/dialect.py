@@ -18,7 +18,7 @@ from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values import Encoding
-from nczarr.model import Dataset
+from nczarr.model import Dataset, Dimension, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 
@@ -67,6 +67,23 @@ def left_out_arrays(unknown: Mapping[str, str]) -> tuple[str, ...]:
     ("'v' is left out: data_type: the data type 'int4' is not known",)
     """
     return tuple(f"{path!r} is left out: {what}" for path, what in unknown.items() if path)
+
+
+def own_dimension(group: str, dimension: Dimension, length: int, known: Mapping[str, Dimension]) -> str:
+    """Return the FQN of the dimension of arrays in `group` that are as long as no others of `dimension` are.
+
+    One of this name and length that is known was made when the dataset was changed in this state before.
+
+    Examples
+    --------
+    >>> own_dimension("/", Dimension("x", 4), 5, {"/x": Dimension("x", 4), "/x_5": Dimension("x_5", 7)})
+    '/x_5_2'
+    """
+    wanted = name = f"{dimension.name}_{length}"
+    number = 2
+    while known.get(own := join_fqn(group, name), Dimension(name, length)) != Dimension(name, length):
+        name, number = f"{wanted}_{number}", number + 1
+    return own
 
 
 @dataclass(frozen=True)

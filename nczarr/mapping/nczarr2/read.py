@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, placed
-from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
+from nczarr.mapping.dialect import Binding, Reading, left_out_arrays, own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import (
@@ -345,13 +345,10 @@ class _Reader:
         what = f"it has {length} elements along {reference}, others have {dimension.size}"
         self.findings.add("size-conflict", fqn, f"{what}; it is read with a dimension of its own", "error")
         group = split_fqn(fqn)[0]
-        wanted = name = f"{dimension.name}_{length}"
-        number = 2
-        while (taken := self.dimensions.get(join_fqn(group, name))) and taken != Dimension(name, length):
-            name, number = f"{wanted}_{number}", number + 1
-        own = join_fqn(group, name)
-        if taken is None:
-            self.dimensions[own] = self.own.setdefault(group, {})[own] = Dimension(name, length)
+        own = own_dimension(group, dimension, length, self.dimensions)
+        if own not in self.dimensions:
+            made = Dimension(split_fqn(own)[1], length)
+            self.dimensions[own] = self.own.setdefault(group, {})[own] = made
         return own
 
     def named(self, metadata: ArrayMetadata, shape: tuple[int, ...]) -> tuple[DimensionRef, ...]:

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from nczarr.errors import MetadataError, ModelError
+from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, array_keys, copies_of, group_keys
 from nczarr.mapping.node_names import escape_name, unescape_name
@@ -439,15 +440,11 @@ class DimensionFinder:
         group = group_of(array.fqn)
         key = (group, fqn, length)
         if key not in self.guessed:
-            wanted = name = f"{dimension.name}_{length}"
-            number = 2
-            # One that is there was made when the dataset was changed in this state before.
-            while (taken := self.sizes.get(join_fqn(group, name))) and taken != Dimension(name, length):
-                name, number = f"{wanted}_{number}", number + 1
-            own = join_fqn(group, name)
-            if taken is not None:
+            own = own_dimension(group, dimension, length, self.sizes)
+            if own in self.sizes:
                 return own
             self.guessed[key] = own
+            name = split_fqn(own)[1]
             self.sizes[own] = Dimension(name, length)
             self.groups[group].dimensions.append(DeclaredDimension(name, length, False))
         return self.guessed[key]
