@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nczarr.errors import CodecError, UnsupportedError
 from nczarr.stores import LocalStore
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
@@ -155,6 +156,81 @@ def test_times_of_version_2_without_a_fill_value(tmp_path: Path, dtype: str) -> 
     ours = open_hierarchy(LocalStore(tmp_path / "v")).array("").read()
     assert np.isnat(ours).tolist() == np.isnat(theirs).tolist() == [False, False, True, True]
     assert ours[:2].tolist() == theirs[:2].tolist()
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("dtype", ["i2", "u4", "f4", "f8"])
+def test_pcodec_of_zarr_python(dtype: str, rounded: bool, tmp_path: Path) -> None:
+    """numcodecs rounds floats to whole numbers of the same bits, and these are what is compressed."""
+    pytest.importorskip("pcodec")
+    from zarr.codecs.numcodecs import BitRound, PCodec
+
+    values = np.array([0, 1, 2.5, -3, 1e4, 7], "f8").astype(dtype).reshape(2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = zarr.open_group(tmp_path, mode="w").create_array(
+            "v", shape=(2, 3), chunks=(2, 2), dtype=dtype, serializer=PCodec(level=3), compressors=[],
+            filters=[BitRound(keepbits=20)] if rounded and dtype[0] == "f" else [],
+        )  # fmt: skip
+        array[...] = values
+        ours = open_hierarchy(LocalStore(tmp_path, "r+"), mode="r+").array("v")
+        assert ours.read().tolist() == values.tolist()
+        ours.write((1, slice(0, 2)), [5, 6])
+        values[1, :2] = 5, 6
+        assert ours.read().tolist() == array[...].tolist() == values.tolist()
+
+
+def test_pcodec_of_another_width_is_refused(tmp_path: Path) -> None:
+    pcodec = pytest.importorskip("numcodecs.pcodec")
+    pytest.importorskip("pcodec")
+    metadata = ArrayMetadata(
+        (4,),
+        data_type_for("f4"),
+        RegularGrid((4,)),
+        fill_value=np.float32(0),
+        codecs=(N("numcodecs.pcodec"),),
+    )
+    array = create_hierarchy(LocalStore(tmp_path, "w")).put_array("v", metadata)
+    (tmp_path / "v" / "c").mkdir(parents=True)
+    (tmp_path / "v" / "c" / "0").write_bytes(pcodec.PCodec().encode(np.arange(4.0)))
+    with pytest.raises(CodecError, match="float64 came out, float32 is needed"):
+        array.read()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "filters", "where"),
+    [
+        (">i4", [("delta", "<i4", "<i4")], 0),
+        ("<i4", [("delta", ">i4", ">i4")], 0),
+        ("<i4", [("delta", "<i4", ">i4"), ("delta", "<i4", "<i4")], 1),
+        (">i4", [("astype", "<i4", "<i8")], 0),
+        (">i4", [("delta", ">i4", "<i4"), ("delta", "<i4", ">i8")], None),
+        ("<i4", [("delta", "<i4", ">i8"), ("astype", ">i8", "<f8")], None),
+    ],
+)
+def test_filters_of_version_2_in_another_byte_order(
+    dtype: str, filters: list[tuple[str, str, str]], where: int | None, tmp_path: Path
+) -> None:
+    """numcodecs takes the bytes for ones of its own dtype: what was stored are differences of other numbers."""
+    import numcodecs
+
+    made = [
+        numcodecs.Delta(source, target) if name == "delta" else numcodecs.AsType(target, source)
+        for name, source, target in filters
+    ]
+    values = np.array([1, 2, 300, 5], dtype)
+    group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
+    array = group.create_array("v", shape=(4,), chunks=(4,), dtype=dtype, filters=made, compressors=None)
+    array[...] = values
+    assert array[...].tolist() == values.tolist()
+    if where is None:
+        ours = open_hierarchy(LocalStore(tmp_path, "r+"), mode="r+").array("v")
+        assert ours.read().tolist() == values.tolist()
+        ours.write(slice(1, 3), [7, -8])
+        assert array[...].tolist() == [1, 7, -8, 5]
+    else:
+        with pytest.raises(UnsupportedError, match=rf"filters\[{where}\].*the values before it are"):
+            open_hierarchy(LocalStore(tmp_path)).array("v")
 
 
 @pytest.mark.parametrize("filters", [[], ["shuffle"], ["delta"], ["shuffle", "fletcher32"]])

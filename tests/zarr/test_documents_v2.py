@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
 
@@ -89,6 +89,8 @@ COMPRESSORS = st.sampled_from(
     st.sampled_from([{}, {"_nczarr_array": {}}]),
 )
 def test_documents_survive_in_their_spelling(type_and_fill, filters, compressor, order, slash, extra):
+    # A filter of another byte order than its values is refused.
+    assume("<" not in str(type_and_fill[0]) or ">" not in str(filters))
     document = {
         **BASE,
         "dtype": type_and_fill[0],

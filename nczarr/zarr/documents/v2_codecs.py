@@ -68,10 +68,13 @@ def _codec(value: Any, key: str, data_type: DataType) -> tuple[str, dict[str, An
     return name, configuration
 
 
-def _native(configuration: dict[str, Any], key: str) -> tuple[dict[str, Any], Endian | None]:
+def _native(
+    configuration: dict[str, Any], key: str, given: Endian | None
+) -> tuple[dict[str, Any], Endian | None]:
     """Put the dtypes of a filter into native order; return also the order of what it gives."""
     result = dict(configuration)
     order: Endian | None = None
+    # numcodecs takes the bytes that it is given for ones of its dtype, whatever they are.
     for option in ("dtype", "decode_dtype", "astype", "encode_dtype"):  # the last one is that of the output
         text = configuration.get(option)
         if text is None:
@@ -84,6 +87,10 @@ def _native(configuration: dict[str, Any], key: str) -> tuple[dict[str, Any], En
             raise UnsupportedError(f"{key}.{option}: {show(text)} holds objects")
         result[option] = dtype.newbyteorder("=").str
         order = None if dtype.itemsize == 1 else "big" if dtype.str[0] == ">" else "little"
+        if option in ("dtype", "decode_dtype") and given and order and order != given:
+            raise UnsupportedError(
+                f"{key}.{option}: {show(text)}, but the values before it are {given}-endian"
+            )
     return result, order
 
 
@@ -97,7 +104,7 @@ def codecs_from_v2(
     MetadataError
         If one of them is damaged.
     UnsupportedError
-        If a filter on numbers comes after one on bytes.
+        If a filter on numbers comes after one on bytes, or has another byte order than its input.
 
     Examples
     --------
@@ -125,7 +132,7 @@ def codecs_from_v2(
         if name in _ON_NUMBERS or name in _TO_BYTES:
             if in_bytes:
                 raise UnsupportedError(f"{key}: the filter {name!r} after one that gives bytes")
-            configuration, output = _native(configuration, key)
+            configuration, output = _native(configuration, key, endian)
             if name == "packbits":
                 endian = None
             elif "dtype" in configuration or "encode_dtype" in configuration:
