@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # what the collector closes here may pause it, too
 _paused = 0
 
 

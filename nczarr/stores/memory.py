@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
 
 #: Held while a value is set where there is none.
-_absent = threading.Lock()
+_absent = threading.RLock()
 
 
 class MemoryStore(Store):

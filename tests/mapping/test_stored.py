@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ from nczarr.mapping import (
     create_dataset,
     open_dataset,
 )
+from nczarr.mapping.rewriting import VariableData, variable_data
+from nczarr.mapping.rewriting.variable_data import extend_with_fill
 from nczarr.model import (
     DOUBLE,
     INT,
@@ -561,6 +565,70 @@ def test_an_array_of_another_length_than_its_dimension(stored: int, selection: A
         found = data.read_orthogonal(selection)
         assert np.array_equal(found, expected)
         assert np.shape(found) == np.shape(expected)
+
+
+def growing(store: MemoryStore) -> VariableData:
+    """The values of an array of four elements, in chunks of two, whose dimension can grow."""
+    model = Dataset(
+        "d",
+        dimensions=(Dimension("t", 4, unlimited=True),),
+        variables=(Variable("v", INT, ("/t",), storage=Storage("chunked", (2,))),),
+    )
+    return create_dataset(store, model).data("/v")
+
+
+def test_an_array_that_grows_in_another_thread_is_not_taken_for_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be made as long as it was before: what the other thread has written behind that would be lost."""
+    data = growing(MemoryStore())
+    array = data.array
+
+    class Watched:
+        """The array, which another thread makes longer as soon as somebody has looked at its shape."""
+
+        @property
+        def shape(self) -> tuple[int, ...]:
+            shape = array.shape
+            if shape == (4,):
+                array.grow((8,))
+                data._shape = (8,)
+            return shape
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(array, name)
+
+    monkeypatch.setattr(VariableData, "array", property(lambda self: Watched()))
+    assert not data.is_short
+
+
+def test_of_two_threads_one_makes_a_short_array_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other would remove what the first has written behind the old end."""
+    data = growing(MemoryStore())
+    data.array.resize((1,))
+    both = threading.Barrier(2)
+    looked = threading.local()
+    is_short = VariableData.is_short.fget  # type: ignore[attr-defined]
+    made: list[tuple[int, ...]] = []
+
+    def short(self: VariableData) -> bool:
+        found = is_short(self)
+        if not hasattr(looked, "first"):
+            looked.first = True
+            both.wait()
+        return found
+
+    def extend(array: Any, shape: tuple[int, ...]) -> None:
+        made.append(shape)
+        extend_with_fill(array, shape)
+
+    monkeypatch.setattr(VariableData, "is_short", property(short))
+    monkeypatch.setattr(variable_data, "extend_with_fill", extend)
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(data.write, slice(i, i + 2), np.array([i, i], "i4")) for i in (0, 2)]:
+            future.result()
+    assert made == [(4,)]
+    assert data.read_orthogonal(...).tolist() == [0, 0, 2, 2]
 
 
 # How values are stored

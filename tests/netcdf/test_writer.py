@@ -44,6 +44,7 @@ from nczarr.model import (
     compare,
 )
 from nczarr.netcdf import create_dataset, is_netcdf, open_dataset
+from nczarr.netcdf.hdf5 import library
 
 
 def same(text: str) -> list[str]:
@@ -476,3 +477,23 @@ def test_types_that_are_used_before_their_group_are_refused(
     with create_dataset(path, Dataset("d", attributes=(attribute,), groups=(group,))) as sink:
         sink.commit()
     assert "/g/late :a = one ;" in ncdump(path)
+
+
+def test_values_of_enums_are_there_when_hdf5_looks_at_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that nobody has by a name any more is given to others, which interpreters do sooner or later."""
+    with library.hdf5().phil:
+        monkeypatch.setattr(library, "_functions", library._load())
+    insert = library._functions["H5Tenum_insert"]
+
+    def late(*arguments: Any) -> int:
+        others = [np.array(99, "i4") for _ in range(100)]
+        return insert(*arguments) if others else -1
+
+    monkeypatch.setitem(library._functions, "H5Tenum_insert", late)
+    members = (("clear", 0), ("cloudy", 2), ("missing", 100))
+    declared = Dataset("d", types=(EnumType("/sky", INT, members),))
+    create_dataset(tmp_path / "a.nc", declared).commit()
+    with open_dataset(tmp_path / "a.nc") as file:
+        assert file.dataset.types[0].members == members

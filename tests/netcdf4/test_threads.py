@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import nczarr.netcdf4 as ours
+from nczarr.netcdf4.classes import attributes
 from nczarr.netcdf4.classes.attributes import session_of
 
 TRIALS = 10
+
+
+@pytest.fixture
+def many_switches() -> Iterator[None]:
+    """Let threads take turns after every few instructions, where there is an interpreter lock."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 def together(*actions: Callable[[], None]) -> None:
@@ -137,3 +150,115 @@ def test_growth_beside_sync(tmp_path: Path) -> None:
         together(sync, *[lambda v=v: append(v) for v in variables])  # type: ignore[misc]
     with ours.Dataset(path) as ds:
         assert [v[:].tolist() for v in ds.variables.values()] == [list(range(60))] * 3
+
+
+@pytest.mark.parametrize("kind", ["variables", "groups", "dimensions"])
+@pytest.mark.parametrize("way", [iter, dict.keys, dict.values, dict.items], ids=str)
+def test_what_is_gone_through_is_what_was_there(kind: str, way: Callable[[Any], Any]) -> None:
+    with ours.Dataset({}, "w") as ds:
+
+        def make(name: str) -> None:
+            ds.createDimension(name, 1)
+            ds.createVariable(name, "i4")
+            ds.createGroup("g" + name)
+
+        make("a")
+        make("b")
+        named = getattr(ds, kind)
+        going = iter(named) if way is iter else iter(getattr(named, way.__name__)())
+        next(going)
+        make("c")
+        assert len(list(going)) == 1
+        assert len(list(iter(named))) == len(named.values()) == len(dict(named)) == 3
+
+
+def test_vars_while_attributes_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ours.Dataset({}, "w") as ds:
+        ds.setncatts({"a": 1, "b": 2})
+        value = attributes.attribute_value
+
+        def late(attribute: Any, *args: Any) -> Any:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(ds.setncattr, "late", 3).result()
+            return value(attribute, *args)
+
+        monkeypatch.setattr(attributes, "attribute_value", late)
+        assert list(vars(ds)) == ["a", "b"]
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_groups_on_the_way_are_made_once() -> None:
+    with ours.Dataset({}, "w") as ds:
+
+        def work(name: str) -> None:
+            for i in range(100):
+                ds.createGroup(f"g{i}/h/{name}")
+
+        together(*[lambda n=n: work(n) for n in "abcd"])  # type: ignore[misc]
+        assert len(ds.groups) == 100
+        assert {frozenset(g["h"].groups) for g in ds.groups.values()} == {frozenset("abcd")}
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_the_dimension_of_complex_pairs_is_made_once() -> None:
+    for _ in range(TRIALS):
+        with ours.Dataset({}, "w", auto_complex=True) as ds:
+            ds.createDimension("x", 2)
+
+            def work(name: str, ds: Any = ds) -> None:
+                ds.createVariable(name, "c16", ("x",))[:] = 1j
+
+            together(*[lambda n=n: work(n) for n in "abcdefgh"])  # type: ignore[misc]
+            assert {tuple(v[:].tolist()) for v in ds.variables.values()} == {(1j, 1j)}
+
+
+DROPPED = """
+import gc, sys
+import numpy as np
+import nczarr
+from nczarr.zarr.chunks import write
+from nczarr.zarr.chunks.chunks import CHUNKS
+
+gc.disable()  # now is when we say so
+del write._LOCKS[1:]  # chunks share them anyhow
+
+
+class Collecting(dict):
+    def __setitem__(self, key, value):
+        gc.collect()
+        super().__setitem__(key, value)
+
+
+def drop(store):
+    with nczarr.Dataset(store, "w") as ds:
+        ds.createDimension("x", 8)
+        ds.createVariable("v", "i4", ("x",), chunksizes=(8,))[:] = 1
+    ds = nczarr.Dataset(store, "a")
+    ds["v"][:2]
+    ds["v"][2:4] = 5
+
+
+first, second, third = {}, {}, Collecting()
+drop(first)
+CHUNKS.forget(lambda name: gc.collect() < 0)
+drop(second)
+with nczarr.Dataset(third, "w") as ds:
+    ds.createDimension("x", 8)
+    v = ds.createVariable("v", "i4", ("x",), chunksizes=(4,))
+    v[:] = 7
+    ds.sync()
+    drop(first)
+    v[1:6] = 8
+for store in first, second, third:
+    with nczarr.Dataset(store) as ds:
+        print(ds["v"][:].tolist())
+"""
+
+
+def test_the_collector_may_close_a_dataset_while_this_thread_is_at_work() -> None:
+    """Both need the same locks; whoever waits for itself waits for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED], capture_output=True, text=True, check=False, timeout=300
+    )
+    changed = [1, 1, 5, 5, 1, 1, 1, 1]
+    assert done.stdout.split("\n")[:3] == [str(changed)] * 2 + [str([7] + [8] * 5 + [7] * 2)], done.stderr

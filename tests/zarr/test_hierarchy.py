@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,8 +26,10 @@ from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.hierarchy import hierarchy as hierarchy_module
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+from nczarr.zarr.names import parent_path
 from nczarr.zarr.types import data_type_for
 
 LAYOUTS = ("v3", "v2", "draft-2019")
@@ -535,3 +539,59 @@ def test_check_names_what_breaks_the_specification(tmp_path):
 
     found = [(finding.where, finding.what) for finding in check(tmp_path)]
     assert ("/g", "extensions: missing") in found
+
+
+# Several threads
+
+
+def test_what_is_put_while_a_document_is_parsed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    create_hierarchy(store).put_group("g", GroupMetadata({"a": 1}))
+    h = open_hierarchy(store, mode="r+")
+    parse = h._layout.parse
+
+    def late(*args: Any) -> Any:
+        found = parse(*args)
+        h.put_group("g", GroupMetadata({"a": 2}))
+        return found
+
+    monkeypatch.setattr(h._layout, "parse", late)
+    assert [h.nodes["g"].attributes for _ in range(2)] == [{"a": 2}] * 2
+
+
+def test_a_node_that_is_put_while_the_children_are_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    h = create_hierarchy(MemoryStore())
+    h.put_group("a", GroupMetadata())
+    putting = threading.Thread(target=h.put_group, args=("b", GroupMetadata()))
+
+    def late(path: str) -> str:
+        if not putting.ident:
+            putting.start()
+            putting.join(0.2)  # it waits for us, or is done
+        return parent_path(path)
+
+    monkeypatch.setattr(hierarchy_module, "parent_path", late)
+    h.children()
+    putting.join()
+    assert h.children() == ["a", "b"]
+
+
+def test_nodes_are_gone_through_while_others_are_put() -> None:
+    h = create_hierarchy(MemoryStore())
+    done = threading.Event()
+    found = []
+
+    def put() -> None:
+        for i in range(300):
+            h.put_group(f"g{i}", GroupMetadata())
+        done.set()
+
+    def look() -> None:
+        while not done.is_set():
+            found.append(len(list(h.nodes)))
+            list(h.deviations())
+
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(put), pool.submit(look), pool.submit(look)]:
+            future.result()
+    assert set(found) <= set(range(1, 302))

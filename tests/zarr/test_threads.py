@@ -88,8 +88,9 @@ def test_an_interrupt_while_threads_begin_leaves_none_that_is_waited_for(
 
 
 def _read_and_write() -> None:
-    assert not any(lock.locked() for lock in write._LOCKS)
-    assert not CHUNKS._lock.locked()
+    for lock in (*write._LOCKS, CHUNKS._lock):
+        assert lock.acquire(blocking=False)
+        lock.release()
     metadata = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((4,)), fill_value=np.int32(-1))
     array = Array(MemoryStore(), "v", metadata)
     array.write((slice(1, 2),), [5])
@@ -99,10 +100,21 @@ def _read_and_write() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_does_not_wait_for_threads_that_are_not_there() -> None:
     """Another thread may be in the middle of a chunk when a process is forked."""
-    with ExitStack() as stack:
-        for lock in (*write._LOCKS, CHUNKS._lock):
-            stack.enter_context(lock)
-        process = multiprocessing.get_context("fork").Process(target=_read_and_write)
-        process.start()
-        process.join()
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ExitStack() as stack:
+            for lock in (*write._LOCKS, CHUNKS._lock):
+                stack.enter_context(lock)
+            held.set()
+            forked.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    process = multiprocessing.get_context("fork").Process(target=_read_and_write)
+    process.start()
+    forked.set()
+    process.join()
+    thread.join()
     assert process.exitcode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +13,19 @@ from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
 from nczarr.zarr import Array, Hierarchy, Selection
 from nczarr.zarr.chunks import normalize
+
+#: Held while an array is made as long as its dimensions.
+_extending = threading.RLock()
+
+
+def _renew_lock() -> None:
+    # A thread that holds it does not survive a fork.
+    global _extending
+    _extending = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Owner(Protocol):
@@ -244,16 +259,22 @@ class VariableData:
     @property
     def is_short(self) -> bool:
         """True if another program left the array shorter than an unlimited dimension; the rest reads as fill."""
+        shape = self._shape  # first: another thread that makes both longer begins with the array
         there = self.array.shape
-        if there == self._shape:
+        if there == shape:
             return False
-        return any(n < size for n, size in zip(there, self._shape, strict=False))
+        return any(n < size for n, size in zip(there, shape, strict=False))
 
     def extend(self) -> None:
         """Make an array that is shorter than its dimensions as long as they are."""
-        if self.is_short:
-            inner = self._binding.encoding.inner_shape
-            extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
+        if not self.is_short:
+            return
+        with _extending:
+            if (
+                self.is_short
+            ):  # of two threads that come here one would remove what the other has written already
+                inner = self._binding.encoding.inner_shape
+                extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
 
     def _chosen(self, selection: Any) -> Selection:
         """The selection, which speaks of the variable's dimensions, with those of the array behind them."""

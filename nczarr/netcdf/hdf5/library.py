@@ -212,7 +212,8 @@ def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
 
 def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
     """Add a member to an enum whose base is `dtype`."""
-    _call("H5Tenum_insert", type_id.id, name, np.array(value, dtype).ctypes.data)
+    held = np.array(value, dtype)  # by a name, or its memory is free before the function looks at it
+    _call("H5Tenum_insert", type_id.id, name, held.ctypes.data)
 
 
 def plugin_loading(state: int | None = None) -> int:

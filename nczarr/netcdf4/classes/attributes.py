@@ -207,7 +207,7 @@ class AttributeOwner:
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        return {name: attribute_value(a) for name, a in self._nc_open_attributes().items()}
+        return {name: attribute_value(a) for name, a in list(self._nc_open_attributes().items())}
 
 
 def data_model_of(session: Session) -> str:

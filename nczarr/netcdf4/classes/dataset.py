@@ -446,8 +446,9 @@ class Dataset(AttributeOwner):
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
                 continue
-            known = group.groups.get(normalize_name(name))
-            group = Group(group, name) if known is None else known
+            with self._nc_session.lock:  # or another thread makes it between the two
+                known = group.groups.get(normalize_name(name))
+                group = Group(group, name) if known is None else known
         return group
 
     def createVariable(
@@ -677,7 +678,7 @@ class Dataset(AttributeOwner):
         else:
             lines.append(f"group {self.path}:")
         lines += [f"    {name}: {self.getncattr(name)}" for name in self.ncattrs()]
-        sizes = ", ".join(f"{d.name}({d.size})" for d in self._nc_node.dimensions.values())
+        sizes = ", ".join(f"{d.name}({d.size})" for d in list(self._nc_node.dimensions.values()))
         variables = ", ".join(
             f"{v.dtype} {name}({', '.join(v.dimensions)})" for name, v in self.variables.items()
         )
@@ -816,7 +817,7 @@ def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
         if found is not None:
             return found
         scope = scope.parent
-    names = [name for scope in node_of(group).ancestors() for name in scope.dimensions]
+    names = [name for scope in node_of(group).ancestors() for name in list(scope.dimensions)]
     raise NetCDFValueError(
         f"cannot find dimension {wanted} in this group or parent groups",
         fqn=group.path,

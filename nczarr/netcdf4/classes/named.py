@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -28,6 +28,8 @@ def meant(name: Any, names: Iterable[str]) -> str | None:
 class Named(dict[str, T]):
     """Objects by name; a name that is not there is an error with a hint (a :class:`KeyError`).
 
+    Whoever goes through them gets what was there at the beginning: another thread may make more meanwhile.
+
     Examples
     --------
     >>> Named("variable", {"temp": 1})["tmp"]
@@ -43,6 +45,25 @@ class Named(dict[str, T]):
 
     def __missing__(self, name: Any) -> T:
         raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=meant(name, self))
+
+    def _now(self) -> dict[str, T]:
+        # A list of a dict's own items is made in one step, in builds without the interpreter lock too.
+        return dict(list(super().items()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(super().keys()))
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """The names that are there now."""
+        return self._now().keys()
+
+    def values(self) -> ValuesView[T]:  # type: ignore[override]
+        """The objects that are there now."""
+        return self._now().values()
+
+    def items(self) -> ItemsView[str, T]:  # type: ignore[override]
+        """Names and objects that are there now."""
+        return self._now().items()
 
     def __reduce__(self) -> Any:
         return Named, (self.kind, dict(self))

@@ -257,18 +257,19 @@ class OpaqueType(UserDefinedType):
 
 def shown_type(node: TypeNode) -> UserDefinedType:
     """The object that shows a type; the same each time."""
-    if node.view is None:
-        kinds: tuple[tuple[type[Type], type[UserDefinedType]], ...] = (
-            (model.CompoundType, CompoundType),
-            (model.EnumType, EnumType),
-            (model.OpaqueType, OpaqueType),
-        )
-        cls = next((c for m, c in kinds if isinstance(node.type, m)), VLType)
-        shown = cls.__new__(cls)
-        shown._nc_bind(node, node.type)
-        node.view = shown
-    view: UserDefinedType = node.view
-    return view
+    with node.group.state.lock:
+        if node.view is None:
+            kinds: tuple[tuple[type[Type], type[UserDefinedType]], ...] = (
+                (model.CompoundType, CompoundType),
+                (model.EnumType, EnumType),
+                (model.OpaqueType, OpaqueType),
+            )
+            cls = next((c for m, c in kinds if isinstance(node.type, m)), VLType)
+            shown = cls.__new__(cls)
+            shown._nc_bind(node, node.type)
+            node.view = shown
+        view: UserDefinedType = node.view
+        return view
 
 
 def text_type() -> VLType:

@@ -148,7 +148,8 @@ class Variable(AttributeOwner):
         )
         dims = tuple(node_of(d) for d in dimensions)
         if paired:
-            dims = (*dims, pair_dimension(node_of(grp)) or node_of(grp.createDimension(PAIR, 2)))
+            with session.lock:  # or another thread makes it between the two
+                dims = (*dims, pair_dimension(node_of(grp)) or node_of(grp.createDimension(PAIR, 2)))
         hints = storage.make_storage(
             type_,
             dims,

@@ -374,7 +374,8 @@ class GroupNode(_WithAttributes):
     def find_dimension(self, name: str) -> DimensionNode | None:
         """The nearest dimension of a name, here or above."""
         name = normalize_name(name)
-        return next((g.dimensions[name] for g in self.ancestors() if name in g.dimensions), None)
+        found = (g.dimensions.get(name) for g in self.ancestors())  # once: another thread may rename it
+        return next((d for d in found if d is not None), None)
 
     def walk(self) -> Iterator[GroupNode]:
         """This group and all below it, parents first."""

@@ -48,11 +48,12 @@ def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
         If netCDF has no floats of this size.
     """
     name, part = _parts(dtype)
-    for scope in group.ancestors():
-        for node in scope.types:
-            if node.type.name == name and complex_dtype(node.type) == dtype:
-                return node
-    return group.add_type(CompoundType(join_fqn(group.fqn, name), (Field("r", part), Field("i", part))))
+    with group.state.lock:  # or another thread declares it between the two
+        for scope in group.ancestors():
+            for node in scope.types:
+                if node.type.name == name and complex_dtype(node.type) == dtype:
+                    return node
+        return group.add_type(CompoundType(join_fqn(group.fqn, name), (Field("r", part), Field("i", part))))
 
 
 def _parts(dtype: np.dtype) -> tuple[str, Type]:

@@ -235,7 +235,7 @@ class ZipStore(Store):
         return member
 
     def _find_starts(self, keys: set[str], source: Source) -> None:
-        unknown = sorted(keys - self._starts.keys())
+        unknown = sorted(key for key in keys if key not in self._starts)  # others may add to them meanwhile
         members = [self._member(key, source) for key in unknown]
         headers = source.read_many(
             [(member.header_offset, _HEADER.size + len(_raw_name(member))) for member in members if member]

@@ -45,7 +45,8 @@ class BoundedCache(Generic[T]):
         self.bound = bound
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
-        self._lock = threading.Lock()
+        # The collector may close a dropped dataset, whose chunks are forgotten, while this thread is at work here.
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -79,7 +80,7 @@ class BoundedCache(Generic[T]):
     def forget(self, condition: Callable[[Hashable], bool]) -> None:
         """Forget the values of all names for which a condition holds."""
         with self._lock:
-            for name in [name for name in self._values if condition(name)]:
+            for name in [name for name in list(self._values) if condition(name)]:
                 self._drop(name)
 
     def clear(self) -> None:
@@ -90,11 +91,13 @@ class BoundedCache(Generic[T]):
 
     def inherit(self) -> None:
         """Begin anew in a forked child: a thread that is not here may have held the lock, and changed half."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.clear()
 
     def _drop(self, name: Hashable) -> None:
-        self._weight -= self._values.pop(name)[2]
+        entry = self._values.pop(name, None)
+        if entry is not None:
+            self._weight -= entry[2]
 
 
 #: Decoded chunks of all arrays, by owner and place in the grid. A loop over time steps finds here the chunk that

@@ -30,13 +30,14 @@ from nczarr.zarr.pool import ALONE_BYTES, run, writing_workers
 #: Encoded chunks of about this many bytes wait for the store at a time.
 BATCH_BYTES = 64 << 20
 
-# One of these guards each chunk, in all arrays; two chunks may share one, which only costs time.
-_LOCKS = [threading.Lock() for _ in range(257)]
+# One of these guards each chunk, in all arrays; two chunks may share one, which only costs time. A thread may take one
+# twice: the collector may close a dropped dataset, which then writes its chunks, while this thread writes others.
+_LOCKS = [threading.RLock() for _ in range(257)]
 
 
 def _renew_locks() -> None:
     # Threads that hold one do not survive a fork.
-    _LOCKS[:] = [threading.Lock() for _ in _LOCKS]
+    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
 
 
 if hasattr(os, "register_at_fork"):
@@ -47,7 +48,7 @@ def _number(chunks: Chunks, key: str) -> int:
     return hash((chunks.store.url, key)) % len(_LOCKS)
 
 
-def lock_of(chunks: Chunks, key: str) -> threading.Lock:
+def lock_of(chunks: Chunks, key: str) -> threading.RLock:
     """Return the lock that guards a chunk."""
     return _LOCKS[_number(chunks, key)]
 

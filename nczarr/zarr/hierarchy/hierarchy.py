@@ -62,13 +62,12 @@ class Nodes(Mapping[str, Metadata]):
     def __getitem__(self, path: str) -> Metadata:
         parsed = self._parsed.get(path)
         if parsed is None:
-            # No lock: two threads may parse the same document, with equal results.
-            parsed = self._layout.parse(self._raw[path], path, self._store)
-            self._parsed[path] = parsed
+            # No lock: two threads may parse the same document, with equal results; what was put meanwhile stays.
+            parsed = self._parsed.setdefault(path, self._layout.parse(self._raw[path], path, self._store))
         return parsed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._raw))  # another thread may add nodes meanwhile
+        return iter(list(self._raw))  # another thread may add nodes meanwhile; a list is made in one step
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -201,11 +200,12 @@ class Hierarchy:
         """
         index = self._children
         if index is None:
-            index = {}
-            for node in self._nodes:
-                if node:
-                    index.setdefault(parent_path(node), []).append(node)
-            self._children = index
+            with self._lock:  # or a node that is put meanwhile would not be there next time
+                index = {}
+                for node in self._nodes:
+                    if node:
+                        index.setdefault(parent_path(node), []).append(node)
+                self._children = index
         return list(index.get(path, ()))
 
     def array(self, path: str) -> Array:
@@ -645,7 +645,7 @@ class Hierarchy:
         """Say where the hierarchy breaks its specification and is read all the same: a path and a sentence each."""
         for path in self._left_out:
             yield path, "there is a document inside an array, where no node can be; it is left out"
-        for path, raw in tuple(self._nodes._raw.items()):
+        for path, raw in list(self._nodes._raw.items()):
             for sentence in self._layout.deviations(raw):
                 yield path, sentence
 
