@@ -22,6 +22,12 @@ from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, prim
 
 #: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
 DimensionRef = str | int
+#: The largest dimension of the formats (as in :attr:`Dataset.format`) that have no 64 bits for it.
+LARGEST_DIMENSION = {
+    "classic": (1 << 31) - 4,
+    "64-bit offset": (1 << 32) - 4,
+    "netCDF-4 classic model": (1 << 32) - 1,
+}
 
 
 @dataclass(frozen=True)

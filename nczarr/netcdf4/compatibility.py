@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.netcdf4.edit import default_bytes
+from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError
 
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {
@@ -128,6 +129,15 @@ def set_chunk_cache(
 
     Slots and preemption are remembered only; None leaves a setting as it is.
 
+    Raises
+    ------
+    NetCDFOverflowError
+        If `size` or `nelems` is negative.
+    NetCDFRuntimeError
+        If `preemption` is not in 0 to 1.
+    NetCDFTypeError
+        If one of them is no number.
+
     Examples
     --------
     >>> set_chunk_cache(32 << 20)
@@ -135,8 +145,32 @@ def set_chunk_cache(
     33554432
     """
     global _chunk_cache
-    old = _chunk_cache
-    _chunk_cache = (
+    _chunk_cache = changed_cache(_chunk_cache, size, nelems, preemption)
+
+
+def changed_cache(
+    old: tuple[int, int, float], size: int | None, nelems: int | None, preemption: float | None
+) -> tuple[int, int, float]:
+    """The settings of a cache, changed by those that are not None.
+
+    Raises
+    ------
+    NetCDFOverflowError
+        If `size` or `nelems` is negative.
+    NetCDFRuntimeError
+        If `preemption` is not in 0 to 1.
+    NetCDFTypeError
+        If one of them is no number.
+    """
+    for name, number in (("size", size), ("nelems", nelems), ("preemption", preemption)):
+        if isinstance(number, str | bytes):
+            raise NetCDFTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
+    for name, number in (("size", size), ("nelems", nelems)):
+        if number is not None and int(number) < 0:
+            raise NetCDFOverflowError(f"the {name} of a chunk cache cannot be negative: {number}")
+    if preemption is not None and not 0 <= preemption <= 1:
+        raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the preemption {preemption} is not in 0 to 1")
+    return (
         old[0] if size is None else int(size),
         old[1] if nelems is None else int(nelems),
         old[2] if preemption is None else float(preemption),

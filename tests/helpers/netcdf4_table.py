@@ -118,6 +118,10 @@ SECTIONS: dict[str, list[Row]] = {
         same("modes `r`, `w`, `x`, `a`, `r+`", "ds.close(); log(nc.Dataset(path, 'a').variables['v'].shape)"),
         same("unknown mode or format: `ValueError`", "attempt(lambda: nc.Dataset(path, 'q'))"),
         same(
+            "unknown format of what is there: ignored",
+            "ds.close(); ds = nc.Dataset(path, 'r', format='netcdf4'); log(ds.data_model); ds.close(); ds = nc.Dataset(path, 'a')",
+        ),
+        same(
             "missing file: `FileNotFoundError` with errno and filename",
             "try: nc.Dataset(path + 'x')\nexcept FileNotFoundError as e: log(e.errno, e.filename == path + 'x')",
         ),

@@ -369,6 +369,21 @@ def test_what_a_format_cannot_hold_is_named(tmp_path: Path) -> None:
         (Dataset("d", types=(OpaqueType("/o", 3),)), "netCDF-4 classic model", "/o: .*user-defined"),
         (Dataset("d", dimensions=(Dimension("x", 0),)), "classic", "/x: .*size 0"),
         (
+            Dataset("d", dimensions=(Dimension("x", (1 << 31) - 3),)),
+            "classic",
+            "/x: .*no more than 2147483644",
+        ),
+        (
+            Dataset("d", dimensions=(Dimension("x", (1 << 32) - 3),)),
+            "64-bit offset",
+            "/x: .*no more than 4294967292",
+        ),
+        (
+            Dataset("d", dimensions=(Dimension("x", 1 << 32),)),
+            "netCDF-4 classic model",
+            "/x: .*no more than 4294967295",
+        ),
+        (
             Dataset("d", dimensions=(x,), groups=(Group("x"),)),
             "netCDF-4",
             "/x: .*a group and a dimension of one name",
@@ -377,7 +392,7 @@ def test_what_a_format_cannot_hold_is_named(tmp_path: Path) -> None:
         (
             Dataset(
                 "d",
-                dimensions=(replace(x, size=1 << 31),),
+                dimensions=(replace(x, size=1 << 30),),
                 variables=(Variable("v", INT, ("/x",)), Variable("w", INT, ("/x",))),
             ),
             "classic",

@@ -56,6 +56,49 @@ def test_unknown_formats_and_features(same: Same) -> None:
     same(script)
 
 
+def test_the_format_of_what_is_there_is_ignored(same: Same) -> None:
+    """Programs give ``format="netcdf4"`` for reading; only what is made needs one that is known."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        log.attempt(lambda: nc.Dataset(path, "a", format="netcdf4"))
+        nc.Dataset(path, "w", format="NETCDF4_CLASSIC").close()
+        for mode in ("r", "a", "r+"):
+            with nc.Dataset(path, mode, format="netcdf4") as ds:
+                log(ds.data_model)
+        log.attempt(lambda: nc.Dataset(path, "w", format="netcdf4"))
+
+    same(script)
+
+
+@pytest.mark.parametrize(
+    "model", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", "NETCDF4_CLASSIC", "NETCDF4"]
+)
+def test_sizes_of_dimensions(same: Same, model: str) -> None:
+    """What the data model cannot hold was found at `close()`, when all else was lost with it."""
+    sizes = [
+        (1 << 31) - 4,
+        (1 << 31) - 3,
+        (1 << 32) - 4,
+        (1 << 32) - 3,
+        (1 << 32) - 1,
+        1 << 32,
+        1 << 64,
+        "3",
+        b"3",
+        2.7,
+    ]
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w", format=model) as ds:
+            ds.title = "kept"
+            for i, size in enumerate(sizes):
+                log.attempt(lambda i=i, size=size: ds.createDimension(f"d{i}", size).size)
+        with nc.Dataset(path) as ds:
+            log(ds.title, {name: d.size for name, d in ds.dimensions.items()})
+
+    same(script)
+
+
 def test_closed_datasets(same: Same) -> None:
     def script(nc: Any, path: str, log: Any) -> None:
         ds = nc.Dataset(path, "w")
@@ -158,6 +201,26 @@ def test_a_dropped_dataset_is_there_when_it_is_opened_again(same: Same) -> None:
             log(ds["v"][:], ds["g/w"][:])
 
     same(script)
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_a_dropped_reader_keeps_no_writer_away(tmp_path: Path, name: str) -> None:
+    """netCDF4-python refuses the writer until Python's collector happens to find the reader."""
+
+    def read() -> Any:
+        return ours.Dataset(tmp_path / name).variables["v"][:]
+
+    with ours.Dataset(tmp_path / name, "w") as ds:
+        ds.createDimension("x", 2)
+        ds.createVariable("v", "i4", ("x",))[:] = 1
+    gc.disable()
+    try:
+        for mode in ("a", "w"):
+            assert read().tolist() == [1, 1]
+            with ours.Dataset(tmp_path / name, mode) as ds:
+                ds.title = mode
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
@@ -315,6 +378,32 @@ def test_importing_is_light() -> None:
     program = f"import sys, nczarr.netcdf4; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_chunk_cache_has_settings_that_can_be(same: Same) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"size": -1},
+        {"nelems": -1},
+        {"preemption": 1.1},
+        {"preemption": -0.1},
+        {"size": "1"},
+    ]
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        before = nc.get_chunk_cache()
+        try:
+            with nc.Dataset(path, "w") as ds:
+                ds.createDimension("x", 3)
+                v = ds.createVariable("v", "f4", ("x",), chunksizes=(2,))
+                v.set_var_chunk_cache(1e6, 100, 0.5)  # a number of bytes, as many write it
+                for settings in wrong:
+                    log.attempt(lambda settings=settings: nc.set_chunk_cache(**settings))
+                    log.attempt(lambda settings=settings: v.set_var_chunk_cache(**settings))
+                log(v.get_var_chunk_cache(), nc.get_chunk_cache() == before)
+        finally:
+            nc.set_chunk_cache(*before)
+
+    same(script)
 
 
 def test_chunk_cache_settings_are_remembered() -> None:

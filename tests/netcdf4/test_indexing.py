@@ -284,6 +284,18 @@ def test_data_of_another_shape_do_not_replace_all_values(same: Same, data_shape:
     same(script)
 
 
+def test_slices_of_no_numbers(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            v = ds.createVariable("v", "f8", ("x",))
+            v[:] = 1
+            for index in (slice("a"), slice(0, 2.0), slice(None, None, 0.5)):
+                log.attempt(lambda index=index: v[index])
+
+    same(script)
+
+
 def test_nothing_can_be_written_to_what_is_only_read(same: Same) -> None:
     nothing = [np.array([], int), slice(0), slice(2, 2), np.zeros(3, bool)]
 

@@ -20,6 +20,7 @@ from nczarr.model import (
     fill_value_of,
     regions,
 )
+from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.netcdf.classic.format import (
     FORMATS,
     TYPES,
@@ -50,6 +51,8 @@ def classic_problems(dataset: Dataset, format_: str) -> Iterator[tuple[str, str]
     for d in dataset.dimensions:
         if not d.size and not d.unlimited and format_ in FORMATS:
             yield f"/{d.name}", "it has no dimensions of size 0 (other than the unlimited one)"
+        if d.size > LARGEST_DIMENSION.get(format_, d.size):
+            yield f"/{d.name}", f"its dimensions have no more than {LARGEST_DIMENSION[format_]} elements"
     for a in dataset.attributes:
         yield from _attribute_problems("/", a, format_)
     for v in dataset.variables:

@@ -428,9 +428,11 @@ class Dataset(AttributeOwner):
         Raises
         ------
         NetCDFRuntimeError
-            If the name is in use or not legal, or the dataset is read-only.
+            If the name is in use or not legal, the size is more than the data model has, or the dataset is read-only.
         NetCDFOverflowError
-            If the size is negative.
+            If the size is negative, or needs more than 63 bits.
+        NetCDFTypeError
+            If the size is no number.
         """
         return Dimension(self, dimname, size)
 

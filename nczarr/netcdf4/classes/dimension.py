@@ -9,7 +9,7 @@ from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.classes.attributes import node_of, reference_to, session_of
 from nczarr.netcdf4.edit import DimensionNode, Session
-from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError
+from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError
 
 
 class Dimension:
@@ -26,9 +26,11 @@ class Dimension:
     Raises
     ------
     NetCDFRuntimeError
-        If the name is in use or not legal, or the dataset is read-only.
+        If the name is in use or not legal, the size is more than the data model has, or the dataset is read-only.
     NetCDFOverflowError
-        If the size is negative.
+        If the size is negative, or needs more than 63 bits.
+    NetCDFTypeError
+        If the size is no number.
 
     Examples
     --------
@@ -47,6 +49,8 @@ class Dimension:
 
     def __init__(self, grp: Any, name: str, size: int | None = None) -> None:
         session = session_of(grp)
+        if isinstance(size, str | bytes):
+            raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
         length = 0 if size is None else operator.index(int(size))
         with session.lock:
             shown = grp.dimensions

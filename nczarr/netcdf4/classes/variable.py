@@ -15,7 +15,7 @@ from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, nod
 from nczarr.netcdf4.classes.describe import variable_html
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
-from nczarr.netcdf4.compatibility import default_fillvals, get_chunk_cache
+from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
 from nczarr.netcdf4.edit import DimensionNode, Session, TypeNode, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
@@ -427,14 +427,9 @@ class Variable(AttributeOwner):
         0: nothing is kept, each write goes to the store. Slots and preemption are remembered only; None leaves a
         setting as it is.
         """
+        self._nc_chunk_cache = changed_cache(self._nc_chunk_cache, size, nelems, preemption)
         if size is not None:
-            self._nc_node.cache_bytes = int(size)
-        old = self._nc_chunk_cache
-        self._nc_chunk_cache = (
-            old[0] if size is None else size,
-            old[1] if nelems is None else nelems,
-            old[2] if preemption is None else preemption,
-        )
+            self._nc_node.cache_bytes = self._nc_chunk_cache[0]
 
     # -- settings ------------------------------------------------------------------------------------------
 

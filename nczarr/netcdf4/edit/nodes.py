@@ -24,6 +24,7 @@ from nczarr.model import (
     normalize_name,
 )
 from nczarr.model.names import check_new_name
+from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
     DroppedError,
@@ -130,6 +131,22 @@ class State:
         if self.strings_end_at_nul and "\0" in text:
             raise ArgumentError(
                 f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}", path=self.name
+            )
+
+    def check_size(self, name: str, size: int) -> None:
+        """Raise if no dimension can have a size; found when it is stored, all that waits with it would be lost."""
+        if size < 0:
+            raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
+        if size >= 1 << 63:
+            raise RangeError(
+                f"the dimension {name!r} cannot have the size {size}, which needs more than 63 bits"
+            )
+        largest = LARGEST_DIMENSION.get(self.format or "", size)
+        if size > largest:
+            raise EditError(
+                f"NetCDF: Invalid dimension size: {size} of {name!r}",
+                path=self.name,
+                hint=f"the data model has no more than {largest}",
             )
 
     def check_enhanced(self, what: str) -> None:
@@ -400,9 +417,9 @@ class GroupNode(_WithAttributes):
         Raises
         ------
         EditError
-            If the name is in use or not legal, or no other unlimited dimension may be.
+            If the name is in use or not legal, no other unlimited dimension may be, or none of this size.
         RangeError
-            If the size is negative.
+            If the size is negative, or needs more than 63 bits.
         """
         with self.state.lock:
             self.state.check_structure()
@@ -411,8 +428,7 @@ class GroupNode(_WithAttributes):
                 self.state.one_name_space and (name in self.groups or self._has_type(name))
             ):
                 raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
-            if size < 0:
-                raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
+            self.state.check_size(name, size)
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
                 raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = DimensionNode(self, name, size, unlimited=unlimited)

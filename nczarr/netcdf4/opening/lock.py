@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from nczarr.locks import Lock
 from nczarr.netcdf4.errors import NetCDFLockedError
 
@@ -25,6 +27,11 @@ class WriterLock(Lock):
     """
 
     def __init__(self, path: str, *, shared: bool = False, hint: str = _HINT) -> None:
+        try:
+            super().__init__(path, shared=shared)
+            return
+        except BlockingIOError:
+            gc.collect()  # a dataset that the program has dropped may hold it, HDF5's reader of a file, too
         try:
             super().__init__(path, shared=shared)
         except BlockingIOError as error:

@@ -52,8 +52,8 @@ def open_session(
     isolated: bool | None = None,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
-    _check_arguments(mode, format, parallel, storage)
-    wanted, data_model = _MODES[mode], DATA_MODELS[format]
+    _check_arguments(mode, parallel, storage)
+    wanted, data_model = _MODES[mode], _data_model(format, _MODES[mode], target)
     if wanted == "x":
         wanted, clobber = "w", False
     name = _name(target)
@@ -86,11 +86,18 @@ def open_session(
     return _existing(target, name, wanted, data_model, options, storage_options, shared=shared)
 
 
-def _check_arguments(mode: str, format: str, parallel: bool, storage: str | None) -> None:
+def _data_model(format: str, wanted: str, target: Any) -> str:
+    """The data model of what may be made; the format is ignored where something is there, as by netCDF4-python."""
+    path = local_path(target)
+    there = wanted == "r" or (wanted == "r+" and path is not None and path.exists())
+    if format not in DATA_MODELS and not there:
+        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
+    return DATA_MODELS.get(format, "NETCDF4")
+
+
+def _check_arguments(mode: str, parallel: bool, storage: str | None) -> None:
     if mode not in _MODES:
         raise NetCDFValueError(f"mode must be 'w', 'x', 'r', 'a' or 'r+', got '{mode}'")
-    if format not in DATA_MODELS:
-        raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
     if parallel:
         raise NetCDFValueError("parallel mode requires MPI enabled netcdf-c", hint="Zarr needs no MPI")
     if storage is not None and storage not in STORAGES:

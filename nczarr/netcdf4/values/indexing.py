@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFTypeError, NetCDFValueError
 
 _WHAT_IS_VALID = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
@@ -311,6 +311,6 @@ def _range(
     try:
         return range(*item.indices(length))
     except TypeError as error:
-        raise NetCDFIndexError(f"{_WHAT_IS_VALID}: {error}") from error
+        raise NetCDFTypeError(f"{_WHAT_IS_VALID}: {error}") from error
     except ValueError as error:
         raise NetCDFValueError(str(error)) from error
