@@ -47,6 +47,16 @@ def test_modes_are_netcdf_c(tmp_path: Path, dtype: str, mode: str, digits: int) 
     assert np.isinf(mine[~finite]).all()
 
 
+@pytest.mark.parametrize("digit", [-2, 0, 1, 3, 6])
+def test_large_floats_stay_finite_when_digits_are_rounded(tmp_path: Path, digit: int) -> None:
+    """Among them the default fill value, if somebody writes that himself."""
+    data = values("f4")
+    theirs = written(netCDF4, str(tmp_path / "d.nc"), "f4", data, least_significant_digit=digit)
+    mine = written(ours, {}, "f4", data, least_significant_digit=digit)
+    assert mine.tolist() == theirs.tolist()
+    assert np.isfinite(mine).tolist() == np.isfinite(data).tolist()
+
+
 @pytest.mark.parametrize("digit", [-2, 0, 1, 2, 3])
 @pytest.mark.parametrize("masked", [False, True])
 def test_least_significant_digit(tmp_path: Path, digit: int, masked: bool) -> None:

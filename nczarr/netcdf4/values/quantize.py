@@ -51,7 +51,8 @@ def round_to_digit(data: np.ndarray, digit: int) -> np.ndarray:
     >>> round_to_digit(np.array([0.123]), 1).tolist()
     [0.125]
     """
-    scale = 2.0 ** math.ceil(math.log2(10.0 ** int(digit)))
+    # In float64: large values of float32, among them the default fill value, would become infinite.
+    scale = np.float64(2.0 ** math.ceil(math.log2(10.0 ** int(digit))))
     rounded = np.around(scale * data) / scale
     if isinstance(data, ma.MaskedArray) and isinstance(rounded, ma.MaskedArray):
         rounded.set_fill_value(data.fill_value)
