@@ -16,7 +16,7 @@ import nczarr
 from nczarr.errors import StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.options import LayoutName
-from nczarr.model import DOUBLE, INT, Dataset, Dimension, Storage, Variable
+from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.stores.mapping import MappingStore
 from nczarr.zarr.hierarchy.v3 import V3Layout
@@ -181,3 +181,48 @@ def test_a_reader_of_many_variables_is_told(
         act(tmp_path / "a.zarr")
         with pytest.raises(StoreError, match=GONE):
             reader.data("/v").read((slice(4, 8),))
+
+
+class LookedAt(MemoryStore):
+    """A store that is opened after each change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[int, ...]] | None = None
+
+    def set(self, key: str, data: Any) -> None:
+        super().set(key, data)
+        self._open()
+
+    def delete(self, key: str) -> None:
+        super().delete(key)
+        self._open()
+
+    def _open(self) -> None:
+        if self.seen is not None:
+            with open_dataset(self) as stored:
+                # A reader that walks the documents may meet those of the next change on its way.
+                assert stored.hierarchy.consolidated
+                sizes = {(d.name, d.size) for d in stored.dataset.dimensions}
+                shapes = [stored.dataset.shape(v)[0] for v in stored.dataset.all_variables.values()]
+                self.seen.append((*shapes, *(size for _, size in sorted(sizes)), len(stored.dataset.attributes)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("layout", ["nczarr-v3", "nczarr-v2", "zarr-v3"])
+def test_each_look_at_a_growing_dataset_is_of_one_moment(layout: LayoutName) -> None:
+    """The root was written without the copies at first: whoever opened it then mixed this change and the next."""
+    store = LookedAt()
+    write(store, model(), WriteOptions(layout=layout))
+    with open_dataset(store, "r+") as stored:
+        grown = replace(
+            stored.dataset,
+            dimensions=(Dimension("x", 20, True),),
+            attributes=(Attribute.of("title", "longer"),),
+        )
+        store.seen = []
+        stored.update(grown)
+    assert len(store.seen) >= 3
+    before, after = (8, 8, 8, 0), (20, 20, 20, 1)
+    assert set(store.seen) == {before, after}
+    assert store.seen.index(after) == store.seen.count(before)

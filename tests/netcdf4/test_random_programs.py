@@ -71,6 +71,8 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
                 theirs, mine = (run.log.entries for run in runs)
                 if step[0] == "rename" and is_error(theirs[0]) and not is_error(mine[0]):
                     return  # netCDF-C fails to rename what it has made a moment ago
+                if step[0] == "variable" and "chunksizes" in step[5] and is_error(theirs[0]):
+                    return  # netCDF4-python leaves the variable behind, if chunks are longer than a dimension
                 assert len(theirs) == len(mine)
                 for i, (one, other) in enumerate(zip(theirs, mine, strict=True)):
                     before_error = i and is_error(theirs[i - 1]) and is_error(mine[i - 1])  # warnings

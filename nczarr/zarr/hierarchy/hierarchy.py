@@ -345,7 +345,8 @@ class Hierarchy:
     def put_many(self, items: Iterable[tuple[str, Metadata]]) -> None:
         """Create or replace many nodes with one batch of writes; see `put_group` and `put_array`.
 
-        All documents are made and checked before the first one is written.
+        All documents are made and checked before the first one is written. Where there are consolidated metadata the
+        root is written last and with them: without, readers would mix documents of before and after.
         """
         with self._lock:
             self._check_writable()
@@ -361,10 +362,11 @@ class Hierarchy:
                     is_array = isinstance(metadata, ArrayMetadata)
                     raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
                     parsed[path] = metadata
+                root_later = self._hidden or self.consolidated
                 writes = [
                     write
                     for path, node in raw.items()
-                    if path or not self._hidden
+                    if path or not root_later
                     for write in self._encoded(path, node)
                 ]
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
@@ -383,6 +385,8 @@ class Hierarchy:
                 if array is not None and isinstance(metadata, ArrayMetadata) and array.metadata != metadata:
                     del self._arrays[path]
             self._stale = True
+            if "" in raw:
+                self.sync()
 
     def _encoded(self, path: str, node: RawNode) -> list[tuple[str, bytes]]:
         """Return the texts of a node's documents by key, and keep one that consolidated metadata can have as it is."""
