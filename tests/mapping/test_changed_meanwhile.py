@@ -205,7 +205,9 @@ class LookedAt(MemoryStore):
                 assert stored.hierarchy.consolidated
                 sizes = {(d.name, d.size) for d in stored.dataset.dimensions}
                 shapes = [stored.dataset.shape(v)[0] for v in stored.dataset.all_variables.values()]
-                self.seen.append((*shapes, *(size for _, size in sorted(sizes)), len(stored.dataset.attributes)))
+                self.seen.append(
+                    (*shapes, *(size for _, size in sorted(sizes)), len(stored.dataset.attributes))
+                )
 
 
 @pytest.mark.filterwarnings("error")
