@@ -346,6 +346,9 @@ kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, b
 ## Several threads, processes and crashes
 
 * One dataset can be used by many threads at once: reading, writing, attributes, making and renaming variables.
+  Who goes through `variables`, `groups` or `dimensions` sees what was there at the beginning; once a dataset is closed in
+  one thread, the others get "the dataset is closed".
+* Free-threaded Python (3.14t) runs it as well, in parallel: [what was tried](trust.md#without-the-interpreter-lock).
 * A forked child of a process that writes leaves the dataset alone: it can neither write it nor finish it. What is open
   for reading can be used in the child, and pickled to any other process.
 * One writer: opening a dataset for writing that is open for writing elsewhere raises `NetCDFLockedError` (a

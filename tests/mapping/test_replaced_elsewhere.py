@@ -137,7 +137,9 @@ def test_reading_what_is_older_than_the_root_costs_nothing(counting: CountingSto
         counting.asked.clear()
         for _ in range(2):
             reader.data("/v").read((slice(0, 4),))
-        assert counting.asked == ["v/c/0", "v/c/1"] * 2
+        # Those of one batch in any order: several threads ask.
+        assert [sorted(counting.asked[i : i + 2]) for i in (0, 2)] == [["v/c/0", "v/c/1"]] * 2
+        assert len(counting.asked) == 4
 
 
 def test_a_newer_chunk_costs_one_look(counting: CountingStore) -> None:
@@ -148,7 +150,9 @@ def test_a_newer_chunk_costs_one_look(counting: CountingStore) -> None:
             counting.asked.clear()
             for _ in range(3):
                 assert reader.data("/v").read((slice(0, 4),)).tolist() == [n] * 4
-            assert counting.asked == ["v/c/0", "v/c/1", REPLACED, *["v/c/0", "v/c/1"] * 2]
+            assert counting.asked.pop(2) == REPLACED
+            assert [sorted(counting.asked[i : i + 2]) for i in (0, 2, 4)] == [["v/c/0", "v/c/1"]] * 3
+            assert len(counting.asked) == 6
         writer.close()
 
 
