@@ -209,8 +209,9 @@ class ChunkCache:
                 break
         else:
             plain = True
-            if node.cut is not None and node.cut[0] == (selection, chunk, sizes):
-                return node.cut[1]
+            cut = node.cut  # once: another thread may put that of its own selection there
+            if cut is not None and cut[0] == (selection, chunk, sizes):
+                return cut[1]
         parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
         covered = all(any(p.covers for p in axis) for axis in parts)
         made = parts, list(itertools.product(*parts)), covered
