@@ -94,7 +94,7 @@ class LocalStore(Store):
         self._held: HeldDirectory | None = None
         self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
-            found = "it is not a directory" if self.root.exists() else "no such directory"
+            found = "it is not a directory" if self.root.exists() else "No such file or directory"
             raise DatasetNotFoundError(found, path=self.url)
 
     def __getstate__(self) -> dict[str, Any]:

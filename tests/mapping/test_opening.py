@@ -50,7 +50,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
         ("folder", DatasetNotFoundError, f"{looked_for}; there are inside/, notes.md"),
         ("other.zip", DatasetNotFoundError, f"{looked_for}; there are a.txt"),
         ("text.txt", NCZarrError, "Unknown file format"),
-        ("nothing.zarr", DatasetNotFoundError, "no such directory"),
+        ("nothing.zarr", DatasetNotFoundError, "No such file or directory"),
         ("d.zarr#mode=nczarr,zip", StoreError, "a directory, not a zip file"),
     ]
     for name, error, said in wrong:

@@ -45,6 +45,13 @@ def test_modes(same: Same, mode: str, exists: bool, clobber: bool) -> None:
     same(script)
 
 
+@pytest.mark.parametrize("name", ["nothing.nc", "nothing.zarr"])
+def test_what_is_missing_is_told_in_the_systems_words(tmp_path: Path, name: str) -> None:
+    for library in (netCDF4, ours):  # satpy looks for them
+        with pytest.raises(FileNotFoundError, match="No such file or directory"):
+            library.Dataset(str(tmp_path / name))
+
+
 def test_unknown_formats_and_features(same: Same) -> None:
     def script(nc: Any, path: str, log: Any) -> None:
         log.attempt(lambda: nc.Dataset(path, "w", format="NETCDF5"))

@@ -24,7 +24,7 @@ V = Variable("v", INT, ("/x",))
 
 def test_a_missing_directory_cannot_be_opened(tmp_path: Path) -> None:
     for mode in ("r", "r+"):
-        with pytest.raises(DatasetNotFoundError, match="no such directory"):
+        with pytest.raises(DatasetNotFoundError, match="No such file or directory"):
             LocalStore(tmp_path / "missing", mode)
     with pytest.raises(FileNotFoundError):
         LocalStore(tmp_path / "missing")
