@@ -108,7 +108,10 @@ class _Part(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """What a selection takes from one chunk: the chunk, the place in it and in the values (None: all), if all of it."""
+    """What a selection takes from one chunk: the chunk, the place in it and in the values (None: all), if all of it.
+
+    The parts along the axes are there where the selection takes something from several chunks.
+    """
 
     chunk: tuple[int, ...]
     inner: Any
@@ -169,15 +172,16 @@ class ChunkCache:
             return
         # A chunk at the end of a dimension that grows is not whole: more of it will come.
         sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
+        item = _only_item(selection, chunk, sizes)
+        if item is not None:
+            if (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
+                parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
+                self._past(node, selection, values, parts)
+            return
         first = _parts(selection[0], chunk[0], sizes[0])
         rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
         parts = [first, *rest]
         count = len(first) * len(pieces)
-        if count == 1:
-            item = _item((first[0], *pieces[0]), alone=True)
-            if (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
-                self._past(node, selection, values, parts)
-            return
         whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest else []
         partial = count - (prod(map(len, whole)) if whole else 0)
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > limit):
@@ -248,10 +252,10 @@ class ChunkCache:
                                 self._dirty[block] = None
                                 block.dirty = True
                         block.written += piece.size
-                        rows = item.parts[0].inner
+                        rows = item.inner[0]
                         is_slice = type(rows) is slice
-                        block.first = min(block.first, rows.start if is_slice else int(rows[0]))
-                        block.stop = max(block.stop, rows.stop if is_slice else int(rows[-1]) + 1)
+                        block.first = min(block.first, rows.start if is_slice else int(rows.flat[0]))
+                        block.stop = max(block.stop, rows.stop if is_slice else int(rows.flat[-1]) + 1)
                         if block.written >= held.size and weight >= _SMALL:
                             self._store([block])
             finally:
@@ -574,10 +578,26 @@ def _parts(selector: slice | np.ndarray, chunk: int, size: int) -> list[_Part]:
     ]
 
 
-def _item(parts: tuple[_Part, ...], *, alone: bool = False) -> _Item:
-    """What a selection takes from the chunk where its parts along all axes meet; `alone`: there is no other."""
+def _item(parts: tuple[_Part, ...]) -> _Item:
+    """What a selection takes from the chunk where its parts along all axes meet."""
     chunk, inner, outer, covers = zip(*parts, strict=True)
-    return _Item(chunk, each_axis(inner), None if alone else each_axis(outer), all(covers), parts)
+    return _Item(chunk, each_axis(inner), each_axis(outer), all(covers), parts)
+
+
+def _only_item(selection: Any, chunk: tuple[int, ...], sizes: list[int]) -> _Item | None:
+    """What slices take from the only chunk in which they lie, as a step of most loops does; None if they do not."""
+    index, inner, covers = [], [], True
+    for selector, length, size in zip(selection, chunk, sizes, strict=True):
+        if type(selector) is not slice or selector.step != 1:
+            return None
+        number, first = divmod(selector.start, length)
+        stop = first + selector.stop - selector.start
+        if not first < stop <= length:
+            return None
+        covers = covers and first == 0 and (stop == length or selector.stop == size)
+        index.append(number)
+        inner.append(slice(first, stop, 1))
+    return _Item(tuple(index), tuple(inner), None, covers, ())
 
 
 def _is_one(parts: list[list[_Part]]) -> bool:

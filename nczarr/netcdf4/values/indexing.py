@@ -153,11 +153,10 @@ def parse_selection(
     if not shape:
         shape, growable = (1,), (False,) if writing else None
     if type(elem) is tuple and len(elem) == len(shape) and all(type(item) is int for item in elem):
-        flags = growable or (False,) * len(shape)
-        return Index(tuple([_integer(i, n, g, writing) for i, n, g in zip(elem, shape, flags, strict=True)]))
+        return Index(tuple([axis_integer(i, n, writing=writing) for i, n in zip(elem, shape, strict=True)]))
     grows = tuple(growable) if growable is not None else (False,) * len(shape)
     if type(elem) is int and not any(grows[1:]):  # one step: the loops of most programs
-        return Index((_integer(elem, shape[0], grows[0], writing), *map(range, shape[1:])))
+        return Index((axis_integer(elem, shape[0], writing=writing), *map(range, shape[1:])))
     items = _expand(elem, len(shape))
     kinds = [_classify(item, size, grow) for item, size, grow in zip(items, shape, grows, strict=True)]
     lengths = _data_lengths(kinds, shape, data_shape) if data_shape is not None else None
@@ -167,7 +166,7 @@ def parse_selection(
             # A single value makes one record, unless the records themselves have a size.
             axes.append(_range(kind, size, grow, data_shape, lengths, i, shape[-1] == 0))
         elif isinstance(kind, int):
-            axes.append(_integer(kind, size, grow, writing))
+            axes.append(axis_integer(kind, size, writing=writing))
         else:
             axes.append(kind)
     return Index(tuple(axes))
@@ -258,12 +257,13 @@ def _as_range(positions: np.ndarray) -> range | np.ndarray:
     return range(first, int(positions[-1]) + (1 if step > 0 else -1), step)
 
 
-def _integer(index: int, size: int, grow: bool, writing: bool) -> int:
+def axis_integer(index: int, size: int, *, writing: bool) -> int:
+    """An integer index counted from the beginning; errors as :func:`parse_selection`, behind the end too."""
     if index < 0:
         if -index > size:
             raise NetCDFIndexError("Index out of range")
         return index + size
-    if index >= size and not grow and not writing:
+    if index >= size and not writing:
         raise NetCDFIndexError("index exceeds dimension bounds")
     return index
 

@@ -15,7 +15,7 @@ from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTy
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import stringtochar
 from nczarr.netcdf4.values.complexes import complex_values
-from nczarr.netcdf4.values.indexing import Index, parse_selection
+from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
 from nczarr.netcdf4.values.settings import Settings
@@ -36,6 +36,9 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     session.check_open()
     elem, values = _as_array(node, settings, elem, data)
     dimensions = node.dimensions[:-1] if settings.paired else node.dimensions
+    if type(elem) is int and len(dimensions) == 1 and not values.ndim and not settings.paired:
+        _write_one(session, node, settings, elem, values)
+        return
     shape = tuple([d.size for d in dimensions])
     growable = [d.unlimited for d in dimensions]
     index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
@@ -55,7 +58,7 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
         index = Index((*index.axes, range(2)) if shape else (range(2),))
         values, shape = values.reshape(index.counts), node.shape
     stored = _stored_form(node, settings, values)
-    _grow(node, index)
+    _grow(node, index.extent)
     if not shape:
         session.write(node, (), stored.reshape(()))
         return
@@ -68,13 +71,24 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     session.write(node, plain, stored)
 
 
-def _grow(node: VariableNode, index: Index) -> None:
-    """Make unlimited dimensions as long as the index needs them."""
-    short = [(d, n) for d, n in zip(node.dimensions, index.extent, strict=False) if n > d.size]
+def _write_one(
+    session: Session, node: VariableNode, settings: Settings, elem: int, value: np.ndarray
+) -> None:
+    """Write one value of a series: the general way takes longer to look at the selection than to write it."""
+    place = axis_integer(elem, node.dimensions[0].size, writing=True)
+    session.check_writable()
+    stored = _stored_form(node, settings, value.reshape(1))
+    _grow(node, (place + 1,))
+    session.write(node, (slice(place, place + 1, 1),), stored)
+
+
+def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:
+    """Make unlimited dimensions as long as a selection needs them."""
+    short = [(d, n) for d, n in zip(node.dimensions, extent, strict=False) if n > d.size]
     if any(not d.unlimited for d, _ in short):
         raise NetCDFRuntimeError("NetCDF: Index exceeds dimension bound", fqn=node.fqn)
-    for dimension, extent in short:
-        dimension.grow(extent)
+    for dimension, size in short:
+        dimension.grow(size)
 
 
 def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
@@ -173,7 +187,7 @@ def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     if not ndim and (elem is Ellipsis or elem == ()):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
-    if not all(type(i) is int for i in indices):
+    if set(map(type, indices)) != {int}:
         indices = tuple(
             [int(i) if isinstance(i, float | np.floating) and i == int(i) else i for i in indices]
         )
