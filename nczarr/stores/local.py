@@ -244,7 +244,10 @@ class LocalStore(Store):
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
-        self.check_links(key.rpartition("/")[0])
+        if self._case_sensitive:
+            self.prepare_folder(key.rpartition("/")[0])
+        else:
+            self.check_links(key.rpartition("/")[0])
         try:
             folder = path.rpartition("/")[0]
             temporary = f"{folder}/{value_name()}"
@@ -271,13 +274,36 @@ class LocalStore(Store):
         except OSError as error:
             self._fail("write", key, error)
 
-    def check_links(self, folder: str) -> bool:
-        """Refuse to change what is in a directory that is reached by a symbolic link below the root.
+    def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
+        """Check a directory as :meth:`check_links` does, and make it if it was not seen before.
 
-        Its files belong to another dataset, or to something else. Return whether the directory was looked at before.
+        Mostly it is a step's, and new: what could be made just now is no link, and need not be looked at.
+
+        Parameters
+        ----------
+        folder : str
+        name, descriptor : optional
+            The same directory, relative to an open one.
         """
         if not folder or folder in self._plain:
-            return True
+            return
+        self.check_links(folder.rpartition("/")[0])
+        try:
+            os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
+        except (
+            OSError
+        ):  # it is there; or what is above it is missing, and whoever opens a file there makes both
+            self.check_links(folder)
+        else:
+            self._note_plain(folder)
+
+    def check_links(self, folder: str) -> None:
+        """Refuse to change what is in a directory that is reached by a symbolic link below the root.
+
+        Its files belong to another dataset, or to something else.
+        """
+        if not folder or folder in self._plain:
+            return
         known = folder.rpartition("/")[0] in self._plain
         for place in [folder] if known else itertools.accumulate(folder.split("/"), "{}/{}".format):
             path = self._base + place
@@ -287,10 +313,12 @@ class LocalStore(Store):
                     path=path,
                     hint="open that place itself",
                 )
-            if len(self._plain) >= _REMEMBERED:
-                self._plain.clear()
-            self._plain.add(place)
-        return False
+            self._note_plain(place)
+
+    def _note_plain(self, folder: str) -> None:
+        if len(self._plain) >= _REMEMBERED:
+            self._plain.clear()
+        self._plain.add(folder)
 
     def _create(self, folder: str, path: str) -> int:
         # A directory may vanish between its making and its use, when another thread deletes its last key.

@@ -25,7 +25,7 @@ from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array, scratch
-from nczarr.zarr.pool import ALONE_BYTES, run, writing_workers
+from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
 
 #: Encoded chunks of about this many bytes wait for the store at a time.
 BATCH_BYTES = 64 << 20
@@ -198,11 +198,9 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
             index = tuple([part.chunk for part in item])
             key = name(index)
             parent = key.rpartition("/")[0]
-            seen = store.check_links((chunks.prefix + parent).rstrip("/"))
+            if parent:
+                store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
             try:
-                if not seen:  # mostly it is a step's, and new
-                    with suppress(OSError):
-                        os.mkdir(parent, dir_fd=directory.descriptor)
                 with lock_of(chunks, chunks.prefix + key):
                     _write_chunk(chunks, directory, folder, key, index, item, source)
             except CodecError as error:
@@ -224,7 +222,8 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
             work(items[0])
         else:
             in_rows = chain if chain and chain.writes_rows else None
-            run(work_row, shared_rows(in_rows, parts, items, workers), workers)
+            share = run if workers is None else run_while_quick
+            share(work_row, shared_rows(in_rows, parts, items, workers), workers)
 
 
 def _write_row(
