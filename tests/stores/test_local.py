@@ -18,6 +18,9 @@ from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.mapping import open_dataset
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import LocalStore, open_store
+from nczarr.zarr import ArrayMetadata, create_hierarchy
+from nczarr.zarr.grids import RegularGrid
+from nczarr.zarr.types import data_type_for
 
 V = Variable("v", INT, ("/x",))
 
@@ -247,6 +250,25 @@ def test_nothing_is_changed_by_way_of_a_linked_folder(tmp_path: Path) -> None:
     assert sorted(LocalStore(tmp_path / "b.zarr").list()) == before
     (tmp_path / "root.zarr").symlink_to(tmp_path / "b.zarr")  # a link to the whole store is the store
     LocalStore(tmp_path / "root.zarr", "r+").set("v/c/0", b"x")
+
+
+def test_a_link_in_the_place_of_a_new_steps_folder_is_refused(tmp_path: Path) -> None:
+    """The folders of other steps were made in this session, and are not looked at again."""
+    (tmp_path / "outside").mkdir()
+    array = create_hierarchy(LocalStore(tmp_path / "a.zarr", "w")).put_array(
+        "v", ArrayMetadata((9, 4), data_type_for("int32"), RegularGrid((1, 4)), fill_value=np.int32(0))
+    )
+    array.write(slice(0, 3), 1)
+    (tmp_path / "a.zarr" / "v" / "c" / "4").symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreError, match="this is a link"):
+        array.write(slice(3, 6), 1)
+    store = LocalStore(tmp_path / "b.zarr", "w")
+    store.set("v/c/0/0", b"x")
+    (tmp_path / "b.zarr" / "v" / "c" / "1").symlink_to(tmp_path / "outside")
+    store.set("v/c/2/0", b"x")
+    with pytest.raises(StoreError, match="this is a link"):
+        store.set("v/c/1/0", b"x")
+    assert not list((tmp_path / "outside").iterdir())
 
 
 def test_an_interrupt_while_writing_stays_an_interrupt(

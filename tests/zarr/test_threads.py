@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,38 @@ def test_nonsense_is_ignored_with_a_warning(value: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("NCZARR_THREADS", value)
     with pytest.warns(UserWarning, match="NCZARR_THREADS"):
         assert threads._chosen() == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shared"),
+    [
+        ([20e-6] * 10_000, False),  # in memory
+        (
+            [20e-6, 450e-6] + [20e-6] * 50 + [450e-6] + [20e-6] * 50,
+            False,
+        ),  # the processor was another's for a while
+        ([20e-6] * 100 + [1e-3] * 100, True),
+        ([100e-6] * 100, True),
+    ],
+)
+def test_work_is_shared_once_it_is_slow(
+    seconds: list[float], shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    here: list[int] = []
+    given: list[int] = []
+
+    def work(item: int) -> None:
+        nonlocal now
+        now += seconds[item]
+        here.append(item)
+
+    monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(threads, "run", lambda work, items, workers: given.extend(items))
+    threads.run_while_quick(work, range(len(seconds)), 2)
+    assert here + given == list(range(len(seconds)))
+    assert bool(given) == shared
+    assert not shared or len(given) > 85
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])

@@ -26,7 +26,7 @@ from nczarr.model import STRING
 from nczarr.netcdf4.edit.nodes import VariableNode
 from nczarr.netcdf4.edit.stored import StoredArray
 from nczarr.zarr.chunks import each_axis
-from nczarr.zarr.pool import run
+from nczarr.zarr.pool import run, run_while_quick
 
 #: What one object is taken to need.
 OBJECT_BYTES = 256
@@ -472,11 +472,11 @@ class ChunkCache:
     def _store_all(self, blocks: list[Block]) -> None:
         """Write those of some chunks that were changed; small ones that lie behind each other, together."""
 
-        def store(run: list[Block]) -> None:
+        def store(together: list[Block]) -> None:
             with ExitStack() as stack:  # in one order everywhere
-                for block in run:
+                for block in together:
                     stack.enter_context(block.lock)
-                for row in _rows([block for block in run if block.dirty], _TOGETHER):
+                for row in _rows([block for block in together if block.dirty], _TOGETHER):
                     self._store(row)
 
         changed = [block for block in blocks if block.dirty]
@@ -488,7 +488,9 @@ class ChunkCache:
         if len(runs) == 1:
             store(runs[0])
         elif runs:
-            run(store, runs, 1 if self.alone else None)
+            light = sum(block.weight for block in changed) <= _SMALL * len(runs)
+            share = run_while_quick if light else run
+            share(store, runs, 1 if self.alone else None)
 
     def clear(self) -> None:
         """Forget everything, written or not."""

@@ -36,10 +36,10 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     session.check_open()
     elem, values = _as_array(node, settings, elem, data)
     dimensions = node.dimensions[:-1] if settings.paired else node.dimensions
-    if type(elem) is int and len(dimensions) == 1 and not values.ndim and not settings.paired:
-        _write_one(session, node, settings, elem, values)
-        return
     shape = tuple([d.size for d in dimensions])
+    if type(elem) is int and shape and values.shape == shape[1:] and not settings.paired:
+        _write_step(session, node, settings, elem, values)
+        return
     growable = [d.unlimited for d in dimensions]
     index = parse_selection(elem, shape, growable=growable, data_shape=values.shape)
     if shape and values.ndim and values.shape != shape and _is_whole(elem) and not any(growable):
@@ -71,15 +71,17 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
     session.write(node, plain, stored)
 
 
-def _write_one(
-    session: Session, node: VariableNode, settings: Settings, elem: int, value: np.ndarray
+def _write_step(
+    session: Session, node: VariableNode, settings: Settings, elem: int, values: np.ndarray
 ) -> None:
-    """Write one value of a series: the general way takes longer to look at the selection than to write it."""
+    """Write all of one step, as most loops do: the general way takes longer to look at the selection than to write."""
     place = axis_integer(elem, node.dimensions[0].size, writing=True)
+    if not values.size:
+        return
     session.check_writable()
-    stored = _stored_form(node, settings, value.reshape(1))
+    stored = _stored_form(node, settings, values.reshape(1, *values.shape))
     _grow(node, (place + 1,))
-    session.write(node, (slice(place, place + 1, 1),), stored)
+    session.write(node, (slice(place, place + 1, 1), *[slice(0, n, 1) for n in values.shape]), stored)
 
 
 def _grow(node: VariableNode, extent: tuple[int, ...]) -> None:

@@ -418,14 +418,15 @@ class Hierarchy:
             for path, metadata, news in changed:
                 ((key, before),) = self._nodes.documents(path).items()
                 document = {**before, **news}
-                text = self._layout.encode(key, document)
-                if path and self.consolidated and type(self.store) is LocalStore:
-                    self.store.set_as_old_as(key, text, "zarr.json")
-                elif path or not self.consolidated:
-                    self.store.set(key, text)
+                if path or not self.consolidated:  # the root's text is made with the copies in it
+                    text = self._layout.encode(key, document)
+                    if self.consolidated and type(self.store) is LocalStore:
+                        self.store.set_as_old_as(key, text, "zarr.json")
+                    else:
+                        self.store.set(key, text)
+                    self._texts.keep(path, document, text)
                 self._nodes._raw[path] = RawNode(isinstance(metadata, ArrayMetadata), {key: document})
                 self._nodes._parsed[path] = metadata
-                self._texts.keep(path, document, text)
             self._stale = True
 
     def _check_put(self, path: str, metadata: Metadata, new: dict[str, RawNode]) -> None:
