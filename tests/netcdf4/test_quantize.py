@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
+from nczarr.errors import NCZarrError
 from nczarr.netcdf4.values.quantize import quantize
 
 
@@ -84,3 +85,15 @@ def test_fill_values_stay() -> None:
     data = np.array([1.23456, 7.77], "f4")
     assert quantize(data, 2, "BitRound", np.float32(7.77))[1] == np.float32(7.77)
     assert quantize(data, 2, "BitRound", np.float32(0))[1] != np.float32(7.77)
+
+
+@pytest.mark.parametrize(("library", "name"), [(netCDF4, "a.nc"), (ours, "b.nc"), (ours, "c.zarr")])
+@pytest.mark.parametrize(("dtype", "data"), [("S1", b"a"), ("f4", np.array("1.5"))])
+def test_text_has_no_least_significant_digit(
+    tmp_path: Path, library: Any, name: str, dtype: str, data: Any
+) -> None:
+    with library.Dataset(tmp_path / name, "w") as ds:
+        v = ds.createVariable("v", dtype, (), least_significant_digit=1)
+        with pytest.raises(TypeError) as caught:
+            v[...] = data
+    assert library is netCDF4 or isinstance(caught.value, NCZarrError)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -84,7 +85,9 @@ def compare(name: str, made: type[Run], program: Any, make_log: Any) -> None:
         finally:
             for run in runs:
                 if run.ds.isopen():
-                    run.ds.close()
+                    # netCDF-C may be unable to close what it failed to rename.
+                    with suppress(*[RuntimeError] if run is runs[0] else []):
+                        run.ds.close()
 
 
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr"])

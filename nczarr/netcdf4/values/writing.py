@@ -266,7 +266,7 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
         if _is_plain(node, settings, values):
             return values
         if settings.digit is not None:
-            values = round_to_digit(values, settings.digit)
+            values = _rounded(node, values, settings.digit)
         if settings.scale:
             if type_ != model.CHAR:
                 values = packing_of(lookup_in(node)).pack(values, target)
@@ -286,6 +286,15 @@ def _is_plain(node: VariableNode, settings: Settings, values: np.ndarray) -> boo
         and settings.quantization is None
         and not (settings.scale and ("scale_factor" in node.attributes or "add_offset" in node.attributes))
     )
+
+
+def _rounded(node: VariableNode, values: np.ndarray, digit: int) -> np.ndarray:
+    try:
+        return round_to_digit(values, digit)
+    except TypeError as error:
+        raise NetCDFTypeError(
+            f"least_significant_digit rounds numbers, and these are {values.dtype}", fqn=node.fqn
+        ) from error
 
 
 def _fill_scalar(node: VariableNode) -> Any:
