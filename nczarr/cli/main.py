@@ -160,7 +160,8 @@ def _notes(error: BaseException) -> list[str]:
     found: list[str] = []
     seen: BaseException | None = error
     while seen is not None:
-        found += getattr(seen, "__notes__", [])
+        if not isinstance(seen, UnicodeError):  # whose notes are Python's: which codec it was
+            found += getattr(seen, "__notes__", [])
         seen = seen.__context__
     return list(dict.fromkeys(found))
 

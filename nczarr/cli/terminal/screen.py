@@ -57,8 +57,9 @@ class Screen(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        if self._started:
-            (self._pager.text if self._pager else self._stream).flush()
+        stream = self._pager.text if self._pager else self._stream
+        if self._started and not stream.closed:  # Python flushes once more when it forgets the screen
+            stream.flush()
 
     def finish(self) -> None:
         """Show what is left, and wait for the pager's end."""
