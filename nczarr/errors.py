@@ -60,13 +60,17 @@ class NCZarrError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions with keyword-only arguments need help to cross a process boundary.
-        return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+        state = dict(self.__dict__)
+        if isinstance(self, OSError):
+            state.update(errno=self.errno, filename=self.filename)
+        return (_rebuild, (type(self), self.message, state))
 
 
 def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZarrError:
     error = cls.__new__(cls)
     Exception.__init__(error, message)
-    error.__dict__.update(state)
+    for name, value in state.items():
+        setattr(error, name, value)
     return error
 
 

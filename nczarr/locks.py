@@ -57,6 +57,13 @@ class Lock:
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
 
+    def is_on(self, path: str) -> bool:
+        """True if it is this directory or file that is locked."""
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            return self._descriptor is not None and (status.st_dev, status.st_ino) == self._inode
+        return False
+
     def release(self) -> None:
         """Let others write."""
         descriptor = self._let_go()

@@ -8,7 +8,13 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from nczarr.errors import NCZarrError, ReadOnlyError, UnsupportedError
+from nczarr.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    NCZarrError,
+    ReadOnlyError,
+    UnsupportedError,
+)
 from nczarr.netcdf4.edit import (
     ArgumentError,
     DroppedError,
@@ -41,12 +47,28 @@ class NetCDFOSError(NCZarrError, OSError):
     """An operation that a dataset cannot do (also an :class:`OSError`)."""
 
 
-class NetCDFLockedError(NCZarrError, PermissionError):
-    """Somebody else writes to the dataset (also a :class:`PermissionError`)."""
+class NetCDFPermissionError(NCZarrError, PermissionError):
+    """A dataset cannot be made there, or not be opened so (also a :class:`PermissionError`)."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
         self.errno, self.filename = errno.EACCES, self.path
+
+
+class NetCDFLockedError(NetCDFPermissionError):
+    """Somebody else writes to the dataset (also a :class:`PermissionError`)."""
+
+
+class NetCDFNotReplacedError(DatasetExistsError, PermissionError):
+    """What is there is never replaced, whatever the mode (also a :class:`PermissionError`)."""
+
+
+class NetCDFNotADirectoryError(DatasetNotFoundError, NotADirectoryError):
+    """A part of the path is a file (also a :class:`NotADirectoryError`)."""
+
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno = errno.ENOTDIR
 
 
 class NetCDFUnsupportedError(UnsupportedError, OSError):

@@ -18,6 +18,7 @@ from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stal
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
+from nczarr.reasons import is_unreached
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
@@ -83,8 +84,9 @@ def open_dataset(
             dialect = dialect_of(hierarchy)
             with paused_collector():
                 reading = dialect.read(hierarchy, _dataset_name(store))
-        except NCZarrError:
-            rewriting.refuse_interrupted(store)
+        except NCZarrError as error:
+            if not is_unreached(error):
+                rewriting.refuse_interrupted(store)
             raise
         if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
             rewriting.refuse_interrupted(store)

@@ -16,6 +16,7 @@ from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_pa
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFUnsupportedError, NetCDFValueError
+from nczarr.netcdf4.opening.failures import telling_failures
 from nczarr.netcdf4.opening.files import (
     create_netcdf,
     diskless_netcdf,
@@ -27,8 +28,6 @@ from nczarr.netcdf4.opening.files import (
 from nczarr.netcdf4.opening.lock import WriterLock
 from nczarr.stores import LocalStore, open_store
 
-#: netCDF-C's number of the error.
-_NC_ENOTNC = -51
 #: Keys that are read at a time.
 _BATCH = 256
 _MODES = {"r": "r", "rs": "r", "w": "w", "ws": "w", "x": "x", "xs": "x"}
@@ -59,9 +58,46 @@ def open_session(
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)
-    as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
+    _check_name(target, name, wanted)
     if memory is not None:
         _check_memory(mode, memory)
+    place = target if memory is None else None
+    with telling_failures(place, name, wanted, clobber=clobber):
+        return _opened(
+            target,
+            name,
+            wanted,
+            data_model,
+            clobber=clobber,
+            diskless=diskless,
+            persist=persist,
+            memory=memory,
+            storage_options=storage_options,
+            options=options,
+            shared=shared,
+            storage=storage,
+            isolated=isolated,
+        )
+
+
+def _opened(
+    target: Any,
+    name: str,
+    wanted: str,
+    data_model: str,
+    *,
+    clobber: bool,
+    diskless: bool,
+    persist: bool,
+    memory: Any,
+    storage_options: dict[str, Any] | None,
+    options: Any,
+    shared: bool,
+    storage: str | None,
+    isolated: bool | None,
+) -> Session:
+    as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
+    if memory is not None:
         if wanted == "w" and as_file:
             return netcdf_in_memory(name, data_model)
         return _in_memory(name, wanted, memory, data_model, options)
@@ -104,6 +140,14 @@ def _check_arguments(mode: str, parallel: bool, storage: str | None) -> None:
         raise NetCDFValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
 
 
+def _check_name(target: Any, name: str, mode: str) -> None:
+    """Refuse a path that no file can have; the system would take it for another one."""
+    if isinstance(target, str | os.PathLike) and "\0" in name:
+        if mode == "r":
+            raise DatasetNotFoundError("there is no such file: a path has no NUL", path=name)
+        raise NetCDFValueError("a path has no NUL", path=name)
+
+
 def _check_memory(mode: str, memory: Any) -> None:
     """Refuse what netCDF4-python refuses, too: bytes are read, and a new dataset wants no more than a size."""
     wanted = _MODES[mode]
@@ -144,8 +188,9 @@ def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> 
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)
-    given = _given(target, name, writable=False)
-    return given or _existing(target, name, "r", "NETCDF4", None, storage_options)
+    with telling_failures(target, name, "r"):
+        given = _given(target, name, writable=False)
+        return given or _existing(target, name, "r", "NETCDF4", None, storage_options)
 
 
 def _given(target: Any, name: str, *, writable: bool) -> Session | None:
@@ -193,8 +238,9 @@ def _create(
         )
         session = Session(stored, name=name, writable=True)
         session.locks = locks
-        if isinstance(stored.store, LocalStore):
-            locks.append(WriterLock(str(stored.store.root)))
+        root = str(stored.store.root) if isinstance(stored.store, LocalStore) else None
+        if root is not None and not any(lock.is_on(root) for lock in locks):  # an empty directory is, already
+            locks.append(WriterLock(root))
     except BaseException:
         _release(locks)
         raise
@@ -222,9 +268,7 @@ def _existing(
         if is_netcdf(path):
             return open_netcdf(path, name, writable=False, isolated=isolated)
         if not is_zip(_first_bytes(path)):
-            error = NetCDFOSError("NetCDF: Unknown file format", path=name)
-            error.errno, error.filename = _NC_ENOTNC, name
-            raise error
+            raise NetCDFOSError("NetCDF: Unknown file format", path=name)
     if path is None and mode == "r" and isinstance(target, str) and kind_of_source(target) == "netcdf":
         return open_remote_netcdf(target, storage_options)
     from nczarr.mapping import WriteOptions, open_dataset

@@ -1,0 +1,146 @@
+"""Give errors of opening the type, the number and the file name that netCDF4-python gives them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, ReadOnlyError, UnsupportedError
+from nczarr.formats import local_path, netcdf_format
+from nczarr.netcdf4.errors import (
+    NetCDFNotADirectoryError,
+    NetCDFNotReplacedError,
+    NetCDFOSError,
+    NetCDFPermissionError,
+    NetCDFUnsupportedError,
+)
+from nczarr.reasons import is_unreached
+
+# netCDF-C's numbers of errors.
+_NC_ENOTNC = -51
+_NC_EIO = -68
+_NC_EHDFERR = -101
+
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+#: Why no file can have a path: for netCDF4-python all of them are a permission that is missing.
+_NO_PLACE = (
+    *_NO_ACCESS,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+)
+
+
+class telling_failures:
+    """Raise what is raised inside as programs written for netCDF4-python look for it.
+
+    Every error is an :class:`OSError` with ``errno`` and ``filename``, and a :class:`PermissionError` where a
+    dataset cannot be made; wrong arguments stay what they are.
+
+    Parameters
+    ----------
+    target : Any
+        What was to be opened.
+    name : str
+        Its name, as the program gave it.
+    mode : {"r", "r+", "w"}
+    clobber : bool
+        What is there may be replaced.
+
+    Examples
+    --------
+    >>> with telling_failures("no/a.nc", "no/a.nc", "r"):
+    ...     raise NCZarrError("this cannot be read")
+    Traceback (most recent call last):
+    nczarr.netcdf4.errors.NetCDFOSError: no/a.nc: this cannot be read
+    """
+
+    __slots__ = ("_clobber", "_mode", "_name", "_path")
+
+    def __init__(self, target: Any, name: str, mode: str, *, clobber: bool = True) -> None:
+        self._path = local_path(target)
+        self._name = name
+        self._mode = mode
+        self._clobber = clobber
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, NCZarrError | OSError) or isinstance(error, ValueError | TypeError):
+            return
+        told = self._told(error)
+        if not isinstance(told, OSError):
+            raise self._as(NetCDFOSError, error) from error
+        if told.errno is None:
+            told.errno = self._number(error)
+        if told.filename is None:
+            told.filename = self._name
+        if told is not error:
+            raise told from error
+
+    def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
+        """The error that stands for another one."""
+        if isinstance(error, DatasetExistsError):
+            if error.hint and "overwrite" in error.hint:
+                error.hint = 'mode "w" replaces it'
+            elif self._clobber:
+                return self._as(NetCDFNotReplacedError, error)
+            return error
+        if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
+            return error
+        if isinstance(error, ReadOnlyError):
+            return self._as(NetCDFPermissionError, error)
+        number = self._system_number(error)
+        if number in (_NO_PLACE if self._mode != "r" else _NO_ACCESS):
+            return self._as(NetCDFPermissionError, error)
+        if number == errno.ENOTDIR:
+            return self._as(NetCDFNotADirectoryError, error)
+        if isinstance(error, DatasetNotFoundError) and number not in (None, errno.ENOENT):
+            return self._as(NetCDFOSError, error)
+        if isinstance(error, UnsupportedError):
+            return error if isinstance(error, OSError) else self._as(NetCDFUnsupportedError, error)
+        return error if isinstance(error, NCZarrError) else self._as(NetCDFOSError, error)
+
+    def _as(self, kind: type[Any], error: NCZarrError | OSError) -> NCZarrError:
+        if isinstance(error, NCZarrError):
+            told: NCZarrError = kind(error.message, path=error.path or self._name, hint=error.hint)
+        else:
+            told = kind(error.strerror or str(error), path=self._name)
+        if isinstance(told, OSError):
+            told.filename = self._name
+        return told
+
+    def _system_number(self, error: BaseException) -> int | None:
+        """Why the system refused, if it did: as the error or its cause says, or as the path itself tells."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
+                return cause.errno if cause.errno > 0 else None
+            cause = cause.__cause__
+        if self._path is None or isinstance(error, OSError) and error.errno and error.errno < 0:
+            return None
+        try:
+            # With the dot what is above has to be a directory.
+            os.stat(self._path if self._mode == "r" else f"{self._path.absolute().parent}/.")
+        except OSError as refused:
+            return refused.errno
+        except ValueError:  # a NUL in it
+            return errno.ENOENT
+        return None
+
+    def _number(self, error: BaseException) -> int:
+        if is_unreached(error):
+            return _NC_EIO
+        number = self._system_number(error)
+        if number is not None:
+            return number
+        try:
+            is_hdf5 = self._path is not None and netcdf_format(str(self._path)) == "hdf5"
+        except NCZarrError:
+            is_hdf5 = False
+        return _NC_EHDFERR if is_hdf5 else _NC_ENOTNC
