@@ -140,6 +140,11 @@ def _state(process: int) -> tuple[bool, str] | None:
         return None
 
 
+def partials_of(target: Path) -> list[Path]:
+    """Return the unfinished files beside `target` that are to take its place, whoever writes them."""
+    return [path for path, found in _partials(target.parent) if found["target"] == _stem(target)]
+
+
 # --- what dead processes left
 
 
@@ -281,6 +286,7 @@ class Output:
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
+        self._process = os.getpid()
         self.is_stream = _is_stream(target)
         if self.is_stream:
             self.target = Path(target)
@@ -313,9 +319,10 @@ class Output:
         os.replace(self.path, self.target)
 
     def discard(self) -> None:
-        """Remove what was written; no harm after :meth:`commit`."""
-        with suppress(OSError):
-            self.path.unlink()
+        """Remove what was written; no harm after :meth:`commit`, nor in a forked child: it is the parent's."""
+        if os.getpid() == self._process:
+            with suppress(OSError):
+                self.path.unlink()
 
 
 @contextmanager

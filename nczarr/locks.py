@@ -10,7 +10,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
+import weakref
 from collections import Counter
+from collections.abc import Iterator
 
 try:
     import fcntl
@@ -20,6 +23,8 @@ except ImportError:  # pragma: no cover
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 #: What this process has locked, by device and number of the inode.
 _own: Counter[tuple[int, int]] = Counter()
+#: How often and after how many seconds a lock is tried that others have for a moment.
+_TRIES, _PAUSE = 100, 0.01
 
 
 class Lock:
@@ -56,6 +61,7 @@ class Lock:
             return  # no locks here
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
+        _LOCKS.add(self)
 
     def is_on(self, path: str) -> bool:
         """True if it is this directory or file that is locked."""
@@ -83,6 +89,66 @@ class Lock:
         if descriptor is not None:
             _own[self._inode] -= 1
         return descriptor
+
+
+#: The locks of this process, for :func:`_forget_locks`.
+_LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _forget_locks() -> None:
+    """Let go of the parent's locks in a forked child, which would keep them when the parent has died."""
+    for lock in list(_LOCKS):
+        lock.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+@contextlib.contextmanager
+def in_turn(path: str) -> Iterator[None]:
+    """Do what takes a moment while no other process or thread does the same in a directory.
+
+    Whoever has the directory's lock for longer does something else: then nobody waits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, in_turn(folder):
+    ...     os.listdir(folder)
+    []
+    """
+    lock = None
+    for _ in range(_TRIES):
+        try:
+            lock = Lock(path)
+            break
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def is_locked(path: str) -> bool:
+    """True if somebody has locked a directory or a file, in this process or in another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lock = Lock(folder)
+    ...     is_locked(folder)
+    ...     lock.release()
+    True
+    """
+    try:
+        Lock(path).release()
+    except BlockingIOError:
+        return True
+    return False
 
 
 def is_locked_elsewhere(path: str) -> bool:

@@ -9,6 +9,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
@@ -423,3 +424,150 @@ def test_a_read_only_file_is_not_changed(tmp_path: Path, monkeypatch: pytest.Mon
         dataset.title = "new"
     with nczarr.Dataset(path) as dataset:
         assert dataset.title == "new"
+
+
+# --- several writers
+
+
+WRITER = """
+import os, sys, nczarr
+try:
+    ds = nczarr.Dataset(sys.argv[1], sys.argv[2])
+except PermissionError as error:
+    print("refused", error.errno, flush=True)
+    sys.exit()
+print("opened", flush=True)
+ds.createDimension("x", 3)
+ds.createVariable("v", "i4", ("x",))[:] = int(sys.argv[3])
+sys.stdin.readline()
+ds.close()
+print("closed", flush=True)
+"""
+
+
+def writer(path: Path, mode: str, value: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), mode, str(value)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_of_writers_that_begin_a_zip_at_once_one_may(tmp_path: Path) -> None:
+    for round in range(3):
+        path = tmp_path / f"{round}.zip"
+        writers = [writer(path, "w", value) for value in range(4)]
+        said = [one.stdout.readline().strip() for one in writers]
+        assert sorted(said) == ["opened", *["refused 13"] * 3]
+        assert [one.communicate("\n")[0].strip() for one in writers].count("closed") == 1
+        with nczarr.Dataset(path) as dataset:
+            assert dataset["v"][:].tolist() == [said.index("opened")] * 3
+        assert sorted(os.listdir(tmp_path)) == [f"{n}.zip" for n in range(round + 1)]
+
+
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_second_writer_of_a_zip_is_refused_at_opening(existing: bool, synced: bool, tmp_path: Path) -> None:
+    """Here, in another process, and by a copy; before and after the first writer has synced."""
+    path = tmp_path / "x.zip"
+    if existing:
+        nczarr.Dataset(path, "w").close()
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.createDimension("x", 2)
+        values = dataset.createVariable("v", "i4", ("x",))
+        if synced:
+            values[:] = 1
+            dataset.sync()
+        for mode in ("w", "a") if synced or existing else ("w",):
+            with pytest.raises(PermissionError):
+                nczarr.Dataset(path, mode)
+            assert writer(path, mode, 5).communicate("\n")[0] == "refused 13\n"
+        (tmp_path / "a.cdl").write_text("netcdf a { dimensions: x = 2; }")
+        command = [sys.executable, "-m", "nczarr", "copy", "--overwrite", tmp_path / "a.cdl", path]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        (tmp_path / "a.cdl").unlink()
+        assert done.returncode == 1 and "writ" in done.stderr and "Traceback" not in done.stderr
+        values[:] = 2
+    with nczarr.Dataset(path) as dataset:
+        assert dataset["v"][:].tolist() == [2, 2]
+    nczarr.Dataset(path, "a").close()
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_a_zip_whose_writer_was_killed_can_be_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    first = writer(path, "w", 1)
+    assert first.stdout.readline() == "opened\n"
+    first.kill()
+    first.wait()
+    with nczarr.Dataset(path, "w") as dataset:
+        dataset.title = "second"
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_threads_that_begin_one_zip(tmp_path: Path) -> None:
+    path, opened, refused = tmp_path / "x.zip", [], []
+    barrier = threading.Barrier(8)
+
+    def begin() -> None:
+        barrier.wait()
+        try:
+            opened.append(nczarr.Dataset(path, "w"))
+        except PermissionError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(opened), len(refused)) == (1, 7)
+    opened[0].title = "the one"
+    opened[0].close()
+    with nczarr.Dataset(path) as dataset:
+        assert dataset.title == "the one"
+
+
+FORKED = """
+import os, sys, nczarr
+ds = nczarr.Dataset(sys.argv[1], "w")
+ds.createDimension("x", 3)
+v = ds.createVariable("v", "i4", ("x",))
+v[0] = 1
+if os.fork() == 0:
+    del v
+    del ds  # with it the store goes, whose files and unwritten bytes are the parent's
+    sys.exit()
+os.wait()
+v[1:] = 2
+ds.close()
+"""
+
+
+def test_a_forked_child_leaves_the_files_of_a_zip_alone(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORKED, tmp_path / "x.zip"], check=True)
+    with nczarr.Dataset(tmp_path / "x.zip") as dataset:
+        assert dataset["v"][:].tolist() == [1, 2, 2]
+
+
+ORPHANING = """
+import os, sys, time, nczarr
+ds = nczarr.Dataset(sys.argv[1], "w")
+if os.fork() == 0:
+    os.close(1)
+    os.read(0, 1)
+    os._exit(0)
+print("forked", flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ORPHANING, tmp_path / "x.zip"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdout.readline() == b"forked\n"
+    parent.wait()
+    nczarr.Dataset(tmp_path / "x.zip", "w").close()
+    parent.communicate(b"\n")

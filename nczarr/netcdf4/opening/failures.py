@@ -9,6 +9,7 @@ from typing import Any
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, ReadOnlyError, UnsupportedError
 from nczarr.formats import local_path, netcdf_format
 from nczarr.netcdf4.errors import (
+    NetCDFLockedError,
     NetCDFNotADirectoryError,
     NetCDFNotReplacedError,
     NetCDFOSError,
@@ -96,6 +97,8 @@ class telling_failures:
         if isinstance(error, ReadOnlyError):
             return self._as(NetCDFPermissionError, error)
         number = self._system_number(error)
+        if number in (errno.EAGAIN, errno.EWOULDBLOCK):
+            return self._as(NetCDFLockedError, error)
         if number in (_NO_PLACE if self._mode != "r" else _NO_ACCESS):
             return self._as(NetCDFPermissionError, error)
         if number == errno.ENOTDIR:

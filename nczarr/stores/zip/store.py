@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import io
 import os
 import struct
@@ -15,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from nczarr.atomic import Output
+from nczarr.atomic import Output, partials_of
 from nczarr.errors import StoreError
+from nczarr.locks import Lock, in_turn, is_locked
 from nczarr.stores.base import (
     Buffer,
     Names,
@@ -94,11 +96,15 @@ class ZipStore(Store):
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
     ) -> None:
         self._lock = threading.RLock()
+        self._process = os.getpid()
         self._writer: zipfile.ZipFile | None = None
         self._file: Any = None
         self._output: Output | None = None
         self._seen: tuple[int, ...] | None = None  # which file the target was when it was last looked at
         self._path = ""
+        #: Locks of what is under the name and of what is to take its place, if this store wrote them.
+        self._hold: Lock | None = None
+        self._next_hold: Lock | None = None
         self._changed = self._closed = False
         self.writable = mode != "r"
         self._prefix = ""
@@ -116,7 +122,7 @@ class ZipStore(Store):
             self.url = os.fspath(target)
             self._seen = _identity(self._path)
             if replace or (mode == "w" and self._seen is None):
-                self._begin()
+                self._begin_alone()
                 return
             # It would be replaced by a new file, which asks for permission in the folder only.
             if self.writable and self._seen is not None and not os.access(self._path, os.W_OK):
@@ -283,12 +289,34 @@ class ZipStore(Store):
 
     # --- writing
 
+    def _begin_alone(self) -> None:
+        """Begin a new zip file, unless somebody else is writing one of the same name.
+
+        What is unfinished is locked, so that it can be told from what a process left that died.
+        """
+        folder = os.path.dirname(self._path)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot open for writing: {_reason(error)}", path=self.url) from error
+        with in_turn(folder):
+            self._begin()
+            assert self._output is not None
+            others = [path for path in partials_of(self._output.target) if path != self._output.path]
+            if any(is_locked(str(path)) for path in others):
+                self.discard()
+                raise StoreError(
+                    "the zip file is being written, here or in another process",
+                    path=self.url,
+                    hint="close it there",
+                ) from BlockingIOError(errno.EWOULDBLOCK, "it is locked")
+
     def _begin(self) -> None:
         """Open the temporary file that takes the target's place later, with all that the target has now."""
         try:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
             self._output = Output(self._path)
             self._file = self._output.path.open("x+b")
+            self._next_hold = Lock(str(self._output.path))
             if self._source is not None:
                 for start in range(0, self._source.size(), _PIECE):
                     self._file.write(self._source.read_many([(start, _PIECE)])[0])
@@ -372,11 +400,24 @@ class ZipStore(Store):
         with self._lock:
             self._closed = True
             self._drop()
+            self._release()
             if self._source is not None:
                 self._source.close()
 
+    def _release(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
     def _drop(self) -> None:
         """Remove the temporary file."""
+        if self._next_hold is not None:
+            self._next_hold.release()
+            self._next_hold = None
+        if self._file is not None and os.getpid() != self._process:
+            # A forked child: what its buffers hold must not get into the parent's file.
+            with contextlib.suppress(OSError, ValueError), open(os.devnull, "r+b") as nowhere:
+                os.dup2(nowhere.fileno(), self._file.fileno(), inheritable=False)
         if self._writer is not None:
             # Left open, it would be closed by the garbage collector, after its file.
             with contextlib.suppress(OSError, ValueError):
@@ -416,6 +457,8 @@ class ZipStore(Store):
             except BaseException:  # an interrupt may come after the renaming: this is no other program's file
                 self.discard()
                 raise
+            self._release()
+            self._hold, self._next_hold = self._next_hold, None
             # The next change begins with a copy; reading goes on from the same file.
             self._writer = self._file = self._output = None
             self._changed = False
@@ -429,7 +472,7 @@ class ZipStore(Store):
             self.discard()
 
     def __del__(self) -> None:
-        if getattr(self, "_changed", False):
+        if getattr(self, "_changed", False) and os.getpid() == self._process:
             warnings.warn(
                 f"{self.url} was not closed: what was written is lost", ResourceWarning, stacklevel=1
             )
