@@ -130,6 +130,21 @@ SECTIONS: dict[str, list[Row]] = {
             "open(path + 'g', 'w').write('garbage' * 9)\ntry: nc.Dataset(path + 'g')\nexcept OSError as e: log(e.errno)",
         ),
         same(
+            "a damaged netCDF-4 file: `OSError` -101, with the file's name",
+            "p = path + '.nc'; nc.Dataset(p, 'w').close(); b = open(p, 'rb').read()\nfor n in (200, 900, len(b) - 9):\n"
+            "    open(p, 'wb').write(b[:n])\n    try: nc.Dataset(p)\n    except OSError as e: log(e.errno, e.filename == p)",
+        ),
+        same(
+            "a place where no file can be: `PermissionError` 13 when writing",
+            "open(path + 'f', 'w')\nfor p in (path + '-no/a.nc', path + 'f/a.nc', path + 'x' * 300):\n    try: nc.Dataset(p, 'w')\n"
+            "    except PermissionError as e: log(e.errno, e.filename == p)",
+        ),
+        different(
+            "what is there with mode `x`, or `clobber=False`",
+            "ds.close()\ntry: nc.Dataset(path, 'x')\nexcept OSError as e: log(isinstance(e, FileExistsError))",
+            "`FileExistsError` with errno 17, where netCDF4 has an `OSError` -35",
+        ),
+        same(
             "`data_model`, `path`, `parent`, `name`, `isopen()`",
             "g = ds.createGroup('g/h'); log(ds.data_model, g.path, g.name, g.parent.name, ds.isopen())",
         ),

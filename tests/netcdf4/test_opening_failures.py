@@ -98,14 +98,18 @@ def test_places_without_a_file(place: str, mode: str, tmp_path: Path) -> None:
 def test_truncated_files(tmp_path: Path) -> None:
     """Cut anywhere, a file is refused as netCDF4-python refuses it, or where that reads values of what is not there."""
     path = tmp_path / "a.nc"
-    cases = [(format, file_of(tmp_path, format)) for format in ("NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA")]
+    cases = [
+        (format, file_of(tmp_path, format)) for format in ("NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA")
+    ]
     for format, content in cases:
         for length in range(9 if format == "NETCDF4" else 4, len(content), 97 if format == "NETCDF4" else 4):
             path.write_bytes(content[:length])
             for mode in ("r", "a"):
                 error = failure(nc, path, mode)
-                assert isinstance(error, OSError) and isinstance(error, NCZarrError), (format, length, mode)
-                assert error.filename == str(path) and str(path) in str(error)
+                assert isinstance(error, OSError), (format, length, mode)
+                assert isinstance(error, NCZarrError), (format, length, mode)
+                assert error.filename == str(path)
+                assert str(path) in str(error)
                 # A classic file that is too short netCDF-C makes longer, or does not notice.
                 expected = failure(netCDF4, path, mode).errno if format == "NETCDF4" else -51
                 assert error.errno == expected, (format, length, mode, error)
@@ -126,7 +130,8 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
     path = put(tmp_path / name, DAMAGED[name])
     ours, theirs = failure(nc, path, "r"), failure(netCDF4, path, "r")
     assert (ours.errno, ours.filename) == (theirs.errno, theirs.filename) == (-51, path)
-    assert type(ours.errno) is int and path in str(ours)
+    assert type(ours.errno) is int
+    assert path in str(ours)
 
 
 def test_damaged_inside(tmp_path: Path) -> None:
@@ -145,7 +150,8 @@ def test_damaged_documents(document: bytes, mode: str, tmp_path: Path) -> None:
         ds.createDimension("x", 3)
     (tmp_path / "a.zarr/zarr.json").write_bytes(document)
     error = failure(nc, tmp_path / "a.zarr", mode)
-    assert isinstance(error, OSError) and (error.errno, error.filename) == (-51, str(tmp_path / "a.zarr"))
+    assert isinstance(error, OSError)
+    assert (error.errno, error.filename) == (-51, str(tmp_path / "a.zarr"))
     assert str(error).startswith(str(tmp_path / "a.zarr"))
 
 
@@ -156,7 +162,8 @@ def test_damaged_zip(tmp_path: Path) -> None:
     for length in range(4, len(content), 53):
         path = put(tmp_path / "b.zip", content[:length])
         error = failure(nc, path, "r")
-        assert isinstance(error, OSError) and (error.errno, error.filename) == (-51, path)
+        assert isinstance(error, OSError)
+        assert (error.errno, error.filename) == (-51, path)
     with zipfile.ZipFile(tmp_path / "c.zip", "w") as file:
         file.writestr("read.me", "nothing of ours")
     assert isinstance(failure(nc, tmp_path / "c.zip", "r"), FileNotFoundError)
@@ -165,7 +172,8 @@ def test_damaged_zip(tmp_path: Path) -> None:
 def test_memory_that_is_no_file() -> None:
     for content in (b"", b"garbage" * 10, b"PK\3\4garbage", b"CDF\1", b"\x89HDF\r\n\x1a\n" + bytes(40)):
         error = failure(nc, "name.nc", "r", memory=content)
-        assert isinstance(error, OSError) and error.filename == "name.nc"
+        assert isinstance(error, OSError)
+        assert error.filename == "name.nc"
         assert error.errno < 0
 
 
@@ -177,7 +185,8 @@ def test_existing_ones_that_are_not_to_be_replaced(name: str, tmp_path: Path) ->
         error = failure(nc, path, **options)
         assert isinstance(error, FileExistsError)
         assert (error.errno, error.filename) == (errno.EEXIST, str(path))
-        assert "overwrite" not in str(error) and 'mode "w"' in str(error)
+        assert "overwrite" not in str(error)
+        assert 'mode "w"' in str(error)
 
 
 def test_directories_that_are_never_replaced(tmp_path: Path) -> None:
@@ -185,7 +194,8 @@ def test_directories_that_are_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/letter.txt").write_text("keep")
     error = failure(nc, tmp_path / "a", "w")
-    assert isinstance(error, PermissionError) and isinstance(error, FileExistsError)
+    assert isinstance(error, PermissionError)
+    assert isinstance(error, FileExistsError)
     assert (tmp_path / "a/letter.txt").read_text() == "keep"
 
 
@@ -217,7 +227,9 @@ for path, mode in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become somebody else"
+)
 def test_no_permission(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()
@@ -226,7 +238,9 @@ def test_no_permission(tmp_path: Path) -> None:
     folder.chmod(0o700)
     places = [(str(folder / name), mode) for name in ("a.nc", "a.zarr", "a.zip", "b.nc") for mode in MODES]
     words = [word for place in places for word in place]
-    done = subprocess.run([sys.executable, "-c", AS_NOBODY, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, *words], capture_output=True, text=True, check=True
+    )
     told = dict(zip(places, done.stdout.splitlines(), strict=True))
     assert told == dict.fromkeys(places, "13 True")
 
@@ -235,7 +249,8 @@ def test_errors_keep_number_and_name_between_processes(tmp_path: Path) -> None:
     for path, mode in ((tmp_path / "a.nc", "r"), (tmp_path / "no/a.nc", "w")):
         error = failure(nc, path, mode)
         copied = pickle.loads(pickle.dumps(error))
-        assert type(copied) is type(error) and str(copied) == str(error)
+        assert type(copied) is type(error)
+        assert str(copied) == str(error)
         assert (copied.errno, copied.filename) == (error.errno, error.filename) != (None, None)
 
 

@@ -6,7 +6,13 @@ import errno
 import os
 from typing import Any
 
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, ReadOnlyError, UnsupportedError
+from nczarr.errors import (
+    DatasetExistsError,
+    DatasetNotFoundError,
+    NCZarrError,
+    ReadOnlyError,
+    UnsupportedError,
+)
 from nczarr.formats import local_path, netcdf_format
 from nczarr.netcdf4.errors import (
     NetCDFLockedError,
@@ -125,7 +131,7 @@ class telling_failures:
             if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
                 return cause.errno if cause.errno > 0 else None
             cause = cause.__cause__
-        if self._path is None or isinstance(error, OSError) and error.errno and error.errno < 0:
+        if self._path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
             return None
         try:
             # With the dot what is above has to be a directory.
