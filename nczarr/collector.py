@@ -11,8 +11,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from nczarr.forking import in_forked_child
+
 _lock = threading.RLock()  # what the collector closes here may pause it, too
 _paused = 0
+
+
+@in_forked_child
+def _go_on() -> None:
+    """Let the collector go on in a forked child: the threads for which it was paused are not there."""
+    global _lock, _paused
+    _lock = threading.RLock()
+    if _paused:
+        _paused = 0
+        gc.enable()
 
 
 @contextmanager
@@ -31,6 +43,6 @@ def paused_collector() -> Iterator[None]:
     finally:
         if ours:
             with _lock:
-                _paused -= 1
+                _paused = max(_paused - 1, 0)  # a child that was forked in between has begun anew
                 if not _paused:
                     gc.enable()

@@ -11,9 +11,10 @@ import contextlib
 import errno
 import os
 import time
-import weakref
 from collections import Counter
 from collections.abc import Iterator
+
+from nczarr.forking import inherited_by
 
 try:
     import fcntl
@@ -61,7 +62,7 @@ class Lock:
             return  # no locks here
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
-        _LOCKS.add(self)
+        inherited_by(self, "forget")  # a child would keep it when the parent has died
 
     def is_on(self, path: str) -> bool:
         """True if it is this directory or file that is locked."""
@@ -89,20 +90,6 @@ class Lock:
         if descriptor is not None:
             _own[self._inode] -= 1
         return descriptor
-
-
-#: The locks of this process, for :func:`_forget_locks`.
-_LOCKS: weakref.WeakSet[Lock] = weakref.WeakSet()
-
-
-def _forget_locks() -> None:
-    """Let go of the parent's locks in a forked child, which would keep them when the parent has died."""
-    for lock in list(_LOCKS):
-        lock.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_locks)
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError
+from nczarr.forking import inherited_by
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.opening import open_to_read
@@ -59,8 +60,13 @@ class _Source:
     def __init__(self, target: Any, storage_options: dict[str, Any] | None) -> None:
         self.target = target
         self.storage_options = storage_options
-        self._lock = threading.Lock()
         self._session: Session | None = None
+        self.inherit()
+        inherited_by(self)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lock = threading.Lock()
 
     @property
     def session(self) -> Session:

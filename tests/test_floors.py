@@ -15,7 +15,7 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"lazy"},
+    {"forking", "lazy"},
     {"display", "grammar"},
     {"errors"},
     {"atomic", "collector", "limits", "locks", "reasons", "targets"},

@@ -5,10 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from nczarr.forking import in_forked_child
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
 
 #: Held while a value is set where there is none.
 _absent = threading.RLock()
+
+
+@in_forked_child
+def _renew() -> None:
+    global _absent
+    _absent = threading.Lock()
 
 
 class MemoryStore(Store):

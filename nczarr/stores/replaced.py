@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nczarr.errors import StoreError
+from nczarr.forking import inherited_by
 
 #: The key of the notice.
 REPLACED = ".nczarr-replaced"
@@ -87,17 +88,24 @@ class Times:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.inherit()
+        inherited_by(self)
         self._opened = Opened()
         self._newest: datetime | None = None
         self._settled: datetime | None = None
         self._noticed: datetime | None = None
 
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lock = threading.Lock()
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state)
+        self.inherit()
+        inherited_by(self)
 
     def restart(self) -> None:
         """Note that a dataset is being opened."""

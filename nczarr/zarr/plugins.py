@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from nczarr.errors import NCZarrError
+from nczarr.forking import inherited_by
 
 T = TypeVar("T")
 
@@ -48,6 +49,11 @@ class Registry(Generic[T]):
         #: Changes whenever an object is registered or unregistered.
         self.version = 0
         self._entry_points: dict[str, Any] | None = None
+        self.inherit()
+        inherited_by(self)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
         self._lock = threading.Lock()
 
     def register(self, name: str, value: T) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from nczarr.forking import in_forked_child
+
 T = TypeVar("T")
 
 #: Below this it costs more to wake another thread than to do the work.
@@ -102,15 +104,12 @@ def _begin_pool(count: int) -> ThreadPoolExecutor:
     return pool
 
 
+@in_forked_child
 def _forget_pool() -> None:
-    # Threads do not survive a fork.
+    # Its threads do not survive a fork.
     global _pool, _lock
     _pool = None
     _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
 
 
 #: An item that takes longer, in seconds, is worth another thread; and so much more they may take in all before.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
+from nczarr.forking import inherited_by
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
@@ -88,8 +89,13 @@ class StoredDataset:
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
         self._lengths: dict[str, int] = {}
         self._lengths_lock = threading.Lock()
+        inherited_by(self)
         self._along: dict[str, list[VariableData]] | None = None
         self._dataset = self._bind(dataset, found.variables)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lengths_lock = threading.Lock()
 
     @property
     def dataset(self) -> Dataset:

@@ -20,8 +20,17 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
+from nczarr.forking import in_forked_child
 
 _loading = threading.Lock()
+
+
+@in_forked_child
+def _renew() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
 _loaded: SimpleNamespace | None = None
 
 

@@ -11,9 +11,7 @@ or writes values (:class:`Gate`); while the store is waited for, the tree can be
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.forking import inherited_by
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
@@ -155,7 +154,7 @@ class Session(State):
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
         self._waiting_for: set[VariableNode] = set()
         self._waiting_bytes = 0
-        _SESSIONS.add(self)
+        inherited_by(self)
 
     # -- structure
 
@@ -343,21 +342,6 @@ class Session(State):
         self.lock = threading.RLock()
         self._gate = Gate()
         self.cache.inherit()
-        for lock in self.locks:
-            lock.forget()
-
-
-#: Sessions of this process, for :func:`_after_fork`.
-_SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for session in list(_SESSIONS):
-        session.inherit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _weight(values: np.ndarray) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from nczarr.atomic import Output, partials_of
 from nczarr.errors import StoreError
+from nczarr.forking import inherited_by
 from nczarr.locks import Lock, in_turn, is_locked
 from nczarr.stores.base import (
     Buffer,
@@ -95,7 +96,8 @@ class ZipStore(Store):
     def __init__(
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
     ) -> None:
-        self._lock = threading.RLock()
+        self.inherit()
+        inherited_by(self)
         self._process = os.getpid()
         self._writer: zipfile.ZipFile | None = None
         self._file: Any = None
@@ -129,6 +131,10 @@ class ZipStore(Store):
                 raise StoreError("cannot open for writing: the file is read-only", path=self.url)
             self._source = FileSource(self._path, self.url)
         self._read_directory(self._source)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lock = threading.RLock()
 
     def __reduce__(self) -> Any:
         if self.writable:

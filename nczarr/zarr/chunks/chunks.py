@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
@@ -13,6 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
+from nczarr.forking import inherited_by
 from nczarr.stores import Store
 from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.limits import LIMITS
@@ -47,6 +47,7 @@ class BoundedCache(Generic[T]):
         self._weight = 0
         # The collector may close a dropped dataset, whose chunks are forgotten, while this thread is at work here.
         self._lock = threading.RLock()
+        inherited_by(self)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -103,9 +104,6 @@ class BoundedCache(Generic[T]):
 #: Decoded chunks of all arrays, by owner and place in the grid. A loop over time steps finds here the chunk that
 #: holds several of them.
 CHUNKS: BoundedCache[np.ndarray] = BoundedCache(LIMITS.cache_bytes)
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=CHUNKS.inherit)
 
 #: Numbers that no other array of this process has.
 _owners = itertools.count()

@@ -18,6 +18,7 @@ import numpy as np
 
 from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
+from nczarr.forking import in_forked_child
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
@@ -35,13 +36,9 @@ BATCH_BYTES = 64 << 20
 _LOCKS = [threading.RLock() for _ in range(257)]
 
 
+@in_forked_child
 def _renew_locks() -> None:
-    # Threads that hold one do not survive a fork.
     _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _number(chunks: Chunks, key: str) -> int:

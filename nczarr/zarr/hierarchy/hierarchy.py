@@ -23,6 +23,7 @@ from nczarr.errors import (
     UnsupportedError,
     ZarrNameError,
 )
+from nczarr.forking import inherited_by
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents import DocumentTexts, as_it_stands, parse_root
 from nczarr.zarr.documents import consolidated as consolidated_metadata
@@ -150,6 +151,11 @@ class Hierarchy:
         # Nodes that were put: all above them have documents. So nesting costs one look at each new node.
         self._settled: set[str] = set()
         self._texts = DocumentTexts()
+        self._lock = threading.RLock()
+        inherited_by(self)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
         self._lock = threading.RLock()
 
     @property

@@ -1,0 +1,161 @@
+"""What a forked child needs of its parent is not held by threads that are not there."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nczarr
+from nczarr import forking
+from nczarr.mapping import ArrayShape, WriteOptions
+from nczarr.collector import paused_collector
+from nczarr.forking import in_forked_child, inherited_by
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+ROUNDS = 60
+
+
+def in_child(work) -> int:
+    """Do something in a forked child; 0 if it went well."""
+    process = os.fork()
+    if process == 0:
+        try:
+            work()
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def test_the_collector_goes_on_in_a_child() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with paused_collector():
+            begun.set()
+            ended.wait()
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    begun.wait()
+
+    def work() -> None:
+        assert gc.isenabled()
+        with paused_collector():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+
+    try:
+        assert not gc.isenabled()
+        assert in_child(work) == 0
+    finally:
+        ended.set()
+        thread.join()
+    assert gc.isenabled()
+
+
+def test_a_child_that_is_forked_in_a_pause_ends_it_once() -> None:
+    with paused_collector():
+        process = os.fork()
+    if process == 0:
+        with paused_collector():
+            paused = not gc.isenabled()
+        os._exit(0 if paused and gc.isenabled() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        assert in_child(lambda: (_ for _ in ()).throw(AssertionError) if gc.isenabled() else None) == 0
+    finally:
+        gc.enable()
+
+
+class Shelf:
+    def __init__(self) -> None:
+        self.renewed = 0
+        inherited_by(self)
+
+    def inherit(self) -> None:
+        self.renewed += 1
+
+
+def test_what_lives_is_renewed_and_nothing_is_kept_alive() -> None:
+    shelf, gone = Shelf(), Shelf()
+    calls: list[int] = []
+    in_forked_child(lambda: calls.append(1))
+    number = len(forking._owners)
+    del gone
+    gc.collect()
+    assert len(forking._owners) < number
+
+    def work() -> None:
+        assert (shelf.renewed, calls) == (1, [1])
+
+    assert in_child(work) == 0
+    assert (shelf.renewed, calls) == (0, [])
+
+
+def test_forks_beside_busy_threads(tmp_path: Path) -> None:
+    """Children open, read and write while the parent's threads do, and end."""
+    options = WriteOptions(arrays={f"/v{i}": ArrayShape(chunks=(2, 2), shards=(4, 8)) for i in range(20)})
+    with nczarr.Dataset(tmp_path / "a.zarr", "w", options=options) as ds:
+        ds.createDimension("x", 16)
+        for i in range(20):
+            ds.createVariable(f"v{i}", "i4", ("x", "x"), chunksizes=(2, 2))[:] = i
+    with nczarr.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_CLASSIC") as ds:
+        ds.createDimension("x", 16)
+        ds.createVariable("v", "i4", ("x",))[:] = 7
+    done, failed = threading.Event(), []
+    shared = nczarr.Dataset(tmp_path / "a.zarr")
+
+    def keep_busy(number: int) -> None:
+        try:
+            while not done.is_set():
+                with nczarr.Dataset(tmp_path / "a.zarr") as ds:
+                    assert int(ds[f"v{number}"][5, 5]) == number
+                    assert int(shared[f"v{number}"][3, 3]) == number
+                with nczarr.Dataset(tmp_path / f"{number}.zarr", "w") as ds:
+                    ds.createDimension("x", 4)
+                    ds.createVariable("v", "i4", ("x",))[1:3] = number
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=keep_busy, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+
+    def work() -> None:
+        assert gc.isenabled()
+        assert np.all(shared["v9"][:] == 9)
+        with nczarr.Dataset(tmp_path / "a.zarr") as ds:
+            assert np.all(ds["v8"][:] == 8)
+        with nczarr.Dataset(tmp_path / "a.nc") as ds:
+            assert int(ds["v"][2]) == 7
+        place = tmp_path / f"child-{os.getpid()}.zarr"
+        with nczarr.Dataset(place, "w") as ds:
+            ds.createDimension("x", 3)
+            ds.createVariable("v", "i4", ("x",))[0] = 1
+            ds.sync()
+            ds["v"][1] = 2
+        with nczarr.Dataset(place) as ds:
+            assert ds["v"][:2].tolist() == [1, 2]
+
+    try:
+        codes = [in_child(work) for _ in range(ROUNDS)]
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        shared.close()
+    assert not failed
+    assert codes == [0] * ROUNDS
