@@ -138,15 +138,7 @@ def open_source(
         from nczarr import mapping
 
         options = _plain(storage_options)
-        path = local_path(source)
-        if path is not None and (is_references(path) or is_icechunk(path)):
-            from nczarr.convert.referred import open_references, open_repository
-
-            found = open_references(path, options) if is_references(path) else open_repository(path)
-            with mapping.open_dataset(found) as stored:
-                yield stored.dataset
-            return
-        if not fresh:
+        if not fresh or is_references(source) or is_icechunk(source):
             with mapping.open_dataset(source, storage_options=options) as stored:
                 yield stored.dataset
             return

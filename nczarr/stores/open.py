@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
-from nczarr.formats import describe_file, is_zip, special_kind
+from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
 from nczarr.targets import Target, parse_target
@@ -94,6 +95,8 @@ def _open_object(target: Any, mode: Mode) -> Store:
 
 def _open_target(target: Target, mode: Mode, options: dict[str, Any]) -> Store:
     if target.protocol == "file":
+        if mode != "w" and (referring := _open_referring(target.location, mode, options)) is not None:
+            return referring
         return _open_local(target, mode)
     if not _is_zip(target):
         return _open_remote(target.location, target, mode, options)
@@ -111,6 +114,28 @@ def _is_zip(target: Target) -> bool:
 
 
 # --- local
+
+
+def _open_referring(path: str, mode: Mode, options: dict[str, Any]) -> Store | None:
+    """Open references or an Icechunk repository; None if it is none of them."""
+    if os.path.exists(f"{path}/zarr.json"):  # the usual case costs one look
+        return None
+    references = is_references(path)
+    if not references and not is_icechunk(path):
+        return None
+    if mode != "r":
+        what = "references to other files are" if references else "an Icechunk repository is"
+        raise ReadOnlyError(
+            f"{what} for reading only here",
+            path=path,
+            hint="change the files, then nczarr copy --virtual --overwrite makes it anew",
+        )
+    from nczarr.stores.referred import open_references, open_repository
+
+    found = open_references(Path(path), options) if references else open_repository(Path(path))
+    store = _open_object(found, "r")
+    store.url = path
+    return store
 
 
 def _open_local(target: Target, mode: Mode) -> Store:

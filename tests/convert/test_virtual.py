@@ -104,6 +104,43 @@ def large(path: Path, kind: str) -> np.ndarray:
     return data
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_interface_reads_references(tmp_path: Path, kind: str) -> None:
+    """And refuses to write to them, as the stores do; the file itself can be changed."""
+    path = tmp_path / "a.nc"
+    with nczarr.Dataset(path, "w") as ds:
+        ds.createDimension("x", 6)
+        ds.createVariable("v", "f8", ("x",), chunksizes=(3,), zlib=True)[:] = np.arange(6) / 4
+        ds.title = "t"
+    target = tmp_path / f"refs.{kind}"
+    nczarr.copy(path, target, virtual=True)
+    with nczarr.Dataset(target) as ds:
+        assert (ds.title, ds["v"][1:4].tolist()) == ("t", [0.25, 0.5, 0.75])
+        with pytest.raises(AttributeError):
+            ds.title = "other"
+    with xr.open_dataset(target, engine="nczarr") as seen:
+        assert seen["v"].values.tolist() == [0, 0.25, 0.5, 0.75, 1, 1.25]
+    for mode in ("a", "r+"):
+        with pytest.raises(PermissionError, match="for reading only") as refused:
+            nczarr.Dataset(target, mode)
+        assert refused.value.filename == str(target)
+    shown = [
+        subprocess.run(
+            [sys.executable, "-m", "nczarr", "dump", place], capture_output=True, text=True, check=True
+        ).stdout.partition("{")[2]
+        for place in (target, path)
+    ]
+    assert shown[0] == shown[1]
+    if kind != "json":
+        return
+    with pytest.raises(FileExistsError):
+        nczarr.Dataset(target, "w")
+    target.write_text('{"refs": 5}')
+    with pytest.raises(OSError, match="no references that can be read") as damaged:
+        nczarr.Dataset(target)
+    assert (damaged.value.errno, damaged.value.filename) == (-51, str(target))
+
+
 @pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA"])
 def test_values_stay_in_the_file_and_zarr_python_reads_them(tmp_path: Path, kind: str) -> None:
     data = large(tmp_path / "a.nc", kind)

@@ -258,3 +258,28 @@ def test_a_name_with_a_nul(tmp_path: Path) -> None:
     assert isinstance(failure(nc, f"{tmp_path}/a\0b.nc", "r"), FileNotFoundError)
     assert isinstance(failure(nc, f"{tmp_path}/a\0b.nc", "w"), ValueError)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.zip", "a.nc"])
+def test_close_releases_what_could_not_be_stored(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes once; then the dataset is closed, and others may write."""
+    with nc.Dataset(tmp_path / name, "w") as ds:
+        ds.createDimension("x", 2)
+        ds.createVariable("v", "i4", ("x",))[:] = 1
+    ds = nc.Dataset(tmp_path / name, "a")
+    ds.title = "new"
+
+    def refuse(*_: object) -> None:
+        raise NCZarrError("refused")
+
+    with monkeypatch.context() as context:
+        context.setattr(type(ds._nc_session.stored), "update", refuse)
+        with pytest.raises(NCZarrError, match="refused"):
+            ds.close()
+    assert not ds.isopen()
+    with pytest.raises(RuntimeError, match="closed"):
+        ds.close()
+    with nc.Dataset(tmp_path / name, "a") as again:
+        assert again["v"][:].tolist() == [1, 1]

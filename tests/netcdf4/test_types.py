@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -390,3 +391,38 @@ def test_a_type_of_another_dataset(tmp_path: Path) -> None:
         assert b.createVariable("v", foreign).datatype is own
     with pytest.raises(NCZarrError):
         b.createVariable("w", own)
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_which_selections_of_characters_are_text(size: int, ndim: int, tmp_path: Path) -> None:
+    """Slices of the whole last axis are, and lists that say the same in this order; no other list."""
+    order = list(range(size))
+    selections = [
+        order,
+        order[::-1],
+        [size - 1, *order[:-1]],
+        np.array(order)[::-1],
+        [True] * size,
+        [True] * (size - 1) + [False],
+        slice(None),
+        slice(None, None, -1),
+        slice(size - 1, None, -1),
+        slice(0, size + 5),
+        slice(0, size - 1),
+        Ellipsis,
+        0,
+    ]
+    results = []
+    for library in (netCDF4, ours):
+        with library.Dataset(tmp_path / f"{library.__name__}.zarr", "w") as ds:
+            ds.createDimension("x", 2)
+            ds.createDimension("n", size)
+            v = ds.createVariable("c", "S1", ("x", "n")[2 - ndim :])
+            v._Encoding = "ascii"
+            v.set_auto_chartostring(False)
+            v[:] = np.frombuffer(b"abcdefgh", "S1")[: size * 2 ** (ndim - 1)].reshape(v.shape)
+            v.set_auto_chartostring(True)
+            read = [np.asarray(v[key if ndim == 1 else (slice(None), key)]) for key in selections]
+            results.append([(values.dtype, values.tolist()) for values in read])
+    assert results[0] == results[1]

@@ -263,8 +263,8 @@ class Destination:
         except NCZarrError:
             self._refuse_always(os.fspath(target))
         with existing:
-            if not existing.is_one_file:
-                return None
+            if not existing.is_one_file:  # references, which begin with no name of a dataset of their own
+                self._refuse_always(os.fspath(target))
             self._refuse(existing, overwrite)
             self._url = existing.url
             self._refuse_locked(Path(target))

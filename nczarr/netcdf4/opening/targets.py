@@ -12,7 +12,7 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.formats import STORAGES, is_netcdf, is_zip, kind_of_source, local_path, storage_of
+from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFUnsupportedError, NetCDFValueError
@@ -267,7 +267,7 @@ def _existing(
     if path is not None and path.is_file():
         if is_netcdf(path):
             return open_netcdf(path, name, writable=False, isolated=isolated)
-        if not is_zip(_first_bytes(path)):
+        if not is_zip(_first_bytes(path)) and not is_references(path):
             raise NetCDFOSError("NetCDF: Unknown file format", path=name)
     if path is None and mode == "r" and isinstance(target, str) and kind_of_source(target) == "netcdf":
         return open_remote_netcdf(target, storage_options)

@@ -106,6 +106,9 @@ def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:
         return slice(forward[0], forward[-1] + 1, forward.step), axis.step < 0
     if bool((axis[1:] > axis[:-1]).all()):
         return axis, False
+    forward = _as_range(axis[::-1])
+    if isinstance(forward, range):
+        return slice(forward[0], forward[-1] + 1, forward.step), True
     return np.unique(axis), True
 
 
@@ -245,16 +248,19 @@ def _scalar(array: np.ndarray) -> int:
 
 
 def _as_range(positions: np.ndarray) -> range | np.ndarray:
-    """Positions with equal distances as a range: stores read slices faster."""
+    """Positions with equal distances as a range: stores read slices faster.
+
+    Those that decrease stay what they are: characters in such an order are no text, as they are by ``[::-1]``.
+    """
     if not positions.size:
         return range(0)
     first = int(positions[0])
     if positions.size == 1:
         return range(first, first + 1)
     step = int(positions[1]) - first
-    if step == 0 or not bool((np.diff(positions) == step).all()):
+    if step <= 0 or not bool((np.diff(positions) == step).all()):
         return positions
-    return range(first, int(positions[-1]) + (1 if step > 0 else -1), step)
+    return range(first, int(positions[-1]) + 1, step)
 
 
 def axis_integer(index: int, size: int, *, writing: bool) -> int:
