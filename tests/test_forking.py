@@ -12,9 +12,9 @@ import pytest
 
 import nczarr
 from nczarr import forking
-from nczarr.mapping import ArrayShape, WriteOptions
 from nczarr.collector import paused_collector
 from nczarr.forking import in_forked_child, inherited_by
+from nczarr.mapping import ArrayShape, WriteOptions
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 

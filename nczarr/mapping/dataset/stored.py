@@ -89,11 +89,11 @@ class StoredDataset:
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
         self._lengths: dict[str, int] = {}
         self._lengths_lock = threading.Lock()
-        inherited_by(self)
+        inherited_by(self, "_inherit")
         self._along: dict[str, list[VariableData]] | None = None
         self._dataset = self._bind(dataset, found.variables)
 
-    def inherit(self) -> None:
+    def _inherit(self) -> None:
         """Renew the lock in a forked child."""
         self._lengths_lock = threading.Lock()
 

@@ -152,9 +152,9 @@ class Hierarchy:
         self._settled: set[str] = set()
         self._texts = DocumentTexts()
         self._lock = threading.RLock()
-        inherited_by(self)
+        inherited_by(self, "_inherit")
 
-    def inherit(self) -> None:
+    def _inherit(self) -> None:
         """Renew the lock in a forked child."""
         self._lock = threading.RLock()
 
