@@ -6,8 +6,11 @@ and what it was changing stays half changed. So whoever has such a lock says her
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
+import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -58,12 +61,24 @@ def inherited_by(owner: Any, method: str = "inherit") -> None:
 
 
 def _renew() -> None:
+    if sys.version_info < (3, 12):
+        _renew_cached_properties()
     for renew in list(_functions):
         renew()
     for reference, method in list(_owners.values()):
         owner = reference()
         if owner is not None:
             getattr(owner, method)()
+
+
+def _renew_cached_properties() -> None:
+    """Before Python 3.12 each has one lock for all objects, which is held while a value is made."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "nczarr":
+            for kind in [value for value in vars(module).values() if isinstance(value, type)]:
+                for value in vars(kind).values():
+                    if isinstance(value, functools.cached_property):
+                        value.lock = threading.RLock()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,12 @@ from nczarr import forking
 from nczarr.collector import paused_collector
 from nczarr.forking import in_forked_child, inherited_by
 from nczarr.mapping import ArrayShape, WriteOptions
+from nczarr.model import Dataset, Group, Variable
+from nczarr.stores.local import HeldDirectory
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
-ROUNDS = 60
+ROUNDS = 40
 
 
 def in_child(work) -> int:
@@ -103,6 +107,34 @@ def test_what_lives_is_renewed_and_nothing_is_kept_alive() -> None:
 
     assert in_child(work) == 0
     assert (shelf.renewed, calls) == (0, [])
+
+
+def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
+    """Of places that are held, and, before Python 3.12, of properties that are kept."""
+    nczarr.Dataset(tmp_path / "a.zarr", "w").close()
+    locks = [HeldDirectory._lock, *_locks_of_properties()]
+    taken, ended = threading.Event(), threading.Event()
+
+    def take() -> None:
+        with ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            taken.set()
+            ended.wait()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    taken.wait()
+    try:
+        assert in_child(lambda: nczarr.Dataset(tmp_path / "a.zarr").close()) == 0
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _locks_of_properties() -> list[Any]:
+    properties = [value for kind in (Dataset, Group, Variable) for value in vars(kind).values()]
+    return [value.lock for value in properties if hasattr(value, "lock")]
 
 
 def test_forks_beside_busy_threads(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.forking import in_forked_child
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
 from nczarr.stores.replaced import replaced_error
@@ -609,3 +610,8 @@ class HeldDirectory:
 
     def __del__(self) -> None:
         self.release()
+
+
+@in_forked_child
+def _renew_lock() -> None:
+    HeldDirectory._lock = threading.RLock()

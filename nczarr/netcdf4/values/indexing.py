@@ -106,9 +106,9 @@ def _plain(axis: AxisIndex) -> tuple[slice | np.ndarray, bool]:
         return slice(forward[0], forward[-1] + 1, forward.step), axis.step < 0
     if bool((axis[1:] > axis[:-1]).all()):
         return axis, False
-    forward = _as_range(axis[::-1])
-    if isinstance(forward, range):
-        return slice(forward[0], forward[-1] + 1, forward.step), True
+    backward = _as_range(axis[::-1])
+    if isinstance(backward, range):
+        return slice(backward[0], backward[-1] + 1, backward.step), True
     return np.unique(axis), True
 
 

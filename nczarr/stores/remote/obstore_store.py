@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from nczarr.errors import StoreError
+from nczarr.forking import inherited_by
 from nczarr.stores.base import Names, Values, check_prefix
 from nczarr.stores.remote.concurrent import ConcurrentStore
 
@@ -183,9 +184,14 @@ class _Process:
     """The threads in which obstore works, and whether it can in this process: its runtime does not survive a fork."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.inherit()
+        inherited_by(self)
         self._user: int | None = None  # the process in which it was first used
         self._pool: ThreadPoolExecutor | None = None
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lock = threading.Lock()
 
     def broken(self) -> bool:
         return self._user not in (None, os.getpid())
