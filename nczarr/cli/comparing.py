@@ -88,6 +88,7 @@ def add_digest_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="compare with the stored digest (nczarr copy --digest)"
     )
+    parser.add_argument("--lossy", action="store_true", help="leave out what cannot be read, with a warning")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
@@ -97,7 +98,12 @@ def run_digest(options: argparse.Namespace) -> int:
     status = 0
     listed = []
     for source in options.source:
-        made = digest(source, storage_options=storage_options(options), progress=progress_bar(options.quiet))
+        made = digest(
+            source,
+            lossy=options.lossy,
+            storage_options=storage_options(options),
+            progress=progress_bar(options.quiet),
+        )
         if options.check and made.stored != made.dataset:
             what = "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
             print(visible(f"nczarr: {source}: {what}, that of the values {made.dataset}"), file=sys.stderr)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.cli import main
 from nczarr.convert import diff
 from nczarr.errors import ExtensionError, LossError, ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, check_metadata, repair
@@ -156,3 +157,19 @@ def test_names_that_netcdf_does_not_have(tmp_path: Path) -> None:
         nczarr.copy(plain, tmp_path / "t.nc")
     assert not (tmp_path / "t.nc").exists()
     assert len(nczarr.copy(plain, tmp_path / "t.nc", lossy=True)) == 1
+
+
+def test_a_digest_of_a_part_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody takes the digest of what is left for that of the whole."""
+    whole = nczarr.digest(folder)
+    make_strange(folder, UNKNOWN[0])
+    with pytest.raises(LossError, match="of a part: 'b' is left out"):
+        nczarr.digest(folder)
+    made = nczarr.digest(folder, lossy=True)
+    assert made.variables == {fqn: whole.variables[fqn] for fqn in ("/a", "/g/d")}
+    assert made.dataset != whole.dataset
+    assert main(["digest", str(folder)]) not in (0, None)
+    told = capsys.readouterr()
+    assert (told.out, "--lossy" in told.err) == ("", True)
+    assert main(["digest", "--lossy", str(folder)]) in (0, None)
+    assert capsys.readouterr().out.startswith(made.dataset)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import open_source
-from nczarr.errors import placed
+from nczarr.convert.edges import name_of, open_source
+from nczarr.errors import LossError, placed
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -60,7 +60,11 @@ def without_digest(dataset: Dataset) -> Dataset:
 
 
 def digest(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, progress: Progress | None = None
+    source: Any,
+    *,
+    lossy: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Digest:
     """Digest a dataset of any format.
 
@@ -68,9 +72,16 @@ def digest(
     ----------
     source : str, path, store or Dataset
         As for :func:`nczarr.copy`.
+    lossy : bool
+        Digest what can be read of a dataset of which something cannot.
     storage_options : mapping, optional
         For fsspec.
     progress : Progress, optional
+
+    Raises
+    ------
+    LossError
+        If something of the dataset cannot be read, so that nothing would tell whether it is still there.
 
     Returns
     -------
@@ -84,6 +95,12 @@ def digest(
     '9220a2ec7435'
     """
     with open_source(source, storage_options=storage_options, fresh=True) as dataset:
+        if dataset.left_out and not lossy:
+            raise LossError(
+                f"the digest would be of a part: {dataset.left_out[0]}",
+                path=name_of(source),
+                hint="--lossy, in Python lossy=True, digests what can be read",
+            )
         return digest_of(dataset, progress or NoProgress())
 
 
