@@ -7,7 +7,6 @@ and what it was changing stays half changed. So whoever has such a lock says her
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import sys
 import threading
@@ -18,8 +17,6 @@ from typing import Any, TypeVar
 _F = TypeVar("_F", bound=Callable[[], Any])
 
 _functions: list[Callable[[], Any]] = []
-_owners: dict[int, tuple[weakref.ref[Any], str]] = {}
-_numbers = itertools.count()
 
 
 def in_forked_child(renew: _F) -> _F:
@@ -38,26 +35,29 @@ def in_forked_child(renew: _F) -> _F:
     return renew
 
 
-def inherited_by(owner: Any, method: str = "inherit") -> None:
-    """Call a method of an object, as long as it lives, in every forked child.
+def inheriting(method: str = "inherit") -> weakref.WeakSet[Any]:
+    """Return a set of objects of which a method is called in every forked child, as long as they live.
 
     Examples
     --------
     >>> import threading
+    >>> shelves = inheriting()
     >>> class Shelf:
     ...     def __init__(self):
     ...         self.inherit()
-    ...         inherited_by(self)
+    ...         shelves.add(self)
     ...     def inherit(self):
     ...         self.lock = threading.Lock()
     >>> shelf = Shelf()
     """
-    number = next(_numbers)
+    owners: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def forget(_: object, number: int = number) -> None:
-        _owners.pop(number, None)
+    def inherit() -> None:
+        for owner in list(owners):
+            getattr(owner, method)()
 
-    _owners[number] = weakref.ref(owner, forget), method
+    in_forked_child(inherit)
+    return owners
 
 
 def _renew() -> None:
@@ -65,10 +65,6 @@ def _renew() -> None:
         _renew_cached_properties()
     for renew in list(_functions):
         renew()
-    for reference, method in list(_owners.values()):
-        owner = reference()
-        if owner is not None:
-            getattr(owner, method)()
 
 
 def _renew_cached_properties() -> None:

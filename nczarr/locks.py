@@ -14,12 +14,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover
     fcntl = None  # type: ignore[assignment]  # Windows
+
+#: Locks that a forked child lets go.
+_INHERITING = inheriting("forget")
 
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 #: What this process has locked, by device and number of the inode.
@@ -62,7 +65,7 @@ class Lock:
             return  # no locks here
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
-        inherited_by(self, "forget")  # a child would keep it when the parent has died
+        _INHERITING.add(self)  # a child would keep it when the parent has died
 
     def is_on(self, path: str) -> bool:
         """True if it is this directory or file that is locked."""

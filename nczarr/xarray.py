@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.opening import open_to_read
@@ -51,6 +51,9 @@ try:
 except ImportError as error:  # pragma: no cover
     raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
 
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
+
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
 
@@ -62,7 +65,7 @@ class _Source:
         self.storage_options = storage_options
         self._session: Session | None = None
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
 
     def inherit(self) -> None:
         """Renew the lock in a forked child."""

@@ -17,7 +17,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nczarr.errors import StoreError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 #: The key of the notice.
 REPLACED = ".nczarr-replaced"
@@ -89,7 +92,7 @@ class Times:
 
     def __init__(self) -> None:
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
         self._opened = Opened()
         self._newest: datetime | None = None
         self._settled: datetime | None = None
@@ -105,7 +108,7 @@ class Times:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
 
     def restart(self) -> None:
         """Note that a dataset is being opened."""

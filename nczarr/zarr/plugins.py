@@ -11,7 +11,10 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from nczarr.errors import NCZarrError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ class Registry(Generic[T]):
         self.version = 0
         self._entry_points: dict[str, Any] | None = None
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
 
     def inherit(self) -> None:
         """Renew the lock in a forked child."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
 from nczarr.mapping.findings import Finding
@@ -26,6 +26,9 @@ from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
     from typing import Self
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting("_inherit")
 
 
 class StoredDataset:
@@ -89,7 +92,7 @@ class StoredDataset:
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
         self._lengths: dict[str, int] = {}
         self._lengths_lock = threading.Lock()
-        inherited_by(self, "_inherit")
+        _INHERITING.add(self)
         self._along: dict[str, list[VariableData]] | None = None
         self._dataset = self._bind(dataset, found.variables)
 

@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 
 class Gate:
@@ -154,7 +157,7 @@ class Session(State):
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
         self._waiting_for: set[VariableNode] = set()
         self._waiting_bytes = 0
-        inherited_by(self)
+        _INHERITING.add(self)
 
     # -- structure
 

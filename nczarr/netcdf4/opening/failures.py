@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
 
 from nczarr.errors import (
     DatasetExistsError,
@@ -42,8 +44,10 @@ _NO_PLACE = (
 )
 
 
-class telling_failures:
-    """Raise what is raised inside as programs written for netCDF4-python look for it.
+def raise_as_netcdf4(
+    error: NCZarrError | OSError, target: Any, name: str, mode: str, *, clobber: bool = True
+) -> NoReturn:
+    """Raise an error of opening as programs written for netCDF4-python look for it.
 
     Every error is an :class:`OSError` with ``errno`` and ``filename``, and a :class:`PermissionError` where a
     dataset cannot be made; wrong arguments stay what they are.
@@ -60,42 +64,45 @@ class telling_failures:
 
     Examples
     --------
-    >>> with telling_failures("no/a.nc", "no/a.nc", "r"):
-    ...     raise NCZarrError("this cannot be read")
+    >>> raise_as_netcdf4(NCZarrError("this cannot be read"), "no/a.nc", "no/a.nc", "r")
     Traceback (most recent call last):
     nczarr.netcdf4.errors.NetCDFOSError: no/a.nc: this cannot be read
     """
+    if isinstance(error, ValueError | TypeError):
+        raise error
+    told = _Failure(local_path(target), name, mode, clobber).told(error)
+    if told is error:
+        raise error
+    raise told from error
 
-    __slots__ = ("_clobber", "_mode", "_name", "_path")
 
-    def __init__(self, target: Any, name: str, mode: str, *, clobber: bool = True) -> None:
-        self._path = local_path(target)
-        self._name = name
-        self._mode = mode
-        self._clobber = clobber
+@dataclass(frozen=True)
+class _Failure:
+    """What was to be opened: the path, if it is one, its name, the mode, and whether it may be replaced."""
 
-    def __enter__(self) -> None:
-        return None
+    path: Path | None
+    name: str
+    mode: str
+    clobber: bool
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, NCZarrError | OSError) or isinstance(error, ValueError | TypeError):
-            return
+    def told(self, error: NCZarrError | OSError) -> OSError:
+        """The error that stands for another one, with its number and the file's name."""
         told = self._told(error)
         if not isinstance(told, OSError):
-            raise self._as(NetCDFOSError, error) from error
+            told = self._as(NetCDFOSError, error)
+        assert isinstance(told, OSError)
         if told.errno is None:
             told.errno = self._number(error)
         if told.filename is None:
-            told.filename = self._name
-        if told is not error:
-            raise told from error
+            told.filename = self.name
+        return told
 
     def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
         """The error that stands for another one."""
         if isinstance(error, DatasetExistsError):
             if error.hint and "overwrite" in error.hint:
                 error.hint = 'mode "w" replaces it'
-            elif self._clobber:
+            elif self.clobber:
                 return self._as(NetCDFNotReplacedError, error)
             return error
         if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
@@ -105,7 +112,7 @@ class telling_failures:
         number = self._system_number(error)
         if number in (errno.EAGAIN, errno.EWOULDBLOCK):
             return self._as(NetCDFLockedError, error)
-        if number in (_NO_PLACE if self._mode != "r" else _NO_ACCESS):
+        if number in (_NO_PLACE if self.mode != "r" else _NO_ACCESS):
             return self._as(NetCDFPermissionError, error)
         if number == errno.ENOTDIR:
             return self._as(NetCDFNotADirectoryError, error)
@@ -117,11 +124,11 @@ class telling_failures:
 
     def _as(self, kind: type[Any], error: NCZarrError | OSError) -> NCZarrError:
         if isinstance(error, NCZarrError):
-            told: NCZarrError = kind(error.message, path=error.path or self._name, hint=error.hint)
+            told: NCZarrError = kind(error.message, path=error.path or self.name, hint=error.hint)
         else:
-            told = kind(error.strerror or str(error), path=self._name)
+            told = kind(error.strerror or str(error), path=self.name)
         if isinstance(told, OSError):
-            told.filename = self._name
+            told.filename = self.name
         return told
 
     def _system_number(self, error: BaseException) -> int | None:
@@ -131,11 +138,11 @@ class telling_failures:
             if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
                 return cause.errno if cause.errno > 0 else None
             cause = cause.__cause__
-        if self._path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
+        if self.path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
             return None
         try:
             # With the dot what is above has to be a directory.
-            os.stat(self._path if self._mode == "r" else f"{self._path.absolute().parent}/.")
+            os.stat(self.path if self.mode == "r" else f"{self.path.absolute().parent}/.")
         except OSError as refused:
             return refused.errno
         except ValueError:  # a NUL in it
@@ -149,7 +156,7 @@ class telling_failures:
         if number is not None:
             return number
         try:
-            is_hdf5 = self._path is not None and netcdf_format(str(self._path)) == "hdf5"
+            is_hdf5 = self.path is not None and netcdf_format(str(self.path)) == "hdf5"
         except NCZarrError:
             is_hdf5 = False
         return _NC_EHDFERR if is_hdf5 else _NC_ENOTNC

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from nczarr import model
-from nczarr.errors import DatasetNotFoundError, StoreError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFUnsupportedError, NetCDFValueError
-from nczarr.netcdf4.opening.failures import telling_failures
+from nczarr.netcdf4.opening.failures import raise_as_netcdf4
 from nczarr.netcdf4.opening.files import (
     create_netcdf,
     diskless_netcdf,
@@ -61,8 +61,7 @@ def open_session(
     _check_name(target, name, wanted)
     if memory is not None:
         _check_memory(mode, memory)
-    place = target if memory is None else None
-    with telling_failures(place, name, wanted, clobber=clobber):
+    try:
         return _opened(
             target,
             name,
@@ -78,6 +77,8 @@ def open_session(
             storage=storage,
             isolated=isolated,
         )
+    except (NCZarrError, OSError) as error:
+        raise_as_netcdf4(error, target if memory is None else None, name, wanted, clobber=clobber)
 
 
 def _opened(
@@ -188,9 +189,11 @@ def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> 
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)
-    with telling_failures(target, name, "r"):
+    try:
         given = _given(target, name, writable=False)
         return given or _existing(target, name, "r", "NETCDF4", None, storage_options)
+    except (NCZarrError, OSError) as error:
+        raise_as_netcdf4(error, target, name, "r")
 
 
 def _given(target: Any, name: str, *, writable: bool) -> Session | None:

@@ -10,9 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from nczarr.errors import StoreError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.stores.base import Names, Values, check_prefix
 from nczarr.stores.remote.concurrent import ConcurrentStore
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 
 class ObstoreStore(ConcurrentStore):
@@ -185,7 +188,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
         self._user: int | None = None  # the process in which it was first used
         self._pool: ThreadPoolExecutor | None = None
 

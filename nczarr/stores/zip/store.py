@@ -18,7 +18,7 @@ from typing import Any
 
 from nczarr.atomic import Output, partials_of
 from nczarr.errors import StoreError
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.locks import Lock, in_turn, is_locked
 from nczarr.stores.base import (
     Buffer,
@@ -33,6 +33,9 @@ from nczarr.stores.base import (
     split_names,
 )
 from nczarr.stores.zip.source import FileSource, Source, StoreSource
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 _HEADER = struct.Struct("<4s5H3I2H")  # of a member, before its name
 _MAGIC = b"PK\3\4"
@@ -97,7 +100,7 @@ class ZipStore(Store):
         self, target: str | os.PathLike[str] | tuple[Store, str], mode: str = "r", *, replace: bool = False
     ) -> None:
         self.inherit()
-        inherited_by(self)
+        _INHERITING.add(self)
         self._process = os.getpid()
         self._writer: zipfile.ZipFile | None = None
         self._file: Any = None

@@ -12,11 +12,14 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.stores import Store
 from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
 
 T = TypeVar("T")
 
@@ -47,7 +50,7 @@ class BoundedCache(Generic[T]):
         self._weight = 0
         # The collector may close a dropped dataset, whose chunks are forgotten, while this thread is at work here.
         self._lock = threading.RLock()
-        inherited_by(self)
+        _INHERITING.add(self)
 
     def __len__(self) -> int:
         return len(self._values)

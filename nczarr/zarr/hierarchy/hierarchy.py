@@ -23,7 +23,7 @@ from nczarr.errors import (
     UnsupportedError,
     ZarrNameError,
 )
-from nczarr.forking import inherited_by
+from nczarr.forking import inheriting
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents import DocumentTexts, as_it_stands, parse_root
 from nczarr.zarr.documents import consolidated as consolidated_metadata
@@ -37,6 +37,9 @@ from nczarr.zarr.types import show
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays import Array
+
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting("_inherit")
 
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
@@ -152,7 +155,7 @@ class Hierarchy:
         self._settled: set[str] = set()
         self._texts = DocumentTexts()
         self._lock = threading.RLock()
-        inherited_by(self, "_inherit")
+        _INHERITING.add(self)
 
     def _inherit(self) -> None:
         """Renew the lock in a forked child."""
