@@ -15,7 +15,7 @@ _absent = threading.RLock()
 @in_forked_child
 def _renew() -> None:
     global _absent
-    _absent = threading.Lock()
+    _absent = threading.RLock()
 
 
 class MemoryStore(Store):
