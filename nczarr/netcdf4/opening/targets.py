@@ -126,7 +126,7 @@ def _opened(
 def _data_model(format: str, wanted: str, target: Any) -> str:
     """The data model of what may be made; the format is ignored where something is there, as by netCDF4-python."""
     path = local_path(target)
-    there = wanted == "r" or (wanted == "r+" and path is not None and path.exists())
+    there = wanted == "r" or (wanted == "r+" and path is not None and os.path.exists(path))
     if format not in DATA_MODELS and not there:
         raise NetCDFValueError(f"unrecognized format requested: {format!r}", hint=", ".join(DATA_MODELS))
     return DATA_MODELS.get(format, "NETCDF4")
