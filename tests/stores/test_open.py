@@ -100,7 +100,7 @@ def test_what_is_no_store_says_what_it_is(tmp_path: Path) -> None:
         with pytest.raises(DatasetNotFoundError, match=what):
             open_store(tmp_path / "f", "w")
         assert (tmp_path / "f").read_bytes() == content
-    with pytest.raises(DatasetNotFoundError, match="no such"):
+    with pytest.raises(DatasetNotFoundError, match="No such file"):
         open_store(tmp_path / "missing")
     with pytest.raises(StoreError, match="a directory, not a zip file"):
         open_store(f"file://{tmp_path}#mode=zip")
