@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import nczarr
 import nczarr.netcdf4 as ours
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import storage_of
@@ -351,6 +352,29 @@ def test_writes_in_parts_give_what_netcdf4_gives(tmp_path: Path, data: st.DataOb
         ds.close()
     assert content(paths[0]) == content(paths[1])
     assert content(paths[0], ours) == content(paths[1], ours)
+
+
+def test_checksums_of_values_with_pointers_are_left_off(tmp_path: Path) -> None:
+    """They would be of the pointers only; HDF5 2.0 refuses them, and all of the file was lost with that."""
+    paths = [tmp_path / "ours.nc", tmp_path / "theirs.nc"]
+    for library, path in zip((ours, netCDF4), paths, strict=True):
+        with library.Dataset(path, "w") as ds:
+            ds.createDimension("x", 2)
+            kind = ds.createVLType("i4", "row")
+            for name, options in (("sum", {}), ("both", {"zlib": True, "shuffle": True})):
+                texts = ds.createVariable(f"text_{name}", str, ("x",), fletcher32=True, **options)
+                rows = ds.createVariable(f"rows_{name}", kind, ("x",), fletcher32=True, **options)
+                texts[0] = "one"
+                rows[1] = np.arange(3, dtype="i4")
+    nczarr.copy(paths[1], tmp_path / "copied.nc")
+    with ours.Dataset(tmp_path / "copied.nc", "a") as ds:
+        ds["text_sum"][1] = "two"
+    for path in (paths[0], tmp_path / "copied.nc"):
+        with netCDF4.Dataset(path) as ds:
+            assert [ds["text_sum"][0], ds["text_both"][0]] == ["one", "one"]
+            assert ds["rows_sum"][1].tolist() == ds["rows_both"][1].tolist() == [0, 1, 2]
+            assert not ds["text_sum"].filters()["fletcher32"]
+            assert ds["text_both"].filters()["zlib"]
 
 
 def test_filters_chunks_and_byte_orders_are_in_the_file(tmp_path: Path) -> None:
