@@ -17,6 +17,7 @@ from nczarr.errors import (
 )
 from nczarr.netcdf4.edit import (
     ArgumentError,
+    ArgumentTypeError,
     DroppedError,
     EditError,
     NodeAttributeError,
@@ -33,10 +34,7 @@ NetCDFAttributeError = NodeAttributeError
 NetCDFKeyError = UnknownNameError
 NetCDFOverflowError = RangeError
 NetCDFValueError = ArgumentError
-
-
-class NetCDFTypeError(NCZarrError, TypeError):
-    """A value has a type that netCDF cannot hold (also a :class:`TypeError`)."""
+NetCDFTypeError = ArgumentTypeError
 
 
 class NetCDFIndexError(NCZarrError, IndexError):

@@ -49,6 +49,26 @@ _MAKE: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.parametrize("name", [1, None, 1.5, ["a"]], ids=str)
+def test_names_are_text(name: Any, same: Callable[[Any], None]) -> None:
+    def script(library: Any, path: str, log: Any) -> None:
+        with library.Dataset(path, "w") as ds:
+            ds.createDimension("x", 2)
+            v = ds.createVariable("v", "i4", ("x",))
+            log.attempt(lambda: ds.createDimension(name, 3).name)
+            log.attempt(lambda: ds.createVLType("i4", name).name)
+            log.attempt(lambda: ds.renameDimension("x", name))
+            log.attempt(lambda: ds.renameVariable("v", name))
+            for owner in (ds, v):
+                log.attempt(lambda owner=owner: owner.getncattr(name))
+                log.attempt(lambda owner=owner: owner.setncattr(name, 1))
+                log.attempt(lambda owner=owner: owner.delncattr(name))
+            log.attempt(lambda: ds.createVLType("bogus", "n").name)
+            log.attempt(lambda: ds.createVariable("w", "i4", ("x",), chunksizes=("a",)).name)
+
+    same(script)
+
+
 @pytest.mark.parametrize(
     ("format", "kind"),
     [("NETCDF4", kind) for kind in _MAKE]

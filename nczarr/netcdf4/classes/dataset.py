@@ -35,7 +35,6 @@ from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
 from nczarr.netcdf4.edit import GroupNode, Session
 from nczarr.netcdf4.errors import (
-    NetCDFAttributeError,
     NetCDFIndexError,
     NetCDFKeyError,
     NetCDFOSError,
@@ -698,12 +697,6 @@ class Dataset(AttributeOwner):
             () if self._nc_parent else (("data model", self.data_model), ("file format", self.disk_format))
         )
         return group_html(self._nc_session, self._nc_node, facts)
-
-    def setncattr(self, name: str, value: Any) -> None:
-        """Set a netCDF attribute; also with names that Python objects have themselves."""
-        if not isinstance(name, str | bytes):
-            raise NetCDFAttributeError(f"{name!r} cannot be the name of an attribute")
-        super().setncattr(name, value)
 
     @staticmethod
     def fromcdl(

@@ -153,6 +153,8 @@ def _checked_chunks(
         raise NetCDFValueError(
             f"chunksizes must be a sequence with the same length as dimensions {where}"
         ) from error
+    except ValueError as error:
+        raise NetCDFTypeError(f"chunksizes are whole numbers, not {chunksizes!r} {where}") from error
     if len(chunks) != len(dimensions):
         raise NetCDFValueError(f"chunksizes must be a sequence with the same length as dimensions {where}")
     for chunk, dimension in zip(chunks, dimensions, strict=True):

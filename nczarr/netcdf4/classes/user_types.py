@@ -157,7 +157,7 @@ class VLType(UserDefinedType):
         try:
             base = primitive_for_dtype(dt)
         except TypeError as error:
-            raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {error}") from error
+            raise NetCDFTypeError(f"unsupported datatype specified for VLEN: {error}") from error
         if base is None:
             raise NetCDFKeyError(f"unsupported datatype specified for VLEN: {np.dtype(dt)}")
         name = checked_name(dtype_name, "type")

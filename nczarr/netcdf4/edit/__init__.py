@@ -9,6 +9,7 @@ the store say what the tree says. Nothing here has netCDF4-python's conventions:
 from nczarr.netcdf4.edit.cache import default_bytes
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DroppedError,
     EditError,
     NodeAttributeError,
@@ -29,6 +30,7 @@ from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "DimensionNode",
     "DroppedError",
     "EditError",

@@ -29,5 +29,9 @@ class ArgumentError(NCZarrError, ValueError):
     """An argument has a value that cannot be used (also a :class:`ValueError`)."""
 
 
+class ArgumentTypeError(NCZarrError, TypeError):
+    """An argument has a type that cannot be used (also a :class:`TypeError`)."""
+
+
 class RangeError(NCZarrError, OverflowError):
     """A number is out of range (also an :class:`OverflowError`)."""

@@ -27,6 +27,7 @@ from nczarr.model.names import check_new_name
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DroppedError,
     EditError,
     NodeAttributeError,
@@ -174,7 +175,8 @@ class _WithAttributes:
 
     def attribute(self, name: str) -> Attribute | None:
         """An attribute by its name, in any Unicode form; None if there is none."""
-        return self.attributes.get(name) or self.attributes.get(normalize_name(name))
+        other = kept_name(name)
+        return self.attributes.get(name) or self.attributes.get(other)
 
     def set_attribute(self, attribute: Attribute) -> None:
         """Set an attribute; one that is there already keeps its place."""
@@ -196,7 +198,7 @@ class _WithAttributes:
         """Delete an attribute, or raise :class:`EditError` if there is none."""
         with self.state.lock:
             self.state.check_structure()
-            if self.attributes.pop(name, None) is None:
+            if self.attributes.pop(kept_name(name), None) is None:
                 raise EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
             self.touch()
 
@@ -645,7 +647,7 @@ def checked_name(name: Any, what: str) -> str:
     >>> checked_name("lat", "dimension")
     'lat'
     """
-    text = kept_name(name if isinstance(name, str | bytes) else str(name))
+    text = kept_name(name)
     wrong = check_new_name(text)
     if wrong is not None:
         raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
@@ -653,7 +655,9 @@ def checked_name(name: Any, what: str) -> str:
 
 
 def kept_name(name: str | bytes) -> str:
-    """A name as netCDF keeps it."""
+    """A name as netCDF keeps it, or raise :class:`ArgumentTypeError` if it is no text."""
+    if not isinstance(name, str | bytes):
+        raise ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
     return normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
 
 
