@@ -291,9 +291,8 @@ class LocalStore(Store):
         self.check_links(folder.rpartition("/")[0])
         try:
             os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
-        except (
-            OSError
-        ):  # it is there; or what is above it is missing, and whoever opens a file there makes both
+        except OSError:
+            # It is there; or what is above it is missing, and whoever opens a file there makes both.
             self.check_links(folder)
         else:
             self._note_plain(folder)
