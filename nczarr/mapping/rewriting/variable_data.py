@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any, Protocol
 
 import numpy as np
 
 from nczarr.errors import SelectionError, placed
+from nczarr.forking import in_forked_child
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
 from nczarr.zarr import Array, Hierarchy, Selection
@@ -18,14 +18,10 @@ from nczarr.zarr.chunks import normalize
 _extending = threading.RLock()
 
 
+@in_forked_child
 def _renew_lock() -> None:
-    # A thread that holds it does not survive a fork.
     global _extending
     _extending = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Owner(Protocol):
@@ -270,9 +266,8 @@ class VariableData:
         if not self.is_short:
             return
         with _extending:
-            if (
-                self.is_short
-            ):  # of two threads that come here one would remove what the other has written already
+            # Again: of two threads that come here one would remove what the other has written already.
+            if self.is_short:
                 inner = self._binding.encoding.inner_shape
                 extend_with_fill(self.array, (*map(max, self.array.shape, self._shape), *inner))
 
