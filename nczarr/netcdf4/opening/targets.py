@@ -62,65 +62,32 @@ def open_session(
     if memory is not None:
         _check_memory(mode, memory)
     try:
-        return _opened(
-            target,
-            name,
-            wanted,
-            data_model,
-            clobber=clobber,
-            diskless=diskless,
-            persist=persist,
-            memory=memory,
-            storage_options=storage_options,
-            options=options,
-            shared=shared,
-            storage=storage,
-            isolated=isolated,
-        )
+        as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
+        if memory is not None:
+            if wanted == "w" and as_file:
+                return netcdf_in_memory(name, data_model)
+            return _in_memory(name, wanted, memory, data_model, options)
+        given = _given(target, name, writable=wanted != "r")
+        if given is not None:
+            return given
+        if wanted == "r":
+            return _existing(target, name, "r", data_model, options, storage_options, isolated=isolated)
+        path = local_path(target)
+        if as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path):
+            _check_editable(path, name, options, shared, isolated)
+            assert path is not None
+            if diskless:
+                return diskless_netcdf(path, name, wanted, data_model, clobber=clobber, persist=persist)
+            if wanted == "w" or not path.exists():
+                return create_netcdf(path, name, data_model, clobber=clobber)
+            return open_netcdf(path, name, writable=True)
+        if diskless:
+            return _diskless(target, name, wanted, data_model, clobber, persist, options, storage_options)
+        if wanted == "w":
+            return _create(target, name, data_model, clobber, options, storage_options)
+        return _existing(target, name, wanted, data_model, options, storage_options, shared=shared)
     except (NCZarrError, OSError) as error:
         raise_as_netcdf4(error, target if memory is None else None, name, wanted, clobber=clobber)
-
-
-def _opened(
-    target: Any,
-    name: str,
-    wanted: str,
-    data_model: str,
-    *,
-    clobber: bool,
-    diskless: bool,
-    persist: bool,
-    memory: Any,
-    storage_options: dict[str, Any] | None,
-    options: Any,
-    shared: bool,
-    storage: str | None,
-    isolated: bool | None,
-) -> Session:
-    as_file = storage_of(target, storage, in_memory=memory is not None) == "netcdf"
-    if memory is not None:
-        if wanted == "w" and as_file:
-            return netcdf_in_memory(name, data_model)
-        return _in_memory(name, wanted, memory, data_model, options)
-    given = _given(target, name, writable=wanted != "r")
-    if given is not None:
-        return given
-    if wanted == "r":
-        return _existing(target, name, "r", data_model, options, storage_options, isolated=isolated)
-    path = local_path(target)
-    if as_file if wanted == "w" or path is None or not path.exists() else is_netcdf(path):
-        _check_editable(path, name, options, shared, isolated)
-        assert path is not None
-        if diskless:
-            return diskless_netcdf(path, name, wanted, data_model, clobber=clobber, persist=persist)
-        if wanted == "w" or not path.exists():
-            return create_netcdf(path, name, data_model, clobber=clobber)
-        return open_netcdf(path, name, writable=True)
-    if diskless:
-        return _diskless(target, name, wanted, data_model, clobber, persist, options, storage_options)
-    if wanted == "w":
-        return _create(target, name, data_model, clobber, options, storage_options)
-    return _existing(target, name, wanted, data_model, options, storage_options, shared=shared)
 
 
 def _data_model(format: str, wanted: str, target: Any) -> str:
