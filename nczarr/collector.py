@@ -11,18 +11,31 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nczarr.forking import in_forked_child
-
 _lock = threading.RLock()  # what the collector closes here may pause it, too
 _paused = 0
+_on_before_fork = False
 
 
-@in_forked_child
-def _go_on() -> None:
+def stop_for_fork() -> None:
+    """Stop the collector, and all who would let it go on, until one of the next two functions is called."""
+    global _on_before_fork
+    _lock.acquire()
+    _on_before_fork = gc.isenabled()
+    gc.disable()
+
+
+def go_on_in_parent() -> None:
+    """Let the collector go on as it was before a fork."""
+    if _on_before_fork:
+        gc.enable()
+    _lock.release()
+
+
+def go_on_in_child() -> None:
     """Let the collector go on in a forked child: the threads for which it was paused are not there."""
     global _lock, _paused
     _lock = threading.RLock()
-    if _paused:
+    if _paused or _on_before_fork:
         _paused = 0
         gc.enable()
 

@@ -1,7 +1,8 @@
 """Renew in a forked child what threads that are not there may have held.
 
 A child has one thread, the one that forked. A lock that another thread held at that moment is never released there,
-and what it was changing stays half changed. So whoever has such a lock says here how it gets a new one.
+and what it was changing stays half changed. So whoever has such a lock says here how it gets a new one. Until all have
+one the garbage collector stands still: what it closes may need them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from nczarr.collector import go_on_in_child, go_on_in_parent, stop_for_fork
 
 _F = TypeVar("_F", bound=Callable[[], Any])
 
@@ -61,10 +64,13 @@ def inheriting(method: str = "inherit") -> weakref.WeakSet[Any]:
 
 
 def _renew() -> None:
-    if sys.version_info < (3, 12):
-        _renew_cached_properties()
-    for renew in list(_functions):
-        renew()
+    try:
+        if sys.version_info < (3, 12):
+            _renew_cached_properties()
+        for renew in list(_functions):
+            renew()
+    finally:
+        go_on_in_child()
 
 
 def _renew_cached_properties() -> None:
@@ -78,4 +84,4 @@ def _renew_cached_properties() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(before=stop_for_fork, after_in_parent=go_on_in_parent, after_in_child=_renew)

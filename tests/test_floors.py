@@ -15,10 +15,10 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"forking", "lazy"},
-    {"display", "grammar"},
+    {"collector", "lazy"},
+    {"display", "forking", "grammar"},
     {"errors"},
-    {"atomic", "collector", "limits", "locks", "reasons", "targets"},
+    {"atomic", "limits", "locks", "reasons", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

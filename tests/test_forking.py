@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr import forking
 from nczarr.collector import paused_collector
 from nczarr.forking import in_forked_child, inheriting
 from nczarr.mapping import ArrayShape, WriteOptions
@@ -24,8 +27,12 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 ROUNDS = 40
 
 
-def in_child(work) -> int:
-    """Do something in a forked child; 0 if it went well."""
+#: Seconds after which a child is said to wait for ever.
+PATIENCE = 120
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a forked child; 0 if it went well. One that does not end says where it stands, and dies."""
     process = os.fork()
     if process == 0:
         try:
@@ -34,7 +41,12 @@ def in_child(work) -> int:
             os.write(2, repr(error).encode())
             os._exit(1)
         os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    killer = threading.Timer(PATIENCE, os.kill, (process, signal.SIGABRT))
+    killer.start()
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    finally:
+        killer.cancel()
 
 
 def test_the_collector_goes_on_in_a_child() -> None:
@@ -132,6 +144,55 @@ def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_nothing_is_collected_before_all_locks_are_new(tmp_path: Path) -> None:
+    """What the collector closes in a child may need a lock that another thread of the parent held."""
+    taken, ended = threading.Event(), threading.Event()
+
+    def take() -> None:
+        with HeldDirectory._lock:
+            taken.set()
+            ended.wait()
+
+    def allocate() -> None:
+        gc.set_threshold(1, 1, 1)
+        kept.extend([] for _ in range(1000))
+
+    def work() -> None:
+        assert gc.isenabled()
+        kept.extend([] for _ in range(1000))
+        assert HeldDirectory.count == held
+
+    held, kept = HeldDirectory.count, []
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)  # nothing is collected in the parent
+    gc.collect()
+    dropped: Any = HeldDirectory(str(tmp_path))
+    dropped.itself = dropped
+    del dropped
+    forking._functions.insert(0, allocate)
+    thread = threading.Thread(target=take)
+    thread.start()
+    taken.wait()
+    try:
+        assert HeldDirectory.count == held + 1
+        assert in_child(work) == 0
+    finally:
+        ended.set()
+        thread.join()
+        forking._functions.remove(allocate)
+        gc.set_threshold(*thresholds)
+
+
+def test_the_collector_of_the_parent_goes_on() -> None:
+    for on in (True, False):
+        (gc.enable if on else gc.disable)()
+        try:
+            assert in_child(lambda: None) == 0
+            assert gc.isenabled() == on
+        finally:
+            gc.enable()
 
 
 def _locks_of_properties() -> list[Any]:
