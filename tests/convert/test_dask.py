@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -206,6 +208,18 @@ def test_workers_may_die(client: Any, tmp_path: Path) -> None:
     assert client.submit(sum, [1, 2]).result() == 3
 
 
+def test_a_scheduler_that_is_not_there(large: Path, tmp_path: Path) -> None:
+    # Another process, since how long is waited for a connection is a setting of all that this one makes.
+    command = [sys.executable, "-m", "nczarr", "copy", "--dask", "tcp://127.0.0.1:9", str(large), "a.zarr"]
+    environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 1
+    assert "no scheduler" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     with pytest.raises(UnsupportedError, match="--dask"):
@@ -216,9 +230,6 @@ def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
         nczarr.copy(large, tmp_path / "a.zip", dask=client)
     with pytest.raises(UnsupportedError, match="neither"):
         nczarr.copy(large, tmp_path / "a.zarr", dask=3)
-    with distributed.worker.dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
-        with pytest.raises(UnsupportedError, match="no scheduler"):
-            nczarr.copy(large, tmp_path / "a.zarr", dask="tcp://127.0.0.1:9")
     data = bytearray(large.read_bytes())
     at = len(data) // 2
     data[at : at + 4096] = bytes(4096)
