@@ -154,7 +154,7 @@ class MetadataError(NCZarrError, OSError):
 
 
 class ExtensionError(MetadataError):
-    """A document asks for an extension that must be understood and is not."""
+    """A document asks for an extension that must be understood and is not, or has null for a fill value."""
 
 
 class ZarrNameError(MetadataError):

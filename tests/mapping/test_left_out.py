@@ -27,6 +27,7 @@ UNKNOWN: list[dict[str, Any]] = [
     {"storage_transformers": [{"name": "hidden"}]},
     {"extensions": [{"name": "org.example.other", "must_understand": True}]},
     {"other": {"must_understand": True}},
+    {"fill_value": None},  # as GDAL writes it
 ]
 IDS = [next(iter(u)) for u in UNKNOWN]
 

@@ -195,8 +195,16 @@ def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
 
 def _encoding(data_type_json: Any, fill: Any, key_encoding: Any, codecs: Any) -> Encoding:
     data_type = _at("data_type", parse_data_type, data_type_json)
-    fill_value = _at("fill_value", data_type.fill_from_json, fill)
-    return data_type, fill_value, _key_encoding(key_encoding), _codecs(codecs)
+    return data_type, _fill_value(data_type, fill), _key_encoding(key_encoding), _codecs(codecs)
+
+
+def _fill_value(data_type: DataType, fill: Any) -> Any:
+    try:
+        return _at("fill_value", data_type.fill_from_json, fill)
+    except MetadataError as error:
+        if fill is None:  # GDAL writes it. What is not stored has no value then, which is no damage of all else.
+            raise ExtensionError(error.message, hint="write it again with a fill value") from None
+        raise
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:

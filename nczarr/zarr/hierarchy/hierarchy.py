@@ -263,7 +263,8 @@ class Hierarchy:
     def unknown_arrays(self) -> dict[str, str]:
         """Return the arrays that have something which must be understood and is not, by path: what that is.
 
-        By the specification they cannot be opened. All else of the hierarchy can.
+        By the specification they cannot be opened, nor can those whose fill value is null. All else of the
+        hierarchy can.
 
         Raises
         ------
