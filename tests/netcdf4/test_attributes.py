@@ -252,3 +252,27 @@ def test_ncstring_setting(same: Same) -> None:
                 )
 
     same(script)
+
+
+@pytest.mark.parametrize(
+    "name", ["__foo__", "__doc__", "__class__", "__dict__", "__orthogonal_indexing__", "_nc_foo", "_nc_"]
+)
+def test_names_that_python_might_use(name: str, same: Callable[[Any], None]) -> None:
+    """They were refused, or no error of ours; netCDF4-python stores them, and reads some by getncattr only."""
+
+    def script(library: Any, path: str, log: Any) -> None:
+        with library.Dataset(path, "w") as ds:
+            for owner in (ds, ds.createGroup("g"), ds.createVariable("v", "i4")):
+                log.attempt(lambda owner=owner: setattr(owner, name, 3))
+                log(owner.ncattrs(), owner.__dict__)
+                log.attempt(lambda owner=owner: owner.getncattr(name))
+                if not hasattr(library.Dataset, name):
+                    log.attempt(lambda owner=owner: getattr(owner, name))
+                log.attempt(lambda owner=owner: delattr(owner, name))
+                log.attempt(lambda owner=owner: delattr(owner, name))
+                log(owner.ncattrs())
+                setattr(owner, name, "kept")
+        with library.Dataset(path) as ds:
+            log(*(owner.getncattr(name) for owner in (ds, ds["g"], ds["v"])))
+
+    same(script)

@@ -206,3 +206,34 @@ def test_what_the_core_raises_has_the_names_of_the_interface(tmp_path: Path) -> 
         dataset.sync()
     with ours.Dataset(tmp_path / "a.zarr") as dataset, pytest.raises(errors.NetCDFReadOnlyError):
         dataset.createDimension("y", 3)
+
+
+@pytest.mark.parametrize("kind", ["variables", "dimensions", "groups"])
+def test_views_that_are_kept_show_what_is_made_later(kind: str, same: Callable[[Any], None]) -> None:
+    def script(library: Any, path: str, log: Any) -> None:
+        with library.Dataset(path, "w") as ds:
+
+            def make(name: str) -> None:
+                ds.createDimension(name, 1)
+                ds.createVariable(name, "i4")
+                ds.createGroup("g" + name)
+
+            make("a")
+            named = getattr(ds, kind)
+            keys, values, items = named.keys(), named.values(), named.items()
+            make("b")
+            last = list(named)[-1]
+            log(
+                len(keys),
+                len(values),
+                len(items),
+                list(keys),
+                [v.name for v in values],
+                [n for n, _ in items],
+            )
+            log(last in keys, "no" in keys, named[last] in values, 1 in values, (last, named[last]) in items)
+            log(list(reversed(keys)), [v.name for v in reversed(values)], [n for n, _ in reversed(items)])
+            log(repr(keys), keys == {*named}, keys - {last}, keys & {last}, dict(items) == named)
+            log(repr(values)[:12], repr(items)[:12])
+
+    same(script)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     (
         "_grpid",
-        "_name",
         "_grp",
         "_varid",
         "groups",
@@ -51,7 +50,6 @@ RESERVED = frozenset(
         "_vltype",
         "_enumtype",
         "name",
-        "__orthogonal_indexing__",
         "__orthogoral_indexing__",
         "keepweakref",
         "_has_lsd",
@@ -70,7 +68,8 @@ class AttributeOwner:
     """What has netCDF attributes: datasets, groups and variables.
 
     A name that is not one of Python's own is a netCDF attribute: it can be read, set and deleted as an
-    attribute of the object.
+    attribute of the object. One that Python has already, or that begins and ends with two underscores, can be
+    set and deleted so, and is read by :meth:`getncattr`.
     """
 
     __slots__ = ("_nc_ncstring", "_nc_node", "_nc_session")
@@ -173,7 +172,9 @@ class AttributeOwner:
         return self._nc_ncstring
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_nc_") or (name.startswith("__") and name.endswith("__")):
+        if (name.startswith("__") and name.endswith("__")) or (
+            name.startswith("_nc_") and hasattr(type(self), name)
+        ):
             raise NetCDFAttributeError(f"{type(self).__name__} has no attribute {name!r}")
         attribute = self._nc_open_attributes().get(name)
         if attribute is None:
@@ -186,10 +187,10 @@ class AttributeOwner:
         return attribute_value(attribute)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_nc_"):
+        if name.startswith("_nc_") and hasattr(type(self), name):
             object.__setattr__(self, name, value)
             return
-        if name in RESERVED or (name.startswith("__") and name.endswith("__")):
+        if name in RESERVED:
             raise NetCDFAttributeError(
                 f"'{name}' is one of the reserved attributes, cannot rebind. Use setncattr instead."
             )

@@ -46,24 +46,62 @@ class Named(dict[str, T]):
     def __missing__(self, name: Any) -> T:
         raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=meant(name, self))
 
-    def _now(self) -> dict[str, T]:
-        # A list of a dict's own items is made in one step, in builds without the interpreter lock too.
-        return dict(list(super().items()))
-
     def __iter__(self) -> Iterator[str]:
+        # A list of a dict's own is made in one step, in builds without the interpreter lock too.
         return iter(list(super().keys()))
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
-        """The names that are there now."""
-        return self._now().keys()
+        """The names that are there, whenever one looks."""
+        return _Keys(self)
 
     def values(self) -> ValuesView[T]:  # type: ignore[override]
-        """The objects that are there now."""
-        return self._now().values()
+        """The objects that are there, whenever one looks."""
+        return _Values(self)
 
     def items(self) -> ItemsView[str, T]:  # type: ignore[override]
-        """Names and objects that are there now."""
-        return self._now().items()
+        """Names and objects that are there, whenever one looks."""
+        return _Items(self)
 
     def __reduce__(self) -> Any:
         return Named, (self.kind, dict(self))
+
+
+class _View:
+    """Behave as the view of a dict; going through it is going through what was there at the beginning."""
+
+    __slots__ = ()
+
+    def __reversed__(self: Iterable[Any]) -> Iterator[Any]:
+        return reversed(list(self))
+
+    def __repr__(self: Iterable[Any]) -> str:
+        return f"dict{type(self).__name__.lower()}({list(self)})"
+
+
+class _Keys(_View, KeysView[str]):
+    """The names of a :class:`Named`."""
+
+    __slots__ = ()
+
+
+class _Values(_View, ValuesView[T]):
+    """The objects of a :class:`Named`."""
+
+    __slots__ = ()
+    _mapping: Named[T]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(dict.values(self._mapping)))
+
+    def __contains__(self, value: object) -> bool:
+        return value in list(self)
+
+
+class _Items(_View, ItemsView[str, T]):
+    """The names and objects of a :class:`Named`."""
+
+    __slots__ = ()
+    _mapping: Named[T]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return iter(list(dict.items(self._mapping)))
