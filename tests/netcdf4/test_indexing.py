@@ -385,3 +385,166 @@ def test_regions_of_nothing_are_few() -> None:
     start, count, _, _ = ours.utils._StartCountStride((np.array([], int), many, many), (3, 5, 7))
     assert start.size == 3
     assert ours.utils._out_array_shape(count) == (0, 100, 100)
+
+
+@pytest.mark.parametrize(
+    "index", [2**63, 2**70, -(2**70), np.uint64(2**64 - 1), (0, 2**70), slice(0, 2**70)], ids=repr
+)
+def test_places_behind_all_numbers(index: Any, same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("t", None)
+            ds.createDimension("x", 2)
+            v = ds.createVariable("v", "i4", ("t", "x"))
+            v[0] = 7
+            log.assign(v, index, [1, 2])
+            log.attempt(lambda: v[index])
+            log.attempt(lambda: v[[2**70]])
+        with nc.Dataset(path) as ds:
+            log(ds["v"][:])
+
+    same(script)
+
+
+@pytest.mark.parametrize(
+    "index", [2**63 - 1, [2**63 - 1], slice(2**63 - 1, None), slice(2**63 - 1, 2**63)], ids=repr
+)
+@pytest.mark.parametrize("file", ["a.nc", "a.zarr"])
+def test_the_last_place_of_all_does_not_destroy_the_dataset(tmp_path: Path, index: Any, file: str) -> None:
+    """A dimension of 2**63 cannot be stored, nor read (as is netCDF4-python's then)."""
+    with ours.Dataset(tmp_path / file, "w") as ds:
+        ds.createDimension("t", None)
+        ds.createDimension("x", 2)
+        v = ds.createVariable("v", "i4", ("t", "x"), chunksizes=(1, 2))
+        v[0] = 7
+        with pytest.raises(OverflowError, match="more than 63 bits") as error:
+            v[index] = [[1, 2]]
+        assert isinstance(error.value, NCZarrError)
+    with ours.Dataset(tmp_path / file) as ds:
+        assert ds["v"][:].tolist() == [[7, 7]]
+
+
+@pytest.mark.parametrize("format", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET"])
+def test_records_that_a_classic_file_cannot_count(format: str, same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w", format=format) as ds:
+            ds.createDimension("t", None)
+            v = ds.createVariable("v", "i1", ("t",))
+            v[0] = 1
+            log.assign(v, 2**32, 1)
+        with nc.Dataset(path) as ds:
+            log(ds["v"][:])
+
+    same(script)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [np.ma.array([0, 1], mask=[0, 1]), np.ma.masked, (np.ma.array([True, False, True], mask=[1, 0, 0]), 0)],
+    ids=["places", "one", "truth values"],
+)
+def test_masked_places_are_refused(index: Any, same: Same) -> None:
+    """They were taken for what is under the mask."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            ds.createDimension("y", 2)
+            v = ds.createVariable("v", "i4", ("x", "y"))
+            v[:] = np.arange(6).reshape(3, 2)
+            log.attempt(lambda: v[np.ma.array([0, 2])])
+            if not isinstance(index, tuple):  # netCDF4 writes to truth values that are masked
+                log.attempt(lambda: v[index])
+
+    same(script)
+    with ours.Dataset({}, "w") as ds:
+        ds.createDimension("x", 3)
+        ds.createDimension("y", 2)
+        v = ds.createVariable("v", "i4", ("x", "y"))
+        v[:] = 5
+        for change in (lambda: v[index], lambda: v.__setitem__(index, 1)):
+            with pytest.raises(IndexError, match="masked"):
+                change()
+        assert v[:].tolist() == [[5, 5]] * 3
+
+
+def test_unsigned_positions_do_not_become_negative(tmp_path: Path) -> None:
+    """2**64 - 1 was taken for -1."""
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 3)
+        v = ds.createVariable("v", "i4", ("x",))
+        v[:] = [1, 2, 3]
+        places = np.array([0, 2**64 - 1], "u8")
+        for change in (lambda: v[places], lambda: v.__setitem__(places, 0)):
+            with pytest.raises(IndexError, match="exceeds dimension size"):
+                change()
+        assert v[:].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("type_", ["i4", "S1", str])
+def test_a_scalar_has_no_nothing(type_: Any, same: Same) -> None:
+    """The value was given for a selection that does not have it."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            v = ds.createVariable("v", type_)
+            v[...] = {"i4": 3, "S1": "c", str: "text"}[type_]
+            for index in ([], slice(0, 0), slice(1, None), slice(2, 0), np.array([False])):
+                log.attempt(lambda index=index: v[index])
+            if type_ == "i4":
+                log.assign(v, [-1, 0], 4)
+                log.assign(v, [-1, 0], [4, 5])
+
+    same(script)
+
+
+@pytest.mark.parametrize("step", [2**31, 2**63 - 1, -(2**63)])
+def test_steps_larger_than_the_variable(step: int, same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("t", None)
+            v = ds.createVariable("v", "i4", ("t",))
+            v[:] = [1, 2, 3]
+            if step > 0:
+                log(v[::step], v[1::step])
+                log.assign(v, slice(2, None, step), 9)
+            else:
+                log(v[:])
+
+    same(script)
+    with ours.Dataset({}, "w") as ds:
+        ds.createDimension("t", None)
+        v = ds.createVariable("v", "i4", ("t",))
+        v[:] = [1, 2, 3]
+        assert v[:: step * 2**9].tolist() == [1 if step > 0 else 3]
+
+
+def test_slices_of_no_numbers_are_not_written_to(same: Same) -> None:
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("t", None)
+            v = ds.createVariable("v", "f8", ("t",))
+            v[:] = [1, 2, 3]
+            for index in (slice("a"), slice(0.0, 2.0), slice(np.array([0]), np.array([2])), slice(0, 2**70)):
+                log.assign(v, index, 5)
+            log(v[:])
+
+    same(script)
+
+
+@pytest.mark.parametrize("dims", [(), ("x",)], ids=["scalar", "one dimension"])
+@pytest.mark.parametrize(
+    "index", [np.array([0.0, 1.0]), np.nan, np.inf, np.array([], bool), [0, 1], "a", None], ids=repr
+)
+def test_single_texts_need_integers(dims: tuple[str, ...], index: Any, same: Same) -> None:
+    """Arrays and numbers that are none were errors of numpy's."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            v = ds.createVariable("v", str, dims)
+            sequences = ds.createVariable("w", ds.createVLType("i4", "vl"), dims)
+            log.attempt(lambda: v.__setitem__(index, "text"))
+            log.attempt(lambda: sequences.__setitem__(index, np.array([1, 2], "i4")))
+
+    same(script)

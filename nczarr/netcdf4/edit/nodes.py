@@ -39,6 +39,7 @@ from nczarr.netcdf4.edit.stored import StoredArray
 
 #: The value of ``_Format`` whose data model has groups, user types and strings; None counts as this one.
 _ENHANCED = "netCDF-4"
+_RECORDS_OF_32_BITS = frozenset(("classic", "64-bit offset"))
 
 
 class State:
@@ -134,14 +135,24 @@ class State:
                 f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}", path=self.name
             )
 
-    def check_size(self, name: str, size: int) -> None:
-        """Raise if no dimension can have a size; found when it is stored, all that waits with it would be lost."""
-        if size < 0:
-            raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
+    def check_growth(self, name: str, size: int) -> None:
+        """Raise if no unlimited dimension can become so long; as :meth:`check_size`."""
         if size >= 1 << 63:
             raise RangeError(
                 f"the dimension {name!r} cannot have the size {size}, which needs more than 63 bits"
             )
+        if self.format in _RECORDS_OF_32_BITS and size >= 1 << 32:
+            raise EditError(
+                f"NetCDF: Index exceeds dimension bound: the size {size} of {name!r}",
+                path=self.name,
+                hint="the data model counts records in 32 bits",
+            )
+
+    def check_size(self, name: str, size: int) -> None:
+        """Raise if no dimension can have a size; found when it is stored, all that waits with it would be lost."""
+        if size < 0:
+            raise RangeError(f"the dimension {name!r} cannot have the negative size {size}")
+        self.check_growth(name, size)
         largest = LARGEST_DIMENSION.get(self.format or "", size)
         if size > largest:
             raise EditError(
@@ -249,6 +260,7 @@ class DimensionNode:
         with self.group.state.lock:
             if size > self.size:
                 self.group.state.check_structure()
+                self.group.state.check_growth(self.name, size)
                 self.size = size
                 self.group.touch_length()
 

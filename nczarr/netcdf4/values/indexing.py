@@ -14,11 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.errors import (
+    NetCDFIndexError,
+    NetCDFOverflowError,
+    NetCDFTypeError,
+    NetCDFValueError,
+)
 
 _WHAT_IS_VALID = (
     "only integers, slices (`:`), ellipsis (`...`), and 1-d integer or boolean arrays are valid indices"
 )
+
+#: The largest place that 63 bits can say.
+_MAX_PLACE = 2**63 - 1
 
 #: An index of one axis once it is normalised: an integer, a range, or positions.
 AxisIndex = int | range | np.ndarray
@@ -145,7 +153,11 @@ def parse_selection(
         If an index is of no known kind, has more than one dimension, or lies outside. On writing, an integer
         behind the end is let through: whether the axis can grow is checked once the data are known to fit.
     NetCDFValueError
-        If there are more indices than axes.
+        If there are more indices than axes, or the step of a slice is zero.
+    NetCDFTypeError
+        If the parts of a slice are no integers.
+    NetCDFOverflowError
+        If a place needs more than 63 bits.
 
     Examples
     --------
@@ -217,6 +229,8 @@ def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
         array = np.asarray(item)
     except ValueError:
         raise NetCDFIndexError(_WHAT_IS_VALID) from None
+    if np.ma.is_masked(item):
+        raise NetCDFIndexError(f"{_WHAT_IS_VALID}, and of these some are masked")
     if array.ndim > 1:
         raise NetCDFIndexError("Index cannot be multidimensional")
     if array.ndim == 0:
@@ -227,6 +241,8 @@ def _classify(item: Any, size: int, grow: bool) -> int | slice | AxisIndex:
         array = np.flatnonzero(array)
     if array.dtype.kind not in "iu":
         raise NetCDFIndexError(_WHAT_IS_VALID)
+    if array.dtype.kind == "u" and array.size and int(array.max()) > _MAX_PLACE:
+        raise NetCDFIndexError("integer index exceeds dimension size")
     positions = array.astype(np.intp)
     positions = np.where(positions < 0, positions + size, positions)
     if positions.size and (positions.min() < 0 or (not grow and positions.max() >= size)):
@@ -269,8 +285,11 @@ def axis_integer(index: int, size: int, *, writing: bool) -> int:
         if -index > size:
             raise NetCDFIndexError("Index out of range")
         return index + size
-    if index >= size and not writing:
-        raise NetCDFIndexError("index exceeds dimension bounds")
+    if index >= size:
+        if index > _MAX_PLACE:
+            raise NetCDFOverflowError(f"the index {index} needs more than 63 bits")
+        if not writing:
+            raise NetCDFIndexError("index exceeds dimension bounds")
     return index
 
 
@@ -296,27 +315,41 @@ def _range(
     axis: int,
     lone: bool,
 ) -> range:
-    length = size
-    if grow and data_shape is not None:
-        start = 0 if item.start is None else operator.index(item.start)
-        if item.stop is not None:
-            length = max(size, operator.index(item.stop))
-        elif data_shape == ():
-            length = 1 if size == 0 and lone else size
-        else:
-            assert lengths is not None
-            wanted = lengths[axis]
-            if wanted is None:
-                raise NetCDFIndexError("shape of data does not conform to slice")
-            if start < 0:
-                if -start > size and wanted and (item.step is None or operator.index(item.step) > 0):
-                    raise NetCDFValueError(f"the slice begins {-start} before the end of an axis of {size}")
-                length = max(size, size + start + wanted) if -start <= size else size
-            else:
-                length = start + wanted
     try:
-        return range(*item.indices(length))
+        length = size
+        if grow and data_shape is not None:
+            length = _grown(item, size, data_shape, lengths, axis, lone)
+            if length > _MAX_PLACE:
+                raise NetCDFOverflowError(f"the slice ends at {length}, which needs more than 63 bits")
+        found = range(*item.indices(length))
     except TypeError as error:
         raise NetCDFTypeError(f"{_WHAT_IS_VALID}: {error}") from error
     except ValueError as error:
         raise NetCDFValueError(str(error)) from error
+    # Whatever the step of one place is: it may be larger than the store's numbers.
+    return range(found[0], found[0] + 1) if len(found) == 1 else found
+
+
+def _grown(
+    item: slice,
+    size: int,
+    data_shape: tuple[int, ...],
+    lengths: tuple[int | None, ...] | None,
+    axis: int,
+    lone: bool,
+) -> int:
+    """The length that an unlimited axis has once data of a shape are written to a slice of it."""
+    start = 0 if item.start is None else operator.index(item.start)
+    if item.stop is not None:
+        return max(size, operator.index(item.stop))
+    if data_shape == ():
+        return 1 if size == 0 and lone else size
+    assert lengths is not None
+    wanted = lengths[axis]
+    if wanted is None:
+        raise NetCDFIndexError("shape of data does not conform to slice")
+    if start >= 0:
+        return start + wanted
+    if -start > size and wanted and (item.step is None or operator.index(item.step) > 0):
+        raise NetCDFValueError(f"the slice begins {-start} before the end of an axis of {size}")
+    return max(size, size + start + wanted) if -start <= size else size

@@ -10,6 +10,7 @@ from numpy import ma
 
 from nczarr import model
 from nczarr.netcdf4.edit import Session, VariableNode
+from nczarr.netcdf4.errors import NetCDFIndexError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
 from nczarr.netcdf4.values.complexes import shown_complex
@@ -54,6 +55,8 @@ def read(session: Session, node: VariableNode, settings: Settings, elem: Any) ->
 def _stored(session: Session, node: VariableNode, index: Index, shape: tuple[int, ...]) -> Any:
     """The selected values as they are stored, in the model's form; a scalar where all indices are integers."""
     if not shape:
+        if 0 in index.counts:
+            raise NetCDFIndexError("the selection has nothing of the one value", fqn=node.fqn)
         value = session.read(node, ())
         whole = not isinstance(index.axes[0], int) and value.dtype != object
         return value if whole else value[()]

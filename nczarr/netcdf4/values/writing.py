@@ -59,16 +59,16 @@ def write(session: Session, node: VariableNode, settings: Settings, elem: Any, d
         values, shape = values.reshape(index.counts), node.shape
     stored = _stored_form(node, settings, values)
     _grow(node, index.extent)
-    if not shape:
-        session.write(node, (), stored.reshape(()))
-        return
     plain, before = index.writing()
     for axis, order in enumerate(before):
         if isinstance(order, np.ndarray):
             stored = np.take(stored, order, axis)
         elif order is not None:
             stored = np.flip(stored, axis)
-    session.write(node, plain, stored)
+    if shape:
+        session.write(node, plain, stored)
+    else:
+        session.write(node, (), stored.reshape(()))
 
 
 def _write_step(
@@ -186,12 +186,12 @@ def _sequences(node: VariableNode, settings: Settings, elem: Any, data: Any) -> 
 def _single(node: VariableNode, elem: Any, data: Any) -> tuple[Any, np.ndarray]:
     """One value of variable length, which needs an integer for each axis."""
     ndim = len(node.dimensions)
-    if not ndim and (elem is Ellipsis or elem == ()):
+    if not ndim and (elem is Ellipsis or (isinstance(elem, tuple) and not elem)):
         elem = 0
     indices = elem if isinstance(elem, tuple) else (elem,)
     if set(map(type, indices)) != {int}:
         indices = tuple(
-            [int(i) if isinstance(i, float | np.floating) and i == int(i) else i for i in indices]
+            [int(i) if isinstance(i, float | np.floating) and float(i).is_integer() else i for i in indices]
         )
         elem = indices if isinstance(elem, tuple) else indices[0]
         if not all(map(_is_integer, indices)):
