@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def changed_cache(
         If one of them is no number.
     """
     for name, number in (("size", size), ("nelems", nelems), ("preemption", preemption)):
-        if isinstance(number, str | bytes):
+        if number is not None and not isinstance(number, Real):
             raise NetCDFTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
     for name, number in (("size", size), ("nelems", nelems)):
         if number is not None and int(number) < 0:

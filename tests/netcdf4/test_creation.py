@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -371,3 +372,61 @@ def test_settings_of_szip(same: Same) -> None:
         ds.createDimension("x", 40)
         with pytest.raises(RuntimeError, match="szip_pixels_per_block 0"):
             ds.createVariable("v", "i4", ("x",), compression="szip", szip_pixels_per_block=0)
+
+
+_TYPES: dict[str, Callable[[Any], Any]] = {
+    "numbers": lambda ds: "f8",
+    "bytes": lambda ds: "u1",
+    "characters": lambda ds: "S1",
+    "strings": lambda ds: str,
+    "sequences": lambda ds: ds.createVLType("i4", "vl"),
+    "members": lambda ds: ds.createEnumType("u1", "en", {"a": 0, "b": 255}),
+    "records": lambda ds: ds.createCompoundType(np.dtype([("a", "i4")]), "cm"),
+}
+
+_KEYWORDS: list[dict[str, Any]] = [
+    {"endian": "big"},
+    {"endian": "little"},
+    {"endian": "other"},
+    {"endian": None},
+    {"compression": "zlib", "complevel": "a"},
+    {"compression": "blosc_lz4", "blosc_shuffle": 5},
+    {"compression": "bogus"},
+    {"compression": 1},
+    {"contiguous": True, "chunksizes": (2,)},
+    {"contiguous": True, "zlib": True},
+    {"chunksizes": ()},
+    {"chunksizes": (0,)},
+    {"chunksizes": (1, 1)},
+    {"chunksizes": 2},
+    {"chunksizes": (-1,)},
+    {"chunksizes": (None,)},
+    {"significant_digits": "a"},
+    {"significant_digits": -1},
+    {"significant_digits": 3, "quantize_mode": "other"},
+    {"chunk_cache": "a"},
+    {"chunk_cache": {}},
+    {"chunk_cache": 1000},
+]
+
+
+@pytest.mark.parametrize("kind", _TYPES)
+def test_combinations_of_keywords(kind: str, same: Same) -> None:
+    """Byte orders of what has none, chunks of scalars, and words for numbers were other errors, or none."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            type_ = _TYPES[kind](ds)
+            for number, (keywords, dims) in enumerate(product(_KEYWORDS, [("x",), ()])):
+                scalar = not dims and "compression" in keywords  # which netCDF4 does not look at then
+                quantized = "significant_digits" in keywords and kind != "numbers"  # all of it is refused
+                if not scalar and not quantized:
+                    name = f"v{number}"
+                    log.attempt(
+                        lambda n=name, k=keywords, d=dims: ds.createVariable(n, type_, d, **k).filters()
+                    )
+                    if nc is ours and "error" in log.entries[-2]:
+                        assert name not in ds.variables
+
+    same(script)

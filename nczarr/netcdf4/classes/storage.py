@@ -65,7 +65,9 @@ def make_filters(
     NetCDFValueError
         For a compression or a coding that is not known.
     NetCDFRuntimeError
-        For a level or a number of pixels that is out of range.
+        For a level, a shuffling or a number of pixels that is out of range.
+    NetCDFTypeError
+        For a level or a shuffling that is no number.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def make_filters(
             hint=f"one of {', '.join(_COMPRESSIONS)}",
         )
     if compression and complevel:
-        level = int(complevel)
+        level = _whole("complevel", complevel)
         low, high = {"zstd": (-131072, 22), "bzip2": (1, 9)}.get(compression, (0, 9))
         if compression != "szip" and not low <= level <= high:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
@@ -92,11 +94,23 @@ def make_filters(
         elif compression in ("zstd", "bzip2"):
             filters.append(Filter(Filter.ZSTD if compression == "zstd" else Filter.BZIP2, (level,)))
         else:
-            parameters = (0, 0, 0, 0, level, int(blosc_shuffle), BLOSC.index(compression))
+            shuffling = _whole("blosc_shuffle", blosc_shuffle)
+            if shuffling not in (0, 1, 2):
+                raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
+            parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
             filters.append(Filter(Filter.BLOSC, parameters))
     if fletcher32:
         filters.append(Filter(Filter.FLETCHER32))
     return tuple(filters)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        if not isinstance(value, str | bytes):
+            return int(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
 
 
 def _szip(coding: str, pixels: int) -> Filter:
@@ -136,7 +150,8 @@ def make_storage(
             raise NetCDFValueError(f"cannot specify chunksizes for a contiguous dataset {where}")
         if unlimited or filters:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: contiguous storage {where}")
-    chunks = _checked_chunks(chunksizes, dimensions, where) if chunksizes is not None else None
+    # A scalar has no chunks: what is said of them has no meaning, as in netCDF4-python.
+    chunks = _checked_chunks(chunksizes, dimensions, where) if chunksizes is not None and dimensions else None
     if dimensions and (chunks is not None or filters or unlimited):
         defaults = default_chunks(type_, dimensions)
         shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
@@ -147,29 +162,28 @@ def make_storage(
 def _checked_chunks(
     chunksizes: Sequence[int], dimensions: Sequence[DimensionNode], where: str
 ) -> tuple[int, ...]:
-    try:
-        chunks = tuple(int(c) for c in chunksizes)
-    except TypeError as error:
-        raise NetCDFValueError(
-            f"chunksizes must be a sequence with the same length as dimensions {where}"
-        ) from error
-    except ValueError as error:
-        raise NetCDFTypeError(f"chunksizes are whole numbers, not {chunksizes!r} {where}") from error
+    if not np.iterable(chunksizes) or isinstance(chunksizes, str | bytes):
+        raise NetCDFTypeError(f"chunksizes is a sequence with the same length as dimensions {where}")
+    chunks = tuple([_whole("a chunksize", c) for c in chunksizes])
     if len(chunks) != len(dimensions):
         raise NetCDFValueError(f"chunksizes must be a sequence with the same length as dimensions {where}")
     for chunk, dimension in zip(chunks, dimensions, strict=True):
         if chunk < 0:
-            raise NetCDFValueError(f"chunksizes must not be negative {where}")
+            raise NetCDFOverflowError(f"chunksizes must not be negative {where}")
         if not dimension.unlimited and chunk > dimension.size:
             raise NetCDFValueError(f"chunksize cannot exceed dimension size {where}")
     return chunks
 
 
-def check_endian(endian: str, where: str) -> None:
-    """Raise :class:`NetCDFValueError` for an unknown byte order."""
+def check_endian(endian: str, type_: Type, where: str) -> None:
+    """Raise for a byte order that is not known, or of a type that is no plain number and has none to choose."""
     if endian not in ("little", "big", "native"):
         raise NetCDFValueError(
             f"'endian' keyword argument must be 'little','big' or 'native', got '{endian}' {where}"
+        )
+    if endian != "native" and (not isinstance(type_, model.PrimitiveType) or type_ in (CHAR, model.STRING)):
+        raise NetCDFRuntimeError(
+            f"NetCDF: Invalid argument: endian={endian!r} {where}", hint="only numbers have a byte order"
         )
 
 
@@ -348,7 +362,10 @@ def quantization_attribute(type_: Type, digits: int, mode: str, where: str) -> A
         For an unknown mode.
     NetCDFRuntimeError
         If the variable does not hold floats, or the number of digits is out of range.
+    NetCDFTypeError
+        If the number of digits is none.
     """
+    digits = _whole("significant_digits", digits)
     if mode not in ATTRIBUTE_OF_MODE:
         raise NetCDFValueError(
             f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"
@@ -357,6 +374,6 @@ def quantization_attribute(type_: Type, digits: int, mode: str, where: str) -> A
     if dtype.kind != "f":
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: only floats can be quantised {where}")
     most = (6 if dtype.itemsize == 4 else 15) if mode != "BitRound" else (23 if dtype.itemsize == 4 else 52)
-    if not 1 <= int(digits) <= most:
+    if not 1 <= digits <= most:
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: significant_digits {digits} for {mode} {where}")
-    return Attribute.of(ATTRIBUTE_OF_MODE[mode], int(digits), model.INT)
+    return Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, model.INT)

@@ -120,10 +120,12 @@ class Variable(AttributeOwner):
             )
         if classic and any(node_of(d).unlimited for d in dimensions[1:]):
             raise NetCDFRuntimeError(f"NetCDF: NC_UNLIMITED in the wrong index: {where}")
-        storage.check_endian(endian, where)
         paired = dtype is not None and dtype.kind == "c"
+        storage.check_endian(endian, type_, where)
         if isinstance(type_, model.PrimitiveType) and type_ != model.STRING and not paired:
             storage.check_byte_order(dtype, endian)
+        if chunk_cache is not None:
+            changed_cache(get_chunk_cache(), chunk_cache, None, None)  # before there is half a variable
         compression = "zlib" if zlib and not compression else compression
         filters = storage.make_filters(
             compression,
@@ -167,7 +169,7 @@ class Variable(AttributeOwner):
             self._nc_endian = None if dtype is None else endian
             variables[node.name] = self
         if chunk_cache is not None:
-            self.set_var_chunk_cache(int(chunk_cache))
+            self.set_var_chunk_cache(chunk_cache)
 
     @classmethod
     def _nc_of(cls, session: Session, group: Any, node: VariableNode) -> Variable:
