@@ -362,3 +362,20 @@ def test_what_a_program_does_to_a_masked_array_is_not_seen_in_the_next(tmp_path:
             assert again.mask.all()
             assert again.fill_value == -7
             assert again.data.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("type_", ["i1", "u2", "i4", "f4", "f8"])
+@pytest.mark.parametrize("missing", ["1", "a", "", b"1", np.array(b"2")], ids=repr)
+def test_a_text_does_not_stand_for_masked_numbers(type_: str, missing: Any, same: Same) -> None:
+    """It was written as the number that it may mean, which is read as data."""
+
+    def script(nc: Any, path: str, log: Any) -> None:
+        with nc.Dataset(path, "w") as ds:
+            ds.createDimension("x", 3)
+            v = ds.createVariable("v", type_, ("x",))
+            v[:] = [1, 2, 3]
+            v.setncattr("missing_value", missing)
+            log.assign(v, slice(None), np.ma.array([4, 5, 6], mask=[0, 1, 0]))
+            log.assign(v, slice(None), np.ma.array([7, 8, 9], mask=[0, 0, 0]))
+
+    same(script)

@@ -345,6 +345,8 @@ def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
     ------
     NetCDFRuntimeError
         If ``missing_value`` has several values: then none of them is the one to write.
+    NetCDFTypeError
+        If it is a text and the values are numbers.
     """
     if not ma.isMA(data):
         return np.asarray(data)
@@ -361,6 +363,8 @@ def fill_masked(data: Any, dtype: np.dtype, lookup: Lookup) -> np.ndarray:
         fill = lookup("_FillValue")
         if fill is None:
             fill = default_fillvals[dtype.str[1:]]
+    if np.asarray(fill).dtype.kind in "SU" and data.dtype.kind not in "SU":
+        raise NetCDFTypeError(f"the text {fill!r} cannot stand for masked values of {data.dtype}")
     return np.where(ma.getmaskarray(data), np.array(fill).astype(data.dtype), data.data)
 
 
