@@ -1,4 +1,4 @@
-"""Pause Python's garbage collector while many objects are made that all stay.
+"""Pause Python's garbage collector while it would disturb, and close what it drops where no other thread is needed.
 
 The collector looks at every object that is alive again and again while their number grows, and finds nothing: a
 dataset of 10,000 variables takes twice as long to open. What is freed by counting references is freed all the same.
@@ -13,29 +13,64 @@ from contextlib import contextmanager
 
 _lock = threading.RLock()  # what the collector closes here may pause it, too
 _paused = 0
-_on_before_fork = False
+#: What this thread may do now.
+_here = threading.local()
 
 
-def stop_for_fork() -> None:
-    """Stop the collector, and all who would let it go on, until one of the next two functions is called."""
-    global _on_before_fork
-    _lock.acquire()
-    _on_before_fork = gc.isenabled()
-    gc.disable()
+@contextmanager
+def closing_dropped() -> Iterator[None]:
+    """Keep all work of this thread in this thread, while it closes a dataset of which the last reference went.
+
+    The collector may come anywhere, also while this very thread hands work to a pool: it has the lock then that handing
+    over more needs, and would wait for itself. Or it has HDF5's, for which the other threads would wait.
+    """
+    before = may_share_work()
+    _here.may_share_work = False
+    try:
+        yield
+    finally:
+        _here.may_share_work = before
 
 
-def go_on_in_parent() -> None:
-    """Let the collector go on as it was before a fork."""
-    if _on_before_fork:
-        gc.enable()
-    _lock.release()
+def may_share_work() -> bool:
+    """True if this thread may give work to others and wait for them; see :func:`closing_dropped`.
+
+    Examples
+    --------
+    >>> with closing_dropped():
+    ...     may_share_work()
+    False
+    >>> may_share_work()
+    True
+    """
+    return getattr(_here, "may_share_work", True)
 
 
-def go_on_in_child() -> None:
+def pause() -> bool:
+    """Pause the collector until :func:`go_on`; False if it was off before, and is nobody's business here."""
+    global _paused
+    with _lock:
+        if not _paused and not gc.isenabled():
+            return False
+        _paused += 1
+        gc.disable()
+        return True
+
+
+def go_on() -> None:
+    """Let the collector go on when the last who has paused it is done."""
+    global _paused
+    with _lock:
+        _paused = max(_paused - 1, 0)  # a child that was forked in between has begun anew
+        if not _paused:
+            gc.enable()
+
+
+def begin_anew() -> None:
     """Let the collector go on in a forked child: the threads for which it was paused are not there."""
     global _lock, _paused
     _lock = threading.RLock()
-    if _paused or _on_before_fork:
+    if _paused:
         _paused = 0
         gc.enable()
 
@@ -43,19 +78,9 @@ def go_on_in_child() -> None:
 @contextmanager
 def paused_collector() -> Iterator[None]:
     """Pause the collector; it goes on when the last of several threads is done, unless it was off before."""
-    global _paused
-    with _lock:
-        if _paused or gc.isenabled():
-            _paused += 1
-            gc.disable()
-            ours = True
-        else:
-            ours = False
+    ours = pause()
     try:
         yield
     finally:
         if ours:
-            with _lock:
-                _paused = max(_paused - 1, 0)  # a child that was forked in between has begun anew
-                if not _paused:
-                    gc.enable()
+            go_on()

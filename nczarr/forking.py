@@ -7,15 +7,13 @@ one the garbage collector stands still: what it closes may need them.
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from nczarr.collector import go_on_in_child, go_on_in_parent, stop_for_fork
+from nczarr import collector
 
 _F = TypeVar("_F", bound=Callable[[], Any])
 
@@ -63,25 +61,25 @@ def inheriting(method: str = "inherit") -> weakref.WeakSet[Any]:
     return owners
 
 
-def _renew() -> None:
+_forking = threading.local()
+
+
+def _before() -> None:
+    _forking.paused = collector.pause()
+
+
+def _in_parent() -> None:
+    if _forking.paused:
+        collector.go_on()
+
+
+def _in_child() -> None:
     try:
-        if sys.version_info < (3, 12):
-            _renew_cached_properties()
         for renew in list(_functions):
             renew()
     finally:
-        go_on_in_child()
-
-
-def _renew_cached_properties() -> None:
-    """Before Python 3.12 each has one lock for all objects, which is held while a value is made."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "nczarr":
-            for kind in [value for value in vars(module).values() if isinstance(value, type)]:
-                for value in vars(kind).values():
-                    if isinstance(value, functools.cached_property):
-                        value.lock = threading.RLock()  # type: ignore[attr-defined]
+        collector.begin_anew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=stop_for_fork, after_in_parent=go_on_in_parent, after_in_child=_renew)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

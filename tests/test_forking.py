@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from nczarr import forking
 from nczarr.collector import paused_collector
 from nczarr.forking import in_forked_child, inheriting
 from nczarr.mapping import ArrayShape, WriteOptions
-from nczarr.model import Dataset, Group, Variable
 from nczarr.stores.local import HeldDirectory
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -124,15 +122,12 @@ def test_what_lives_is_renewed_and_nothing_is_kept_alive() -> None:
 
 
 def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
-    """Of places that are held, and, before Python 3.12, of properties that are kept."""
+    """Of places that are held."""
     nczarr.Dataset(tmp_path / "a.zarr", "w").close()
-    locks = [HeldDirectory._lock, *_locks_of_properties()]
     taken, ended = threading.Event(), threading.Event()
 
     def take() -> None:
-        with ExitStack() as stack:
-            for lock in locks:
-                stack.enter_context(lock)
+        with HeldDirectory._lock:
             taken.set()
             ended.wait()
 
@@ -193,11 +188,6 @@ def test_the_collector_of_the_parent_goes_on() -> None:
             assert gc.isenabled() == on
         finally:
             gc.enable()
-
-
-def _locks_of_properties() -> list[Any]:
-    properties = [value for kind in (Dataset, Group, Variable) for value in vars(kind).values()]
-    return [value.lock for value in properties if hasattr(value, "lock")]
 
 
 def test_forks_beside_busy_threads(tmp_path: Path) -> None:

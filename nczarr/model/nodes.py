@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.errors import ModelError
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import repeat
 from typing import Any, Literal
 
+from nczarr.cached import cached_property
 from nczarr.errors import ExtensionError, MetadataError
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad, show

@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.errors import ExtensionError, MetadataError, SelectionError
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from nczarr.collector import may_share_work, paused_collector
 from nczarr.forking import in_forked_child
 
 T = TypeVar("T")
@@ -148,7 +149,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     >>> done
     [0, 1, 2]
     """
-    if workers == 1:
+    if workers == 1 or not may_share_work():
         for item in items:
             work(item)
         return
@@ -174,7 +175,8 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
                 raise
 
     pool = _get_pool()
-    helpers: list[Future[None]] = [pool.submit(loop) for _ in range(count - 1)]
+    with paused_collector():  # it may close a netCDF file, and wait for HDF5 with a lock that forks need
+        helpers: list[Future[None]] = [pool.submit(loop) for _ in range(count - 1)]
     try:
         loop()
     finally:

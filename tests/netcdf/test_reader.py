@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -447,3 +448,46 @@ def test_without_h5py_only_netcdf4_files_are_out_of_reach(monkeypatch: pytest.Mo
 def test_a_file_that_h5py_has_open(tmp_path: Path) -> None:
     with h5py.File(DATA / "storage.nc") as peer, open_dataset(DATA / "storage.nc") as file:
         assert np.array_equal(whole(file.dataset, "/chunked"), peer["chunked"][()])
+
+
+SHARED = """
+import subprocess
+import sys
+from nczarr.netcdf.hdf5.source import HDF5File
+
+path, dropped = sys.argv[1], sys.argv[2] == "dropped"
+first = HDF5File.open(path)
+first.opened(b"s")
+second = HDF5File.open(path)
+second.opened(b"s")
+if dropped:
+    del first
+else:
+    first.close()
+    first.close()
+second.opened(b"s").id.get_create_plist()
+third = HDF5File.open(path)
+third.opened(b"s")
+second.close()
+third.opened(b"s").id.get_create_plist()
+third.close()
+with open(path, "r+b") as file:  # HDF5 has it open no more
+    file.truncate(0)
+try:
+    HDF5File.open(path)
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("end", ["closed", "dropped"])
+def test_one_of_several_who_have_a_file_open_closes_it(tmp_path: Path, end: str) -> None:
+    """HDF5 crashes, or reads another file's memory, when the first is closed before the others."""
+    path = tmp_path / "a.nc"
+    with netCDF4.Dataset(path, "w") as ds:
+        ds.createDimension("x", 4)
+        ds.createVariable("s", str, ("x",), fill_value="none")[0] = "a"
+    done = subprocess.run(
+        [sys.executable, "-c", SHARED, str(path), end], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "NetCDFFileError"), done.stderr

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
+from nczarr.cached import cached_property
 from nczarr.errors import MetadataError, ModelError
 from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings

@@ -7,10 +7,10 @@ bytes; CDF-2 has 64-bit offsets, CDF-5 has 64-bit counts as well and five more t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.model import PRIMITIVES, PrimitiveType
 
 #: netCDF's name of a format, and the number in its files.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes import read_all, write_all

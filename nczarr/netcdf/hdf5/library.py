@@ -123,6 +123,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "H5Dread": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
     "H5Dvlen_reclaim": (_ID, _ID, _ID, _BUFFER),
     "H5Dwrite": (_ID, _ID, _ID, _ID, _ID, _BUFFER),
+    "H5Fget_fileno": (_ID, _BUFFER),
     "H5PLget_loading_state": (_BUFFER,),
     "H5PLset_loading_state": (ctypes.c_uint,),
     "H5Pget_fill_value": (_ID, _ID, _BUFFER),
@@ -223,6 +224,13 @@ def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> Non
     """Add a member to an enum whose base is `dtype`."""
     held = np.array(value, dtype)  # by a name, or its memory is free before the function looks at it
     _call("H5Tenum_insert", type_id.id, name, held.ctypes.data)
+
+
+def file_number(file: Any) -> int:
+    """HDF5's own number for an open file, the same however often it is open."""
+    found = ctypes.c_ulong()
+    _call("H5Fget_fileno", file.id, ctypes.byref(found))
+    return found.value
 
 
 def plugin_loading(state: int | None = None) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.errors import NetCDFFileError
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
@@ -30,6 +31,7 @@ from nczarr.netcdf.hdf5.chunks import (
 from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
+    file_number,
     get_fill_value,
     hdf5,
     hdf5_errors,
@@ -44,6 +46,39 @@ _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
 #: Bytes of the chunks that HDF5 keeps of a dataset, if it is not told otherwise.
 OWN_CACHE = 1 << 20
+
+
+#: What is open for reading, by HDF5's own number for a file: all that it was opened as, and for how many still.
+_opened: dict[int, tuple[list[Any], int]] = {}
+
+
+def _note_opened(file: Any) -> int:
+    """Note that a file was opened for one more, and return its number; call it with the lock held."""
+    number = file_number(file)
+    ids, users = _opened.get(number, ([], 0))
+    _opened[number] = [*ids, file], users + 1
+    return number
+
+
+def _close_for_one(number: int) -> None:
+    """Close a file for one of those who opened it.
+
+    Who opens a file that is open gets what HDF5 has of its datasets already. There the fill value of strings belongs to
+    the file as it was opened first: once that is closed, HDF5 reads it from memory that is free, or another file's. So
+    all are closed together, with the last, and with all that is open in them.
+    """
+    api = hdf5()
+    with api.phil:
+        ids, users = _opened.pop(number)
+        if users > 1:
+            _opened[number] = ids, users - 1
+            return
+        for file in ids:
+            for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
+                while found.valid:
+                    api.h5i.dec_ref(found)
+        for file in ids:
+            file.close()
 
 
 @dataclass(eq=False)
@@ -91,6 +126,8 @@ class HDF5File:
     _datasets: OrderedDict[bytes, OpenDataset] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
+    #: Closes it, if it is open for reading; does so too when it is dropped.
+    _close: Any = None
     _raw: Ranges | None = None
     _asked: bool = False
 
@@ -111,6 +148,8 @@ class HDF5File:
             )
             if ranges is not None and not opened.id.get_create_plist().get_userblock():
                 opened._raw, opened._asked = ranges, True
+            opened._close = weakref.finalize(opened, _close_for_one, _note_opened(opened.id))
+            opened._close.atexit = False
             return opened
 
     def dataset(self, link: bytes) -> Any:
@@ -201,7 +240,7 @@ class HDF5File:
             self._datasets.clear()
             self._decoded.clear()
             if self.id is not None:
-                self.id.close()
+                (self._close or self.id.close)()
                 self.id = None
                 if self.disk is not None:
                     self.disk.close()
@@ -307,8 +346,8 @@ class HDF5Source:
     def stored_size(self) -> tuple[int, int | None, int | None]:
         """Return the stored bytes, and of chunks how many are stored, of how many."""
         with hdf5_errors(self.file.path, self.fqn):
-            dataset = self.file.dataset(self.link)
-            plist = dataset.get_create_plist()
+            opened = self.file.opened(self.link)
+            dataset, plist = opened.id, opened.plist
             size = int(dataset.get_storage_size())
             if plist.get_layout() != hdf5().h5d.CHUNKED:
                 return size, None, None
@@ -321,8 +360,8 @@ class HDF5Source:
             return None
         big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
         with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
-            dataset = self.file.dataset(self.link)
-            plist = dataset.get_create_plist()
+            opened = self.file.opened(self.link)
+            dataset, plist = opened.id, opened.plist
             if self.file.raw_file() is None:
                 return None
             if plist.get_layout() == hdf5().h5d.CONTIGUOUS:
@@ -347,8 +386,8 @@ class HDF5Source:
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
         with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
-            dataset = self.file.dataset(self.link)
-            plist = dataset.get_create_plist()
+            opened = self.file.opened(self.link)
+            dataset, plist = opened.id, opened.plist
             file = self.file.raw_file()
             if plist.get_layout() != hdf5().h5d.CHUNKED or file is None or has_pointers(self.layout):
                 return None

@@ -147,8 +147,6 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
-        #: Write in this thread only: it may hold what others would wait for.
-        self.alone = False
         #: The changed ones: a sync does not look at the others.
         self._dirty: dict[Block, None] = {}
 
@@ -490,7 +488,7 @@ class ChunkCache:
         elif runs:
             light = sum(block.weight for block in changed) <= _SMALL * len(runs)
             share = run_while_quick if light else run
-            share(store, runs, 1 if self.alone else None)
+            share(store, runs, None)
 
     def clear(self) -> None:
         """Forget everything, written or not."""

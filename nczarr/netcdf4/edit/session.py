@@ -14,12 +14,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from nczarr import model
+from nczarr.collector import closing_dropped
 from nczarr.forking import inheriting
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
@@ -321,10 +322,8 @@ class Session(State):
         if self.inherited and self.writable:  # nothing of it is ours
             self.is_open, self.dropped = False, dropped
             return None
-        with self._gate.closed():
+        with closing_dropped() if dropped else nullcontext(), self._gate.closed():
             self.check_open()
-            # The collector may drop a dataset anywhere, while this thread holds the lock of HDF5.
-            self.cache.alone = dropped
             try:
                 try:
                     if self.writable:

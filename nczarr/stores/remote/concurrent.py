@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
 from typing import Any, NoReturn
 
+from nczarr.cached import cached_property
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced

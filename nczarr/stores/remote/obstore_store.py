@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from typing import Any
 
+from nczarr.collector import may_share_work
 from nczarr.errors import StoreError
 from nczarr.forking import inheriting
 from nczarr.stores.base import Names, Values, check_prefix
@@ -70,6 +71,8 @@ class ObstoreStore(ConcurrentStore):
         if not is_usable():
             other = self._other()
             return other._batch(getattr(other, function.__name__), requests)
+        if not may_share_work():
+            return [_drive(function, *request) for request in requests]
         try:
             futures = [_process.pool().submit(_drive, function, *request) for request in requests]
         except RuntimeError:  # Python ends, and takes no new work for threads

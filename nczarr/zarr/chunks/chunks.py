@@ -6,11 +6,11 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
-from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.forking import inheriting
 from nczarr.stores import Store

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
 from nczarr.zarr.types.text import decode_base64, encode_base64

@@ -6,11 +6,11 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from nczarr.cached import cached_property
 from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
 
 
