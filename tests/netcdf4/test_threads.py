@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -216,11 +217,11 @@ DROPPED = """
 import gc, sys
 import numpy as np
 import nczarr
-from nczarr.zarr.chunks import write
+from nczarr.zarr.chunks import locks
 from nczarr.zarr.chunks.chunks import CHUNKS
 
 gc.disable()  # now is when we say so
-del write._LOCKS[1:]  # chunks share them anyhow
+locks.COUNT = 1  # chunks share them anyhow
 
 
 class Collecting(dict):
@@ -262,3 +263,55 @@ def test_the_collector_may_close_a_dataset_while_this_thread_is_at_work() -> Non
     )
     changed = [1, 1, 5, 5, 1, 1, 1, 1]
     assert done.stdout.split("\n")[:3] == [str(changed)] * 2 + [str([7] + [8] * 5 + [7] * 2)], done.stderr
+
+
+DROPPED_IN_A_HELPER = """
+import gc, sys, threading
+import numpy as np
+import nczarr
+from nczarr.zarr.chunks import write
+
+gc.disable()  # now is when we say so
+folder = sys.argv[1]
+collected = threading.Event()
+
+
+def encode(*args):
+    if threading.current_thread() is threading.main_thread():
+        collected.wait(60)
+    else:
+        gc.collect()
+        collected.set()
+    return real(*args)
+
+
+def drop():
+    ds = nczarr.Dataset(f"{folder}/dropped.zarr", "w")
+    ds.createDimension("x", 1000)
+    v = ds.createVariable("v", "i4", ("x",), chunksizes=(10,))
+    v[:] = 1
+    ds.sync()
+    v[3:998] = 2
+    cycle = [ds]
+    cycle.append(cycle)
+
+
+with nczarr.Dataset(f"{folder}/a.zip", "w") as ds:
+    ds.createDimension("x", 100_000)
+    v = ds.createVariable("v", "f8", ("x",), chunksizes=(100,))
+    ds.sync()
+    drop()
+    real, write._encode = write._encode, encode
+    v[:] = 7  # locks about all chunks, and waits for threads that encode them
+assert collected.is_set()
+with nczarr.Dataset(f"{folder}/a.zip") as ds, nczarr.Dataset(f"{folder}/dropped.zarr") as dropped:
+    assert np.all(ds["v"][:] == 7)
+    assert dropped["v"][:].tolist() == [1] * 3 + [2] * 995 + [1] * 2
+"""
+
+
+def test_the_collector_may_close_a_dataset_in_a_thread_that_another_one_waits_for(tmp_path: Path) -> None:
+    """That one has locked the chunks that it writes; those of the dropped dataset are no business of its locks."""
+    environment = {**os.environ, "NCZARR_THREADS": "3"}
+    command = [sys.executable, "-c", DROPPED_IN_A_HELPER, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=300, env=environment)

@@ -16,8 +16,9 @@ import pytest
 from nczarr.stores import MemoryStore
 from nczarr.zarr import pool as threads
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.chunks import write
+from nczarr.zarr.chunks import locks
 from nczarr.zarr.chunks.chunks import CHUNKS
+from nczarr.zarr.chunks.locks import locks_of
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types import data_type_for
@@ -120,8 +121,11 @@ def test_an_interrupt_while_threads_begin_leaves_none_that_is_waited_for(
     assert not [t for t in left if t.is_alive()]
 
 
+STORE = locks_of(MemoryStore().url)
+
+
 def _read_and_write() -> None:
-    for lock in (*write._LOCKS, CHUNKS._lock):
+    for lock in (*STORE.all, locks._adding, CHUNKS._lock):
         assert lock.acquire(blocking=False)
         lock.release()
     metadata = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((4,)), fill_value=np.int32(-1))
@@ -137,7 +141,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_are_not_there() -> None:
 
     def hold() -> None:
         with ExitStack() as stack:
-            for lock in (*write._LOCKS, CHUNKS._lock):
+            for lock in (*STORE.all, locks._adding, CHUNKS._lock):
                 stack.enter_context(lock)
             held.set()
             forked.wait()

@@ -14,6 +14,7 @@ from nczarr.cached import cached_property
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.forking import inheriting
 from nczarr.stores import Store
+from nczarr.zarr.chunks.locks import StoreLocks, locks_of
 from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
@@ -150,6 +151,14 @@ class Chunks:
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
+        self._locks: StoreLocks | None = None
+
+    @property
+    def locks(self) -> StoreLocks:
+        """What guards the chunks of the store."""
+        if self._locks is None:
+            self._locks = locks_of(self.store.url)
+        return self._locks
 
     @cached_property
     def shard_indexes(self) -> BoundedCache[ShardIndex]:

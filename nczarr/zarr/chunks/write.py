@@ -7,9 +7,8 @@ written under a temporary name and renamed, so that a reader sees the old chunk 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 
 from nczarr.atomic import value_name
 from nczarr.errors import CodecError, StoreError
-from nczarr.forking import in_forked_child
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
@@ -30,33 +28,6 @@ from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
 
 #: Encoded chunks of about this many bytes wait for the store at a time.
 BATCH_BYTES = 64 << 20
-
-# One of these guards each chunk, in all arrays; two chunks may share one, which only costs time. A thread may take one
-# twice: the collector may close a dropped dataset, which then writes its chunks, while this thread writes others.
-_LOCKS = [threading.RLock() for _ in range(257)]
-
-
-@in_forked_child
-def _renew_locks() -> None:
-    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
-
-
-def _number(chunks: Chunks, key: str) -> int:
-    return hash((chunks.store.url, key)) % len(_LOCKS)
-
-
-def lock_of(chunks: Chunks, key: str) -> threading.RLock:
-    """Return the lock that guards a chunk."""
-    return _LOCKS[_number(chunks, key)]
-
-
-@contextmanager
-def locked(chunks: Chunks, keys: Sequence[str]) -> Iterator[None]:
-    """Hold the locks of several chunks, always taken in the same order."""
-    with ExitStack() as stack:
-        for number in sorted({_number(chunks, key) for key in keys}):
-            stack.enter_context(_LOCKS[number])
-        yield
 
 
 def is_covered(item: Sequence[Part]) -> bool:
@@ -120,7 +91,7 @@ def _updated_shard(
 def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
     """Write one chunk as a whole, what lies outside of the array included."""
     key = chunks.key(index)
-    with lock_of(chunks, key):
+    with chunks.locks.of(key):
         try:
             data = (chunks.fixed_chain or chunks.chain(index)).encode(values)
         except CodecError as error:
@@ -137,7 +108,7 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
 
         def work(item: Item) -> None:
             key = chunks.key(tuple([part.chunk for part in item]))
-            with lock_of(chunks, key):
+            with chunks.locks.of(key):
                 store.set(key, _encode(chunks, item, None if is_covered(item) else store.get(key), source))
 
         every = list(items)
@@ -147,7 +118,7 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     while batch := list(islice(items, batch_size)):
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
-        with locked(chunks, keys):
+        with chunks.locks.held(keys):
             _write_batch(chunks, batch, keys, source)
 
 
@@ -198,7 +169,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
             if parent:
                 store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
             try:
-                with lock_of(chunks, chunks.prefix + key):
+                with chunks.locks.of(chunks.prefix + key):
                     _write_chunk(chunks, directory, folder, key, index, item, source)
             except CodecError as error:
                 raise chunks.damaged(index, error) from error
@@ -233,7 +204,7 @@ def _write_row(
         for item, data in zip(row, pieces, strict=True):
             key = name(tuple([part.chunk for part in item]))
             chunks.store.check_links((chunks.prefix + key).rpartition("/")[0])  # type: ignore[attr-defined]
-            with lock_of(chunks, chunks.prefix + key):
+            with chunks.locks.of(chunks.prefix + key):
                 _replace(directory.descriptor, folder, key, [data])
     except (CodecError, OSError):
         return False
