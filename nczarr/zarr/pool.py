@@ -14,6 +14,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from nczarr.collector import may_share_work, paused_collector
@@ -174,9 +175,12 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
                 queue.clear()
                 raise
 
-    pool = _get_pool()
-    with paused_collector():  # it may close a netCDF file, and wait for HDF5 with a lock that forks need
-        helpers: list[Future[None]] = [pool.submit(loop) for _ in range(count - 1)]
+    helpers: list[Future[None]] = []
+    with suppress(RuntimeError):  # Python ends, and takes no new work for threads
+        pool = _get_pool()
+        with paused_collector():  # it may close a netCDF file, and wait for HDF5 with a lock that forks need
+            for _ in range(count - 1):
+                helpers.append(pool.submit(loop))
     try:
         loop()
     finally:

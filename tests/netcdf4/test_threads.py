@@ -315,3 +315,49 @@ def test_the_collector_may_close_a_dataset_in_a_thread_that_another_one_waits_fo
     environment = {**os.environ, "NCZARR_THREADS": "3"}
     command = [sys.executable, "-c", DROPPED_IN_A_HELPER, str(tmp_path)]
     subprocess.run(command, check=True, timeout=300, env=environment)
+
+
+OUTLIVING = """
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import nczarr.netcdf4 as netCDF4
+
+path, kind, opened = sys.argv[1:]
+
+
+def make():
+    global ds
+    ds = netCDF4.Dataset(path, "w")
+    ds.createDimension("x", 200_000)
+    return ds.createVariable("v", "f8", ("x",), chunksizes=(50_000,))
+
+
+def work():
+    while not threading._SHUTTING_DOWN:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    v = variable or make()
+    v[:] = np.arange(200_000)
+    v[7] = 5  # a part of a chunk waits for its rest
+
+
+variable = make() if opened == "before" else None
+if kind == "thread":
+    threading.Thread(target=work).start()
+else:
+    ThreadPoolExecutor(1).submit(work).add_done_callback(lambda done: done.result())
+"""
+
+
+@pytest.mark.parametrize("opened", ["before", "after"])
+@pytest.mark.parametrize("kind", ["thread", "pool"])
+def test_a_thread_that_outlives_the_main_one_writes(tmp_path: Path, kind: str, opened: str) -> None:
+    """Python waits for it; the datasets that were open were closed before."""
+    path = tmp_path / "a.zarr"
+    command = [sys.executable, "-c", OUTLIVING, str(path), kind, opened]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    with ours.Dataset(path) as ds:
+        assert ds["v"][:10].tolist() == [0, 1, 2, 3, 4, 5, 6, 5, 8, 9]
+        assert ds["v"][-1] == 199_999

@@ -833,10 +833,21 @@ def _close_all() -> None:
         dataset.__del__()
 
 
+def _close_all_if_alone() -> None:
+    here = threading.current_thread()
+    others = [t for t in threading.enumerate() if not t.daemon and t is not here]
+    # A pool's threads wait for work. Others, for which Python waits next, may still write.
+    if all(t.name.startswith(("nczarr", "asyncio_")) for t in others):
+        _close_all()
+
+
 @functools.cache
 def _close_all_at_exit() -> None:
-    """Have everything closed before Python stops the pools of threads, which plain ``atexit`` is too late for."""
-    import concurrent.futures.thread  # noqa: F401  (registers first, so that it is called after us)
+    """Have everything closed before Python stops the pools of threads, and at last when all threads have ended."""
+    atexit.register(_close_all)
+    if hasattr(threading, "_register_atexit"):
+        # Python ends already if this is a thread that goes on after the main one.
+        with contextlib.suppress(RuntimeError):
+            import concurrent.futures.thread  # noqa: F401  (registers first, so that it is called after us)
 
-    register = getattr(threading, "_register_atexit", atexit.register)
-    register(_close_all)
+            threading._register_atexit(_close_all_if_alone)
