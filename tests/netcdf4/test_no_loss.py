@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import MetadataError, NCZarrError
+from nczarr.netcdf4.classes import session_of
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -401,3 +404,30 @@ def test_variables_without_filters_are_not_compressed(tmp_path: Path) -> None:
             v[:] = 0.5
             assert v.filters()["complevel"] == 0
         assert (path / name / "c" / "0").stat().st_size == 8000
+
+
+def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector finalizes what it finds together in any order; without the interpreter lock, by their addresses."""
+    ds = ours.Dataset(tmp_path / "a.zarr.zip", "w")
+    ds.createDimension("x", 3)
+    ds.createVariable("v", "i4", ("x",))[:] = 1
+    session = weakref.ref(session_of(ds))
+    there = []
+    close = ours.Dataset.__del__
+
+    def looking(dataset: ours.Dataset) -> None:
+        there.append(session() is not None)
+        close(dataset)
+
+    monkeypatch.setattr(ours.Dataset, "__del__", looking)
+    circle: list[Any] = [ds]
+    circle.append(circle)
+    del ds, circle
+    gc.collect()
+    assert there == [True]
+    gc.collect()
+    assert session() is None
+    with ours.Dataset(tmp_path / "a.zarr.zip") as again:
+        assert again["v"][:].tolist() == [1, 1, 1]

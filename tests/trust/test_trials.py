@@ -16,6 +16,7 @@ ROUNDS = {
     "kills": 14,
     "interrupts": 4,
     "threads": 1,
+    "dropped": 2,
     "processes": 1,
     "appending": 1,
     "sharing": 1,

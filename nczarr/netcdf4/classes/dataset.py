@@ -46,6 +46,8 @@ from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
+#: What they write with. The collector would drop it together with the dataset, files and stores first if it likes.
+_WRITING: set[Session] = set()
 
 
 def _is_written_here(path: Path | None) -> bool:
@@ -205,6 +207,7 @@ class Dataset(AttributeOwner):
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
             _OPEN[id(self)] = self  # a subclass may have no hash
+            _WRITING.add(session)
             _close_all_at_exit()
 
     def _nc_bind(self, session: Session, node: GroupNode, parent: Dataset | None, *, weak: bool) -> None:
@@ -250,13 +253,19 @@ class Dataset(AttributeOwner):
             If it is closed already.
         """
         _OPEN.pop(id(self), None)
-        return self._nc_session.close()
+        try:
+            return self._nc_session.close()
+        finally:
+            _WRITING.discard(self._nc_session)
 
     def __del__(self) -> None:
         # Half-made objects have no session; errors at this point reach nobody.
         with contextlib.suppress(AttributeError, ImportError, NCZarrError, OSError):
-            if self._nc_session.is_open:
-                self._nc_session.close(dropped=True)
+            try:
+                if self._nc_session.is_open:
+                    self._nc_session.close(dropped=True)
+            finally:
+                _WRITING.discard(self._nc_session)
 
     # -- the tree ----------------------------------------------------------------------------------------
 
