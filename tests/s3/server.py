@@ -320,8 +320,8 @@ class S3Server:
                     break
                 os.kill(pid, number)
                 for _ in range(100):
-                    with contextlib.suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
+                    if name in self._started:
+                        self._started[name].poll()
                     if not self._alive(name):
                         break
                     time.sleep(0.1)
