@@ -410,6 +410,7 @@ def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector finalizes what it finds together in any order; without the interpreter lock, by their addresses."""
+    gc.collect()  # what other tests have left
     ds = ours.Dataset(tmp_path / "a.zarr.zip", "w")
     ds.createDimension("x", 3)
     ds.createVariable("v", "i4", ("x",))[:] = 1

@@ -256,6 +256,43 @@ for store in first, second, third:
 """
 
 
+WEAKLY_HELD = """
+import gc, sys
+import nczarr
+from nczarr.zarr.arrays.array import Array
+
+gc.disable()  # now is when we say so
+path = sys.argv[1]
+with nczarr.Dataset(path, "w") as ds:
+    ds.createDimension("x", 8)
+    ds.createVariable("v", "i4", ("x",))[:] = 1
+    ds.createVariable("w", "i4", ("x",))[:] = 2
+ds = nczarr.Dataset(path, "a", keepweakref=True)
+v, w = ds["v"], ds["w"]
+v[2:4] = 5
+circle = [ds]
+circle.append(circle)
+del ds, circle
+read = Array.read
+Array.read = lambda *args, **kwargs: (gc.collect(), read(*args, **kwargs))[1]
+print(w[:].tolist(), v[:].tolist())
+"""
+
+
+def test_a_dataset_may_be_dropped_while_a_variable_that_does_not_keep_it_reads(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WEAKLY_HELD, str(tmp_path / "a.zarr")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    changed = [1, 1, 5, 5, 1, 1, 1, 1]
+    assert done.stdout.strip() == f"{[2] * 8} {changed}", done.stderr
+    with ours.Dataset(tmp_path / "a.zarr") as ds:
+        assert ds["v"][:].tolist() == changed
+
+
 def test_the_collector_may_close_a_dataset_while_this_thread_is_at_work() -> None:
     """Both need the same locks; whoever waits for itself waits for ever."""
     done = subprocess.run(

@@ -261,6 +261,8 @@ class Dataset(AttributeOwner):
     def __del__(self) -> None:
         # Half-made objects have no session; errors at this point reach nobody.
         with contextlib.suppress(AttributeError, ImportError, NCZarrError, OSError):
+            if self._nc_session.is_at_work_here:
+                return  # for a variable that does not keep it; closed when Python ends
             try:
                 if self._nc_session.is_open:
                     self._nc_session.close(dropped=True)
@@ -840,6 +842,10 @@ def _equal(held: Any, wanted: Any) -> bool:
 def _close_all() -> None:
     for dataset in list(_OPEN.values()):
         dataset.__del__()
+    for session in list(_WRITING):  # whose dataset was dropped while a variable was at work
+        with contextlib.suppress(NCZarrError, OSError):
+            if session.is_open:
+                session.close(dropped=True)
 
 
 def _close_all_if_alone() -> None:

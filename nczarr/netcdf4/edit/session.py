@@ -51,23 +51,30 @@ class Gate:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._condition = threading.Condition(self._mutex)
-        self._passing = 0
+        #: The threads that pass.
+        self._passing: list[int] = []
         self._closing = 0
         self._owner = 0
         self._depth = 0
 
     def __enter__(self) -> None:
+        me = threading.get_ident()
         with self._mutex:
-            if self._closing and self._owner != threading.get_ident():
+            if self._closing and self._owner != me:
                 while self._closing:
                     self._condition.wait()
-            self._passing += 1
+            self._passing.append(me)
 
     def __exit__(self, *error: object) -> None:
         with self._mutex:
-            self._passing -= 1
+            self._passing.remove(threading.get_ident())
             if self._closing:
                 self._condition.notify_all()
+
+    @property
+    def is_passed_here(self) -> bool:
+        """True if this thread passes."""
+        return threading.get_ident() in self._passing
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -305,6 +312,11 @@ class Session(State):
         return source
 
     # -- the end
+
+    @property
+    def is_at_work_here(self) -> bool:
+        """True if this thread reads or writes values: it cannot close the dataset now."""
+        return self._gate.is_passed_here
 
     def sync(self) -> None:
         """Write all that is not stored yet."""
