@@ -491,3 +491,15 @@ def test_one_of_several_who_have_a_file_open_closes_it(tmp_path: Path, end: str)
         [sys.executable, "-c", SHARED, str(path), end], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "NetCDFFileError"), done.stderr
+
+
+def test_a_file_that_stays_open_is_open_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.nc")
+    with netCDF4.Dataset(path, "w") as ds:
+        ds.createDimension("x", 4)
+    before = h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE)
+    with ours.Dataset(path):
+        for _ in range(5):
+            ours.Dataset(path).close()
+        assert h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE) == before + 1
+    assert h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE) == before

@@ -48,37 +48,37 @@ _CACHE_LIMIT = 32 << 20
 OWN_CACHE = 1 << 20
 
 
-#: What is open for reading, by HDF5's own number for a file: all that it was opened as, and for how many still.
-_opened: dict[int, tuple[list[Any], int]] = {}
+#: What is open for reading, by HDF5's own number for a file, and for how many.
+_opened: dict[int, tuple[Any, int]] = {}
 
 
-def _note_opened(file: Any) -> int:
-    """Note that a file was opened for one more, and return its number; call it with the lock held."""
+def _shared(file: Any) -> tuple[Any, int]:
+    """Return a file that was just opened as it was opened first, and its number; call it with the lock held.
+
+    Who opens a file that is open gets what HDF5 has of its datasets already. There the fill value of strings belongs to
+    the file as it was opened by the first who read it: once that is closed, HDF5 reads it from memory that is free, or
+    another file's. So all have one and the same.
+    """
     number = file_number(file)
-    ids, users = _opened.get(number, ([], 0))
-    _opened[number] = [*ids, file], users + 1
-    return number
+    first, users = _opened.get(number, (file, 0))
+    _opened[number] = first, users + 1
+    if first is not file:
+        file.close()
+    return first, number
 
 
 def _close_for_one(number: int) -> None:
-    """Close a file for one of those who opened it.
-
-    Who opens a file that is open gets what HDF5 has of its datasets already. There the fill value of strings belongs to
-    the file as it was opened first: once that is closed, HDF5 reads it from memory that is free, or another file's. So
-    all are closed together, with the last, and with all that is open in them.
-    """
+    """Close a file for one of those who opened it; with the last, all that is open in it is closed, too."""
     api = hdf5()
     with api.phil:
-        ids, users = _opened.pop(number)
+        file, users = _opened.pop(number)
         if users > 1:
-            _opened[number] = ids, users - 1
+            _opened[number] = file, users - 1
             return
-        for file in ids:
-            for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
-                while found.valid:
-                    api.h5i.dec_ref(found)
-        for file in ids:
-            file.close()
+        for found in api.h5f.get_obj_ids(file, ~api.h5f.OBJ_FILE & api.h5f.OBJ_ALL | api.h5f.OBJ_LOCAL):
+            while found.valid:
+                api.h5i.dec_ref(found)
+        file.close()
 
 
 @dataclass(eq=False)
@@ -143,13 +143,13 @@ class HDF5File:
             access = api.h5p.create(api.h5p.FILE_ACCESS)
             if file is not None:
                 access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
-            opened = cls(
-                path, api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
-            )
-            if ranges is not None and not opened.id.get_create_plist().get_userblock():
-                opened._raw, opened._asked = ranges, True
-            opened._close = weakref.finalize(opened, _close_for_one, _note_opened(opened.id))
+            found = api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
+            shared, number = _shared(found)
+            opened = cls(path, shared)
+            opened._close = weakref.finalize(opened, _close_for_one, number)
             opened._close.atexit = False
+            if ranges is not None and not shared.get_create_plist().get_userblock():
+                opened._raw, opened._asked = ranges, True
             return opened
 
     def dataset(self, link: bytes) -> Any:

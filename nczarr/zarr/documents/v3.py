@@ -202,11 +202,10 @@ def _fill_value(data_type: DataType, fill: Any) -> Any:
     try:
         return _at("fill_value", data_type.fill_from_json, fill)
     except MetadataError as error:
-        if (
-            fill is None
-        ):  # GDAL writes it. What is not stored has no value then, which is no damage of all else.
-            raise ExtensionError(error.message, hint="write it again with a fill value") from None
-        raise
+        if fill is not None:
+            raise
+        # GDAL writes null. What is not stored has no value then, which is no damage of all else.
+        raise ExtensionError(error.message, hint="write it again with a fill value") from None
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:
