@@ -15,7 +15,7 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"cached", "collector", "lazy"},
+    {"collector", "lazy"},
     {"display", "forking", "grammar"},
     {"errors"},
     {"atomic", "limits", "locks", "reasons", "targets"},

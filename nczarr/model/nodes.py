@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nczarr.cached import cached_property
 from nczarr.errors import ModelError
+from nczarr.lazy import cached_property
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype

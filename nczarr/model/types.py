@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nczarr.cached import cached_property
+from nczarr.lazy import cached_property
 from nczarr.model.names import split_fqn
 
 

@@ -13,8 +13,8 @@ from functools import cache
 from itertools import repeat
 from typing import Any, Literal
 
-from nczarr.cached import cached_property
 from nczarr.errors import ExtensionError, MetadataError
+from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad, show
 

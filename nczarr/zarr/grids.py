@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.cached import cached_property
 from nczarr.errors import ExtensionError, MetadataError, SelectionError
+from nczarr.lazy import cached_property
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
 from nczarr.zarr.types import bad, show

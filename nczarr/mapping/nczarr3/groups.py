@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from nczarr.cached import cached_property
 from nczarr.errors import MetadataError, ModelError
+from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, array_keys, copies_of, group_keys

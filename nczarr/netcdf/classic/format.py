@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nczarr.cached import cached_property
+from nczarr.lazy import cached_property
 from nczarr.model import PRIMITIVES, PrimitiveType
 
 #: netCDF's name of a format, and the number in its files.

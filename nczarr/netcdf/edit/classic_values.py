@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nczarr.cached import cached_property
+from nczarr.lazy import cached_property
 from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes import read_all, write_all

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.cached import cached_property
 from nczarr.errors import NetCDFFileError
+from nczarr.lazy import cached_property
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed

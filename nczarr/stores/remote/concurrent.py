@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NoReturn
 
-from nczarr.cached import cached_property
 from nczarr.errors import NCZarrError, StoreError
+from nczarr.lazy import cached_property
 from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced
 from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key

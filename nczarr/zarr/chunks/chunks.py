@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nczarr.cached import cached_property
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.forking import inheriting
+from nczarr.lazy import cached_property
 from nczarr.stores import Store
 from nczarr.zarr.chunks.locks import StoreLocks, locks_of
 from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of

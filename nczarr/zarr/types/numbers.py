@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.cached import cached_property
+from nczarr.lazy import cached_property
 from nczarr.zarr.types.base import DataType, bad, show
 
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.cached import cached_property
 from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.lazy import cached_property
 from nczarr.zarr.types.base import MAX_ITEM_BYTES, DataType, bad, show
 from nczarr.zarr.types.text import decode_base64, encode_base64
 

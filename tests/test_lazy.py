@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from nczarr.cached import cached_property
+from nczarr.lazy import cached_property
 
 
 class Shelf:
