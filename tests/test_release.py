@@ -18,6 +18,15 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert re.search(r"^## (\S+) \(", changelog, re.MULTILINE).group(1) == nczarr.__version__  # type: ignore[union-attr]
 
 
+def test_every_python_classifier_has_a_job() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    claimed = [c.rpartition(" ")[2] for c in project["classifiers"] if re.search(r"Python :: \d+\.\d+$", c)]
+    matrix = re.search(r"python: \[(.*)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    assert matrix is not None
+    assert claimed == re.findall(r'"([\d.]+)"', matrix[1])
+    assert project["requires-python"] == f">={claimed[0]}"
+
+
 def test_links_of_the_readme_lead_somewhere() -> None:
     for name in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / name).read_text("utf-8")
