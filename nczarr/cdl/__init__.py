@@ -1,8 +1,8 @@
 """The CDL edge: datasets as text.
 
-:func:`load` and :func:`loads` read what ncgen reads, :func:`dump` and :func:`dumps` print what ncdump prints, or more
-where ncdump loses something. Reading and writing share no code: ``cdl.read`` needs Lark and is imported when it is
-first used, ``cdl.write`` does not.
+:func:`load` and :func:`loads` read the language of ncgen. :func:`dump` and :func:`dumps` print the text of ncdump, or
+more where ncdump loses information. Reading and writing share no code: ``cdl.read`` needs Lark and is imported on first
+use.
 """
 
 from typing import TYPE_CHECKING

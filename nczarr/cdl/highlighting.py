@@ -1,6 +1,6 @@
 """Split CDL into tokens for Pygments, which colours it on terminals, in Sphinx and in notebooks.
 
-The grammar for reading is ``grammar/cdl.lark``; this is only as exact as colours need.
+The grammar for reading is ``grammar/cdl.lark``; this lexer is only as exact as colours require.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CDLLexer(RegexLexer):
             (r'"(?:[^"\\]|\\.)*"', String),
             (r"'(?:[^'\\\n]|\\.)*'", String.Char),
             (
-                # Bounded, so that a text of nothing but this word is no slower than others.
+                # Bounded, so that a text that repeats this word is not slower than others.
                 r"((?i:netcdf)|group:)([ \t]+)((?:[^{\n\\]|\\.){1,1000}+)(\{)",
                 bygroups(Keyword, Whitespace, Name.Namespace, Punctuation),
             ),
@@ -55,7 +55,7 @@ class CDLLexer(RegexLexer):
                 rf"(?:unlimited|UNLIMITED|NIL|nil|Nil|[-+]?(?:NaN|nan|Infinity|Inf)f?|_){_END}",
                 Keyword.Constant,
             ),
-            # A run of numbers is one token: data are mostly that.
+            # A run of numbers is one token; most data are such runs.
             (r"(?:[-+]?(?:\d|\.\d)[\w.]*(?:(?<=[eE])[-+]\d+\w*)?(?:, *|(?=[\s;}/)]|$)))+", Number),
             (
                 rf"({_PATH})?(:)({_NAME})(\s*)(=)",

@@ -1,13 +1,14 @@
-"""Show datasets as HTML in notebooks: plain values in, harmless HTML and CSS out, no script.
+"""Show datasets as HTML in notebooks: plain values in, safe HTML and CSS out, no script.
 
-Classes of every floor have a ``_repr_html_`` that describes them (:mod:`nczarr.display.descriptions`) and has the
-description drawn here. Everything in a description may come from a stranger's file, and is escaped and bounded.
+The ``_repr_html_`` of a class builds a description (:mod:`nczarr.display.descriptions`), and this package draws it.
+Descriptions may come from untrusted files, so all text is escaped and bounded.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nczarr.display.locations import shown_location
 from nczarr.display.text import format_bytes, safe_html, visible
 from nczarr.lazy import lazy
 
@@ -54,5 +55,6 @@ __all__ = [
     "show_dimension",
     "show_group",
     "show_type",
+    "shown_location",
     "visible",
 ]

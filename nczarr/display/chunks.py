@@ -1,11 +1,11 @@
-"""Draw the chunks of an array as an inline SVG: the last two axes as a sheet, all before them as a pile of sheets."""
+"""Draw the chunks of an array as inline SVG: the last two axes as a sheet, the other axes as a stack of sheets."""
 
 from __future__ import annotations
 
 import math
 
 _LONG, _SHORT = 112.0, 34.0
-#: More lines than this in one direction would be a grey area.
+#: Most grid lines in one direction; more would merge into a grey area.
 _MOST_LINES = 28
 _MOST_SHEETS = 5
 _SHEET_STEP = 7.0
@@ -15,7 +15,7 @@ _MARGIN = 3.0
 def draw_chunks(
     shape: tuple[int, ...], chunks: tuple[int, ...] | None, inner: tuple[int, ...] | None = None
 ) -> str:
-    """Return the figure, or nothing where there is nothing to see (scalars, empty arrays).
+    """Return the figure, or empty text for scalars and empty arrays.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _rectangle(kind: str, x: float, y: float, width: float, height: float) -> st
 def _grid(
     kind: str, x: float, y: float, width: float, height: float, down: tuple[int, int], across: tuple[int, int]
 ) -> list[str]:
-    """The lines between chunks; `down` and `across` are the size of the axis and of a chunk."""
+    """Return the grid lines between chunks; `down` and `across` are pairs of axis size and chunk size."""
     path = []
     for place in _cuts(*down):
         path.append(f"M{x:.1f} {y + height * place:.1f}h{width:.1f}")
@@ -88,7 +88,7 @@ def _grid(
 
 
 def _cuts(size: int, chunk: int) -> list[float]:
-    """Where an axis is cut, from 0 to 1; where there are too many cuts, some of them, evenly."""
+    """Return the positions of chunk borders from 0 to 1; an even sample of them if there are too many."""
     number = -(-size // chunk) - 1
     step = -(-number // _MOST_LINES) if number > _MOST_LINES else 1
     return [i * chunk / size for i in range(1, number + 1, step)]

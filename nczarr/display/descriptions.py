@@ -1,6 +1,6 @@
-"""Describe datasets in plain values, for whoever draws them: HTML today.
+"""Describe datasets as plain values for drawing.
 
-The classes of every floor describe themselves with these, so that drawing depends on none of them.
+Each class builds its own description, so that drawing depends on no other package.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DimensionDescription:
-    """A dimension, or an axis of an array; `name` is None for an axis without one, `size` if it is not known.
+    """A dimension, or an axis of an array; `name` is None for an unnamed axis, `size` is None if unknown.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class DimensionDescription:
 
 @dataclass(frozen=True)
 class AttributeDescription:
-    """An attribute; `type` is empty where the value says it all. The value is text, numbers, an array or JSON.
+    """An attribute; `type` is empty where the value implies it. The value is text, numbers, an array or JSON.
 
     Examples
     --------
@@ -100,14 +100,14 @@ class ArrayDescription:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The sizes of the axes, if all are known."""
+        """Return the sizes of the axes if all are known."""
         sizes = tuple(axis.size for axis in self.axes)
         return None if any(size is None for size in sizes) else sizes  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A group with all that is in it; the sequences may be :class:`Each`, which describes what is looked at.
+    """A group with its members; a sequence may be an :class:`Each`, which describes an item on access.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class GroupDescription:
 
 
 class Each(Sequence[T], Generic[T]):
-    """Describe the items of a sequence when they are looked at, so that a huge group costs what is shown of it.
+    """Describe the items of a sequence on access, so that only the visible part of a huge group costs time.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Draw descriptions as HTML that folds without a script.
 
-Every function returns a complete fragment with its style sheet, as a notebook wants it. What is long is cut:
-a group of a million variables gives a page of a few hundred rows that says how many more there are.
+Every function returns a complete fragment with its style sheet, as notebooks expect. Long lists are cut: a group of a
+million variables gives a few hundred rows and the number of omitted ones.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from nczarr.display.descriptions import (
 from nczarr.display.text import LONGEST_NAME, format_bytes, safe_html
 from nczarr.display.values import format_value
 
-#: Rows of one list that are shown.
+#: Most rows of one list.
 MOST_ROWS = 200
-#: Rows of a whole fragment that are shown, over all groups.
+#: Most rows of a whole fragment, over all groups.
 MOST_IN_ALL = 2000
-#: Groups inside groups that are shown.
+#: Most levels of groups.
 DEEPEST = 20
-#: Lists that are open at first have no more rows than this.
+#: Longest list that is open at first.
 _OPEN_ROWS = 30
 
 
 @cache
 def _style() -> str:
-    from importlib.resources import files  # not needed before something is shown
+    from importlib.resources import files  # imported on first use
 
     return files("nczarr.display").joinpath("style.css").read_text(encoding="utf-8")
 
@@ -60,7 +60,7 @@ def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] =
     ----------
     array : ArrayDescription
     theme : {"", "light", "dark"}
-        Empty: what the browser or the notebook prefers.
+        Empty: the preference of the browser or the notebook.
 
     Examples
     --------

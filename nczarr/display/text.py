@@ -1,26 +1,26 @@
-"""Make any text harmless: bounded in length, without characters that act on a page or a terminal.
+"""Format untrusted text for display: bounded, and without active characters.
 
-Names and attributes of a dataset come from strangers. What a terminal or a browser would obey rather than show
-(escape sequences, marks that turn the direction of writing, halves of surrogate pairs) is spelled as in Python.
+Names and attributes may come from untrusted files. Characters that a terminal or a browser would obey (escape
+sequences, direction marks, halves of surrogate pairs) are spelled as Python escapes.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-#: Longest text that is shown whole.
+#: Longest text that is not cut.
 LONGEST_TEXT = 1000
-#: Longest name that is shown whole; netCDF's own limit is 256 bytes.
+#: Longest name that is not cut; the limit of netCDF is 256 bytes.
 LONGEST_NAME = 256
 
 _LAYOUT = "\n\t"
-# Format characters that only join or part letters: Persian and many emoji need them.
+# Joiners are allowed: Persian and many emoji need them.
 _JOINERS = "\u200c\u200d"
 _ACTING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"}
 
 
 def visible(text: str, *, layout: bool = False) -> str:
-    """Spell out the characters that act instead of being seen.
+    """Replace active and invisible characters by their escapes.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def _spelled(character: str, layout: bool) -> str:
 
 
 def shorten(text: str, longest: int) -> tuple[str, str]:
-    """Cut a text that is too long; return what is shown, and a note on what is not (empty: nothing was cut).
+    """Cut a long text; return the kept part and a note on the omitted part (empty if nothing is cut).
 
     Examples
     --------
@@ -60,7 +60,7 @@ def shorten(text: str, longest: int) -> tuple[str, str]:
 
 
 def safe_html(text: object, *, longest: int = LONGEST_TEXT, layout: bool = False) -> str:
-    """Return any text as HTML that shows it and does nothing else.
+    """Return text as HTML without markup or active characters.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def safe_html(text: object, *, longest: int = LONGEST_TEXT, layout: bool = False
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes with a unit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Write the values of attributes in a line: text as text, numbers in full, long vectors by both their ends."""
+"""Format attribute values on one line: numbers in full, long vectors by both their ends."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-#: A vector of more values is shown by its ends.
+#: Longest vector that is not cut to its ends.
 MOST_VALUES = 24
 _ENDS = 6
 _NESTED = 400
 
 
 def format_value(value: Any) -> str:
-    """Return a value as text of bounded length, unless it is text itself.
+    """Return a value as text; only numbers and arrays are bounded in length.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def test_all_problems_are_reported_together() -> None:
         "there is no type 'flot'",
         "there is no variable 'w2' in the group '/', and no such type",
         "there is no variable 'q' in the group '/'",
-        "'x' is no value of the type byte",
+        "'x' is not a value of the type byte",
     ]
     assert [p.line for p in error.problems] == [3, 3, 3, 4, 4]
     assert str(error).count("^") == 5
@@ -100,12 +100,12 @@ def test_hints(text: str, hint: str) -> None:
         ("variables: int v; data: v = 18446744073709551616;", "is too large: no integer type holds it"),
         ("variables: int v; data: v = 3e9;", "3e9 is out of the range of int"),
         ("variables: int v; data: v = {1};", "expected a value of the type int, not '{'"),
-        ("dimensions: x = 2; variables: int v(x); data: v = 1-2, 3;", "1-2 is no number"),
+        ("dimensions: x = 2; variables: int v(x); data: v = 1-2, 3;", "1-2 is not a number"),
         ("variables: char c; data: c = 'ab';", "a character constant is one byte; 'ab' has 2"),
         ('variables: char c; data: c = "ab";', "2 characters for the 1 elements of 'c'"),
         ("types: int(*) l; variables: l v; data: v = 1;", "a value of the vlen type 'l' stands in braces"),
         ("types: compound c {int a;}; variables: c v; data: v = {1, 2};", "2 values for the 1 fields"),
-        ("types: opaque(2) o; variables: o v; data: v = 1;", "1 is no value of the opaque type 'o'"),
+        ("types: opaque(2) o; variables: o v; data: v = 1;", "1 is not a value of the opaque type 'o'"),
         ("dimensions: x = 2; u = unlimited; variables: int v(x, u); data: v = 1, 2;", "stand in braces"),
         (r'variables: char c; c:a = "\1";', "an octal escape needs three digits"),
         (r'variables: int t; string t:units = "\1"; data: t = 1;', "an octal escape needs three digits"),
@@ -198,7 +198,7 @@ def test_sizes_beyond_any_memory() -> None:
 
 def test_a_member_out_of_range_is_one_problem_however_often_it_is_used() -> None:
     text = "netcdf d { types: byte enum t {a = 1127} ; variables: t v ; v:_FillValue = a ; t :b = a ; data: v = a ; }"
-    with pytest.raises(CDLError, match="1127 is no value of the type byte") as error:
+    with pytest.raises(CDLError, match="1127 is not a value of the type byte") as error:
         loads(text)
     assert "more" not in str(error.value)
 

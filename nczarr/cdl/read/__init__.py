@@ -1,7 +1,7 @@
 """Read CDL text: analyse its syntax tree and bind its values into a dataset.
 
-``cdl.syntax`` makes the tree; the analyzer looks up names and gives constants their types; the binder puts the data
-lists into arrays. All problems of a text are collected and reported together, each with its line and column.
+``cdl.syntax`` builds the tree. The analyzer resolves names and types constants. The binder copies data lists into
+arrays. All problems of a text are collected and reported together, each with its line and column.
 """
 
 from nczarr.cdl.read.load import load, loads

@@ -1,7 +1,6 @@
 """Turn the syntax tree of a CDL text into a dataset of the model.
 
-Names are looked up, constants take their types, data are bound. All problems of a text are collected and reported
-together.
+The analyzer resolves names, types constants and binds data. It collects all problems and reports them together.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from nczarr.model import (
 
 _ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
-#: Attributes of variables that netCDF's library keeps for itself.
+#: Attribute names that the netCDF library reserves.
 _RESERVED = frozenset(
     ["_ARRAY_DIMENSIONS", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"]
 )
@@ -62,7 +61,7 @@ _FILL_VALUE = "_FillValue"
 
 
 class Analyzer:
-    """Turns one syntax tree into a dataset, and notes the problems of the text."""
+    """Turns one syntax tree into a dataset and records the problems of the text."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -76,10 +75,10 @@ class Analyzer:
         self._most_bytes = limit("NCZARR_MAX_VALUE_BYTES")
 
     def analyze(self, file: tree.File) -> Dataset:
-        """Make the dataset; with problems noted, the result is of no use."""
+        """Return the dataset; it is unusable if any problem was recorded."""
         name = dataset_name(file.header)
         self._body(self._root, file.body)
-        del file  # the syntax of what is read from now on is dropped as it is read
+        del file  # each part of the tree is released once it has been read
         variables = [v for scope in self._root.walk() for v in scope.variables.values()]
         for variable in variables:
             self._binder.measure(variable)
@@ -148,7 +147,7 @@ class Analyzer:
             return
         unlimited = dimension.size.type == "UNLIMITED"
         size = 0 if unlimited else self._size(dimension.size, "dimension")
-        # As ncgen has it: a size of 0 is an unlimited one.
+        # As in ncgen, a size of 0 declares an unlimited dimension.
         scope.dimensions[name] = DimensionState(name, join_fqn(scope.fqn, name), size, unlimited or not size)
 
     def _size(self, token: Token, what: str) -> int:
@@ -177,7 +176,7 @@ class Analyzer:
     # Types.
 
     def _type(self, scope: GroupScope, token: Token) -> Type | None:
-        """The type that a token names; None, and a problem, if there is none."""
+        """Return the type that a token names; None and a problem if there is none."""
         if token.type == "PRIMITIVE":
             return PRIMITIVES[_ALIASES.get(str(token), str(token))]
         try:
@@ -224,8 +223,8 @@ class Analyzer:
                 continue
             limits = np.iinfo(base.dtype)
             if not limits.min <= value <= limits.max:
-                self._problems.add(f"{value} is no value of the type {base.name}", member.value.start_pos)
-                value = 0  # so that its uses are no problems of their own
+                self._problems.add(f"{value} is not a value of the type {base.name}", member.value.start_pos)
+                value = 0  # avoids follow-up problems where the member is used
             members[name] = value
         return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
 
@@ -261,7 +260,7 @@ class Analyzer:
         return CompoundType(fqn, tuple(fields.values())) if sound else None
 
     def _is_reasonable(self, type_: UserType, token: Token) -> bool:
-        """False, and a problem, for types that are nested too deeply or too large for any memory."""
+        """Report a problem and return False for types that are nested too deeply or too large."""
         inside: list[Type] = []
         size = 0
         if isinstance(type_, CompoundType):
@@ -328,7 +327,7 @@ class Analyzer:
         if len(attribute.words) == 2:
             type_token, owner_token = attribute.words
         elif len(attribute.words) == 1:
-            # A variable's name first, then a type's.
+            # A variable's name takes precedence over a type's.
             word = attribute.words[0]
             if word.type != "PRIMITIVE":
                 variable = scope.find_variable(word)

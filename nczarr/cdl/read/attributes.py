@@ -1,4 +1,4 @@
-"""Convert the values of attributes to their declared type, or to the type that the constants have.
+"""Convert attribute values to their declared type, or infer the type from the constants.
 
 Special attributes describe storage (``_ChunkSizes``, ``_Filter`` …).
 """
@@ -28,16 +28,16 @@ from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Sto
 
 
 class AttributeReader:
-    """Makes attributes of what stands after the ``=``."""
+    """Builds attributes from the values after the ``=``."""
 
     def __init__(self, problems: Problems, elements: ElementReader) -> None:
         self._problems = problems
         self._elements = elements
 
     def typed(self, name: str, type_: Type, token: Token, items: Sequence[Value]) -> Attribute | None:
-        """An attribute with a declared type; an empty list is an attribute of no value.
+        """Return an attribute with a declared type; an empty list gives an attribute without values.
 
-        None if a value cannot be read: what would stand in its place is no value of the type.
+        Return None if a value cannot be read.
         """
         if type_ == CHAR:
             pieces = self._elements.texts(items, b"\0")
@@ -53,7 +53,7 @@ class AttributeReader:
         return Attribute(name, type_, values) if len(self._problems) == problems else None
 
     def untyped(self, name: str, token: Token, items: Sequence[Value]) -> Attribute | None:
-        """An attribute without a declared type: text is char; numbers take the widest type among them."""
+        """Return an attribute without a declared type: char for text, else the widest type of its numbers."""
         constants: list[Constant] = []
         for item in expand(items):
             try:
@@ -96,10 +96,10 @@ class AttributeReader:
     def fill_value(
         self, type_: Type, token: Token, items: Sequence[Value], declared: Type | None = None
     ) -> Attribute | None:
-        """``_FillValue``: one value of the variable's type, whatever type was declared.
+        """Return ``_FillValue`` with one value of the variable's type; a declared type is ignored.
 
-        Except that a real number that no integer is, such as NaN, stays what it was declared: files with one
-        exist, and ncgen turns it into an arbitrary integer.
+        Exception: a floating-point fill value that no integer equals, such as NaN, keeps its declared type. Real
+        files have such values, and ncgen turns them into arbitrary integers.
         """
         if count_values(items) != 1:
             self._problems.add("_FillValue takes one value", token.start_pos)
@@ -129,7 +129,7 @@ class AttributeReader:
 
 
 def _widest(constants: Sequence[Constant]) -> PrimitiveType:
-    """The type of a list of numbers: double, else float, else the widest integer, the later of two as wide."""
+    """Return the common type: double, else float, else the widest integer type (the last one of equal width)."""
     kinds = [c.kind for c in constants]
     for kind in ("double", "float"):
         if kind in kinds:
@@ -145,7 +145,7 @@ def _widest(constants: Sequence[Constant]) -> PrimitiveType:
     return best
 
 
-#: Special attributes of the dataset. All but the first only say what a file was like.
+#: Special attributes of the dataset. All but the first are informative only.
 GLOBAL = frozenset(["_Format", "_NCProperties", "_SuperblockVersion", "_IsNetcdf4"])
 
 _FLAGS = frozenset(["_Shuffle", "_Fletcher32", "_NoFill"])
@@ -183,7 +183,7 @@ _MOST_UINT = 0xFFFF_FFFF
 
 
 def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
-    """The value of ``_Format``."""
+    """Return the value of ``_Format``."""
     text = _single_text(token, items, problems)
     if text is not None and text not in _FORMAT_OF:
         hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
@@ -192,7 +192,7 @@ def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> 
 
 
 def read_special(token: Token, items: Sequence[Value], problems: Problems) -> Any:
-    """The value of a special attribute of a variable; None (and a problem) if it has no sensible one."""
+    """Return the value of a special attribute of a variable; None and a problem if it is illegal."""
     name = str(token)
     if name == "_ChunkSizes":
         return _integers(token, items, problems)
@@ -266,12 +266,12 @@ def _single_text(token: Token, items: Sequence[Value], problems: Problems) -> st
 
 
 def as_position(item: Value | None, token: Token) -> int | None:
-    """The place of a value, else of the attribute."""
+    """Return the position of a value, else of the attribute."""
     return (position_of(item) if item is not None else None) or token.start_pos
 
 
 def storage_of(variable: VariableState, problems: Problems) -> Storage:
-    """Put the special attributes of a variable together."""
+    """Combine the special attributes of a variable into its storage hints."""
     special, tokens = variable.special, variable.special_tokens
     if not special:
         return Storage()

@@ -33,7 +33,7 @@ from nczarr.model import (
     default_fill,
 )
 
-# An array of more elements than this that the text hardly fills is not made.
+# A larger array is not allocated if the text sets few of its elements.
 _LARGE = 1 << 24
 _SPARSE = 16
 
@@ -48,7 +48,7 @@ class Binder:
     # The lengths of unlimited dimensions.
 
     def measure(self, variable: VariableState) -> None:
-        """Make the variable's unlimited dimensions as long as its data need."""
+        """Extend the variable's unlimited dimensions to hold its data."""
         if variable.data is None or not variable.is_sound or not any(variable.unlimited):
             return
         dimensions = [d if isinstance(d, DimensionState) else d or 0 for d in variable.dimensions]
@@ -78,7 +78,7 @@ class Binder:
     # The values.
 
     def bind(self, variable: VariableState) -> ArraySource | None:
-        """The data of a variable: fill values where the text has none."""
+        """Return the data of a variable, with fill values where the text has none."""
         type_ = variable.type
         if type_ is None or not variable.is_sound:
             return None
@@ -146,7 +146,7 @@ class Binder:
 
     def _too_many(self, variable: VariableState, items: Sequence[Value], count: int, total: int) -> None:
         message = f"{count} values for the {total} elements of {variable.name!r}"
-        # ncgen cuts numbers off, but it crashes on scalars.
+        # ncgen drops surplus numbers, but crashes on scalars.
         if not variable.dimensions or variable.type == CHAR:
             self._problems.add(message, position_of(items[-1]))
         else:
@@ -160,7 +160,7 @@ class Binder:
         items: Sequence[Value],
         missing: Any,
     ) -> None:
-        """Put a list into the array `out` on `dimensions`; `out` is contiguous."""
+        """Copy a list into the contiguous array `out` on `dimensions`."""
         type_ = variable.type
         assert type_ is not None
         inner = _inner(dimensions)
@@ -224,14 +224,14 @@ class Binder:
 
 
 def _drain(items: list[Value]) -> Iterator[Value]:
-    """Take the values of a list out of it, so that their text and they themselves are not in memory together."""
+    """Pop the values of a list while iterating, so that text and values are not in memory together."""
     items.reverse()
     while items:
         yield items.pop()
 
 
 def _inner(dimensions: Sequence[DimensionState | int | None]) -> int | None:
-    """The first unlimited dimension but the very first: each part along it stands in braces."""
+    """Return the first unlimited dimension after the outermost; each part along it is in braces."""
     for axis, dimension in enumerate(dimensions):
         if axis and isinstance(dimension, DimensionState) and dimension.unlimited:
             return axis
@@ -239,7 +239,7 @@ def _inner(dimensions: Sequence[DimensionState | int | None]) -> int | None:
 
 
 def _row_width(dimensions: Sequence[DimensionState | int | None]) -> int:
-    """The length of a row of text; 0 where texts are not filled up to rows."""
+    """Return the length of a row of text; 0 if texts are not padded to rows."""
     if len(dimensions) < 2:
         return 0
     last = dimensions[-1]
@@ -260,7 +260,7 @@ def _need(dimension: DimensionState | int, size: int) -> None:
 
 
 def _fill(flat: np.ndarray, done: int, type_: Type, missing: Any) -> None:
-    """Set what a list leaves out."""
+    """Set the elements that a list omits."""
     if done >= len(flat):
         return
     if isinstance(type_, VlenType | CompoundType) or type_.dtype == object:
@@ -272,7 +272,7 @@ def _fill(flat: np.ndarray, done: int, type_: Type, missing: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BeginningSource:
-    """The first elements of an array in row-major order, and one value everywhere else.
+    """An array whose first elements in row-major order are given; all others have one value.
 
     Examples
     --------
@@ -287,6 +287,18 @@ class BeginningSource:
     @property
     def dtype(self) -> np.dtype:
         return self.beginning.dtype
+
+    @property
+    def beginning_shape(self) -> tuple[int, ...]:
+        """The corner of the array outside of which every element is the one value."""
+        corner = list(self.shape)
+        left = len(self.beginning)
+        for axis, size in enumerate(self.shape):
+            below = math.prod(self.shape[axis + 1 :])
+            corner[axis] = min(-(-left // max(below, 1)), size)
+            if left > below:
+                break
+        return tuple(corner)
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         out = RepeatedSource(self.fill, self.shape, self.dtype).read(region, out)

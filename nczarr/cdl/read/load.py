@@ -44,10 +44,10 @@ def load(path: str | PathLike[str]) -> Dataset:
 
 
 def _contents(name: str) -> str:
-    """The bytes of a file, one character each."""
+    """Return the bytes of a file, one character each."""
     try:
         kind = special_kind(os.stat(name).st_mode)
-        if kind not in (None, "pipe"):  # text may come from a pipe, as from a shell's <(command)
+        if kind not in (None, "pipe"):  # a pipe is allowed, for example a shell's <(command)
             raise CDLError(f"this is a {kind}, not a CDL file", path=name)
         with open(name, "rb") as file:
             return file.read().decode("latin-1")
@@ -62,7 +62,7 @@ def loads(text: str, *, path: str | None = None) -> Dataset:
     ----------
     text : str
     path : str, optional
-        Where the text is from, for messages.
+        Origin of the text, for messages.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def loads(text: str, *, path: str | None = None) -> Dataset:
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         column = error.start - text.rfind("\n", 0, error.start)
-        raise CDLError("half a surrogate pair is no text", path=path, line=line, column=column) from None
+        raise CDLError("half a surrogate pair is not text", path=path, line=line, column=column) from None
     return _load(raw, path)
 
 
@@ -107,7 +107,7 @@ def _load(text: str, path: str | None) -> Dataset:
     except RecursionError:
         problems.add("the text is nested too deeply", None)
     except MemoryError:
-        raise CDLError("the values need more memory than there is", path=path) from None
+        raise CDLError("the values need more memory than is available", path=path) from None
     problems.raise_all()
     assert dataset is not None
     try:

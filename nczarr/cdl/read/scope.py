@@ -1,4 +1,4 @@
-"""Keep the declarations of a CDL text, and look up names in them.
+"""Store the declarations of a CDL text and look up names in them.
 
 Dimensions and types: in the group, then upwards, the nearest first; a type that only one group of the whole tree
 declares is found from everywhere. Variables: in the group only. A path names exactly one group.
@@ -29,9 +29,9 @@ class DimensionState:
 
 @dataclass(eq=False)
 class VariableState:
-    """A declared variable, and what the text says of it later.
+    """A declared variable with its attributes and data.
 
-    `type` is None and `dimensions` has None where the declaration was wrong: a problem has been noted.
+    `type` is None, and `dimensions` has None, where the declaration is wrong and a problem is recorded.
     """
 
     name: str
@@ -47,23 +47,23 @@ class VariableState:
 
     @property
     def is_sound(self) -> bool:
-        """True if the declaration was right."""
+        """True if the declaration has no problem."""
         return self.type is not None and None not in self.dimensions
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the dimensions, as far as they are known."""
+        """Return the known sizes of the dimensions."""
         return tuple(d.size if isinstance(d, DimensionState) else d or 0 for d in self.dimensions)
 
     @property
     def unlimited(self) -> tuple[bool, ...]:
-        """Which dimensions are unlimited."""
+        """Tell for each dimension if it is unlimited."""
         return tuple(isinstance(d, DimensionState) and d.unlimited for d in self.dimensions)
 
 
 @dataclass(eq=False)
 class GroupScope:
-    """A group and what it declares so far, in order."""
+    """A group and its declarations so far, in order."""
 
     name: str
     fqn: str
@@ -80,14 +80,14 @@ class GroupScope:
         return self if self.parent is None else self.parent.root
 
     def upwards(self) -> Iterator[GroupScope]:
-        """This group and those around it, the nearest first."""
+        """Yield this group and its ancestors, the nearest first."""
         scope: GroupScope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def walk(self) -> Iterator[GroupScope]:
-        """This group and all below it, parents first."""
+        """Yield this group and its descendants, parents first."""
         pending = [self]
         while pending:
             scope = pending.pop()
@@ -100,7 +100,7 @@ class GroupScope:
         return made
 
     def find_dimension(self, token: Token) -> DimensionState | None:
-        """The dimension that a name or a path means."""
+        """Return the dimension that a name or a path refers to."""
         if token.startswith("/"):
             scope, name = self._follow(token)
             return scope.dimensions.get(name) if scope is not None else None
@@ -108,9 +108,9 @@ class GroupScope:
         return next((s.dimensions[name] for s in self.upwards() if name in s.dimensions), None)
 
     def find_type(self, token: Token) -> UserType | None:
-        """The user type that a name or a path means; KeyError if there is none.
+        """Return the user type that a name or a path refers to; KeyError if there is none.
 
-        None is the answer for a type whose own declaration is wrong.
+        The result is None if the declaration of the type is wrong.
         """
         if token.startswith("/"):
             scope, name = self._follow(token)
@@ -127,7 +127,7 @@ class GroupScope:
         return everywhere[0].types[name]
 
     def find_variable(self, token: Token) -> VariableState | None:
-        """The variable that a name or a path means."""
+        """Return the variable that a name or a path refers to."""
         if token.startswith("/"):
             scope, name = self._follow(token)
             return scope.variables.get(name) if scope is not None else None
@@ -141,7 +141,7 @@ class GroupScope:
         return scope, name
 
     def visible(self, what: str) -> Iterator[str]:
-        """The names that could be meant: of ``dimensions`` or ``types`` in the groups upwards, and as paths."""
+        """Return the visible names of ``dimensions`` or ``types``: simple names from here upwards, and paths."""
         for scope in self.upwards():
             yield from getattr(scope, what)
         for scope in self.root.walk():

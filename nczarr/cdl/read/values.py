@@ -16,7 +16,7 @@ from nczarr.cdl.syntax import (
     Call,
     Constant,
     ConstantError,
-    HardRunError,
+    NeedsSlowPath,
     Problems,
     Value,
     as_text,
@@ -54,7 +54,7 @@ Dates = Callable[[str], float | None]
 
 
 def position_of(value: Value) -> int | None:
-    """Where a value is in the text, if that is known."""
+    """Return the position of a value in the text, if known."""
     if isinstance(value, Token):
         return value.start_pos
     if isinstance(value, Call):
@@ -67,7 +67,7 @@ def position_of(value: Value) -> int | None:
 
 
 def count_values(items: Iterable[Value]) -> int:
-    """How many values a list has; a run has many."""
+    """Count the values of a list, with those inside runs."""
     return sum(_count(item) for item in items)
 
 
@@ -81,7 +81,7 @@ def _count(item: Value) -> int:
 
 
 def expand(items: Iterable[Value]) -> Iterator[Value]:
-    """The values of a list one by one."""
+    """Yield the values of a list one at a time."""
     for item in items:
         if isinstance(item, Token) and item.type == "NUMBERS" and "," in item:
             yield from split_run(item)
@@ -92,7 +92,7 @@ def expand(items: Iterable[Value]) -> Iterator[Value]:
 
 
 def _texts(run: Token) -> list[str] | None:
-    """The texts of a run; None if one is wrong, which is found out when they are read one by one."""
+    """Return the texts of a run; None if one is wrong (reading them one at a time then reports it)."""
     try:
         return text_strings(run)
     except ConstantError:
@@ -100,9 +100,9 @@ def _texts(run: Token) -> list[str] | None:
 
 
 def missing_value(type_: Type) -> Any:
-    """What stands for a value that a list leaves out, as ncgen has it.
+    """Return ncgen's value for an element that a list omits.
 
-    Not quite what never-written values are: fields get the default of their type, not zeros; a vlen gets one
+    It differs from the fill of unwritten values: a field gets the default of its type, not zeros; a vlen gets one
     element; an enum its first member.
 
     Examples
@@ -126,12 +126,12 @@ def missing_value(type_: Type) -> Any:
 
 
 def put(out: np.ndarray, index: tuple[int, ...], value: Any) -> None:
-    """Set one element; an array in an object array is one object."""
+    """Set one element; an array stored in an object array is one object."""
     out[index] = value
 
 
 def fill_field(record: np.ndarray, index: tuple[int, ...], field: Field) -> None:
-    """Give a field of a record its missing value."""
+    """Set a field of a record to its missing value."""
     inside = record[field.name]
     value = missing_value(field.type)
     for j in np.ndindex(field.shape):
@@ -139,7 +139,7 @@ def fill_field(record: np.ndarray, index: tuple[int, ...], field: Field) -> None
 
 
 class ElementReader:
-    """Reads values, and notes what is wrong with them."""
+    """Reads values and records their problems."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -152,7 +152,7 @@ class ElementReader:
         fill: Any = None,
         dates: Dates | None = None,
     ) -> int:
-        """Read a flat list into the one-dimensional `out`, as far as it goes; return how many elements were set.
+        """Read a flat list into the one-dimensional `out`, up to its end; return the number of elements set.
 
         `fill` is what ``_`` stands for; `dates` turns a quoted date into a number, for variables of time.
         """
@@ -194,7 +194,7 @@ class ElementReader:
                 part = out[done : done + len(values)]
                 part[...] = values[: len(part)]
                 done += len(part)
-        except HardRunError:
+        except NeedsSlowPath:
             return None
         return done
 
@@ -233,7 +233,7 @@ class ElementReader:
         if isinstance(type_, OpaqueType):
             if constant.kind != "opaque":
                 raise ConstantError(
-                    f"{_shown(constant)} is no value of the opaque type {type_.name!r}; write 0x and digits"
+                    f"{_shown(constant)} is not a value of the opaque type {type_.name!r}; write 0x and digits"
                 )
             return np.frombuffer(opaque_bytes(constant.value, type_.size), type_.dtype)[0]
         if isinstance(type_, VlenType | CompoundType):
@@ -242,7 +242,7 @@ class ElementReader:
             )
         assert isinstance(type_, PrimitiveType)
         if constant.kind == "word":
-            raise ConstantError(f"{_shown(constant)!r} is no value of the type {type_.name}")
+            raise ConstantError(f"{_shown(constant)!r} is not a value of the type {type_.name}")
         if constant.kind == "string" and dates is not None and type_.dtype.kind in "iuf":
             number = dates(bytes(constant.value).decode("utf-8", "replace"))
             if number is not None:
@@ -254,7 +254,7 @@ class ElementReader:
         return convert(constant, type_)
 
     def _member(self, type_: EnumType, constant: Constant, token: Token) -> Any:
-        # ncgen takes no numbers here; but a value without a member has no other form.
+        # ncgen refuses numbers here, but a value without a member has no other form.
         if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
             if limits.min <= constant.value <= limits.max:
@@ -262,14 +262,14 @@ class ElementReader:
         # A reserved word can be the name of a member.
         if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):
             raise ConstantError(
-                f"{_shown(constant)} is no value of the enum {type_.name!r}: its values are names"
+                f"{_shown(constant)} is not a value of the enum {type_.name!r}; write the name of a member"
             )
         members = dict(type_.members)
         for enum, member in split_enum_constant(token):
             if enum in (None, type_.name) and member in members:
                 return members[member]
         name = split_enum_constant(token)[0][1]
-        if name == "_UNDEFINED":  # ncdump's word for a 0 that has no member
+        if name == "_UNDEFINED":  # ncdump prints this for a 0 without a member
             return 0
         hint = suggestion(name, [*members, *(f"{type_.name}.{m}" for m in members)])
         self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token.start_pos, hint=hint)
@@ -359,9 +359,9 @@ class ElementReader:
     # Text.
 
     def texts(self, items: Iterable[Value], fill: bytes, ignored: list[Value] | None = None) -> list[bytes]:
-        """The pieces of text in a list of char: strings, and neighbouring single characters as one piece.
+        """Return the pieces of text in a list of char: each string, and each run of single characters.
 
-        `fill` is what ``_`` stands for. `ignored` gets the numbers in the list, which ncgen leaves out; without it
+        `fill` is what ``_`` stands for. `ignored` receives the numbers in the list, which ncgen skips; without it
         they are problems.
         """
         pieces: list[bytes] = []
@@ -403,7 +403,7 @@ class ElementReader:
 
 
 def _with_runs(items: Iterable[Value]) -> Iterator[Value | list[bytes]]:
-    """The values of a list one by one; a sound run of strings at once."""
+    """Yield the values of a list one at a time, and a valid run of strings as one list."""
     for item in items:
         if isinstance(item, Token) and item.type == "STRINGS":
             try:
@@ -415,7 +415,7 @@ def _with_runs(items: Iterable[Value]) -> Iterator[Value | list[bytes]]:
 
 
 def pad_rows(pieces: Iterable[bytes], width: int, fill: bytes) -> Iterator[bytes]:
-    """Fill up each piece of text to whole rows, an empty one to one row; as they are if `width` is 0.
+    """Pad each piece of text to whole rows, an empty one to one row; leave it unchanged if `width` is 0.
 
     Examples
     --------
@@ -451,7 +451,7 @@ _QUOTED_DATE = re.compile(r"(-?\d+)-(\d+)-(\d+)(?:[ T]+(\d+)(?::(\d+)(?::(\d+)(?
 
 
 def date_reader(attributes: Mapping[str, Attribute]) -> Callable[[str], float | None] | None:
-    """A function that turns a date into a number, for a variable with units of time; else None.
+    """Return a function from date to number for a variable with units of time; else None.
 
     Examples
     --------
@@ -476,7 +476,7 @@ def date_reader(attributes: Mapping[str, Attribute]) -> Callable[[str], float | 
             date = cftime.datetime(year, month, day, hour, minute, second, microsecond, calendar=calendar)
             return float(cftime.date2num(date, units, calendar=calendar))
         except (ValueError, OverflowError, TypeError):
-            return None  # not a unit or a calendar that is known: the text is read as any other text
+            return None  # unknown unit or calendar: the text is read as any other text
 
     return read
 

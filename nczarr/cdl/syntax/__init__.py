@@ -1,33 +1,35 @@
 """Turn CDL text into a syntax tree.
 
-The grammar is ``grammar/cdl.lark``, and the tree has one class for each of its rules. What one token of the text says
-is read here too: names with their escapes, constants, and runs, long stretches of values that are single tokens. What
-names mean, and which type a value gets, is asked in ``cdl.read``.
+The grammar is ``grammar/cdl.lark``; the tree has one class for each of its rules. This package also reads single
+tokens: names with their escapes, constants, and runs (long stretches of values in one token). ``cdl.read`` resolves
+names and gives values their types.
 """
 
 from nczarr.cdl.syntax.parser import parse
+from nczarr.cdl.syntax.runs import (
+    NeedsSlowPath,
+    count_run,
+    count_strings,
+    parse_run,
+    raw_strings,
+    split_run,
+    split_statements,
+    split_strings,
+    text_strings,
+)
 from nczarr.cdl.syntax.source import CDLWarning, Problems, SourceText, TooManyProblems, as_text
 from nczarr.cdl.syntax.tokens import (
     Constant,
     ConstantError,
-    HardRunError,
     clean_name,
     convert,
-    count_run,
-    count_strings,
     dataset_name,
     is_number,
     name_of,
     opaque_bytes,
     parse_constant,
-    parse_run,
     path_of,
-    raw_strings,
     split_enum_constant,
-    split_run,
-    split_statements,
-    split_strings,
-    text_strings,
 )
 from nczarr.cdl.syntax.tree import Block, Call, Value, Values
 
@@ -37,7 +39,7 @@ __all__ = [
     "Call",
     "Constant",
     "ConstantError",
-    "HardRunError",
+    "NeedsSlowPath",
     "Problems",
     "SourceText",
     "TooManyProblems",

@@ -1,4 +1,4 @@
-"""Parse CDL text with the LALR parser of ``grammar/cdl.lark``, and put syntax errors into plain words."""
+"""Parse CDL text with the LALR parser of ``grammar/cdl.lark``, and report syntax errors in plain words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nczarr.cdl.syntax.source import SourceText, as_text
 from nczarr.errors import CDLError
 from nczarr.grammar import read as read_grammar
 
-#: What a person calls a terminal.
+#: Terminals in the words of a message.
 _WORDS = {
     "LBRACE": "'{'",
     "RBRACE": "'}'",
@@ -33,7 +33,7 @@ _WORDS = {
     "HEADER": "'netcdf NAME {'",
     "$END": "the end of the text",
 }
-#: What a person calls a name, by the token before it.
+#: Words for an expected name, by the token before it.
 _NAMES = {
     "GROUP": "a group name",
     "ENUM": "a name for the type",
@@ -56,7 +56,7 @@ def _parser() -> Lark:
 
 
 def make_parser(grammar: str) -> Lark:
-    """The parser of a grammar, which makes the syntax tree as it goes."""
+    """Return the parser of a grammar; it builds the syntax tree while it parses."""
     return Lark(
         grammar,
         start="file",
@@ -78,7 +78,7 @@ def parse(source: SourceText) -> tree.File:
     Raises
     ------
     CDLError
-        If the text breaks the grammar: where, what is there, and what was expected.
+        If the text breaks the grammar. The message names the place, the text found and the text expected.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _explain(source: SourceText, error: UnexpectedInput) -> CDLError:
 
 
 def _before(error: UnexpectedInput) -> str:
-    """The token before the error, or the node; its kind."""
+    """Return the kind of the token or node before the error."""
     state = getattr(error, "state", None)
     parser = getattr(error, "interactive_parser", None)
     stack = getattr(parser.parser_state if parser is not None else state, "value_stack", None)
@@ -168,7 +168,7 @@ def _expected(expected: set[str], before: str) -> str:
 
 
 def _hint(source: SourceText, position: int, expected: set[str]) -> str | None:
-    """What is likely to be the cause."""
+    """Guess the cause of a syntax error; None if nothing is likely."""
     text = source.text
     before = text[:position].rstrip(" \t\r\n\f")
     if text[position : position + 1] == ":" and before.endswith((*_SECTIONS, "group")):

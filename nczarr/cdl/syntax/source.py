@@ -1,4 +1,4 @@
-"""Hold a CDL text as bytes, one character each, and name places of it in errors."""
+"""Hold a CDL text and locate errors in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUT = 60
 
 
 class SourceText:
-    """A CDL text, one character for each byte (Latin-1), so that text in any encoding gets through.
+    """A CDL text with one character for each byte (Latin-1), so that any encoding is preserved.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class SourceText:
         self.path = path
 
     def error(self, message: str, position: int | None, *, hint: str | None = None) -> CDLError:
-        """An error at a position in the text."""
+        """Return an error that shows a position in the text."""
         if position is None:
             return CDLError(message, path=self.path, hint=hint)
         position = min(position, len(self.text))
@@ -40,7 +40,7 @@ class SourceText:
         column = len(as_text(self.text[start:position])) + 1
         shown_from = start if end - start <= _LONGEST_LINE else max(start, position - _CUT)
         shown = as_text(self.text[shown_from : min(end, shown_from + _LONGEST_LINE)]).rstrip("\r")
-        # Control characters would move the caret, or worse; each stays one character wide.
+        # A control character could move the caret; each is shown as one character.
         shown = "".join(c if c == "\t" or visible(c) == c else "·" for c in shown)
         caret = len(as_text(self.text[shown_from:position])) + 1
         return CDLError(
@@ -64,7 +64,7 @@ class CDLWarning(UserWarning):
 
 
 class TooManyProblems(Exception):
-    """So many problems that more would not help anybody."""
+    """The text has too many problems to report more."""
 
 
 class Problems:
@@ -75,14 +75,14 @@ class Problems:
         self._found: list[tuple[int, CDLError]] = []
 
     def add(self, message: str, position: int | None, *, hint: str | None = None) -> None:
-        """Note a problem; raise :class:`TooManyProblems` when there are too many."""
+        """Record a problem; raise :class:`TooManyProblems` at the limit."""
         error = self.source.error(message, position, hint=hint)
         self._found.append((position or 0, error))
         if len(self._found) >= _MOST_PROBLEMS:
             raise TooManyProblems
 
     def warn(self, message: str, position: int | None) -> None:
-        """Give a warning: what ncgen takes, but not as it is meant."""
+        """Warn of text that ncgen accepts but does not read as it looks."""
         error = self.source.error(message, position)
         place = ":".join(str(p) for p in (self.source.path or "<cdl>", error.line, error.column) if p)
         warnings.warn(f"{place}: {message}", CDLWarning, stacklevel=2)

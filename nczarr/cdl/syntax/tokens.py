@@ -1,19 +1,14 @@
-r"""Read what tokens say: a name with its escapes, a constant, or a run of many.
+"""Turn single tokens into netCDF names and typed constants.
 
-Names become names of the model: escapes are undone, UTF-8 is decoded, and the form is NFC. The types of constants are
-those of ncgen: a suffix decides, else the smallest of ``int``, ``uint``, ``int64`` and ``uint64`` that holds the
-number; a character in single quotes is a ``byte``. They are converted to other types as C does.
-
-Runs are long stretches of a text that are single tokens of the grammar: of numbers, strings, statements. A token for
-each number would cost more than all else. Numbers are parsed into arrays by numpy's compiled parser, a block at a time;
-strings become texts without a loop where they have no escapes.
+Names are unescaped, decoded as UTF-8 and normalised to NFC. A suffix sets the type of a number. Without a suffix the
+type is the smallest of ``int``, ``uint``, ``int64`` and ``uint64`` that holds the number. A character in single quotes
+is a ``byte``. Constants are converted to other types as C does.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +16,6 @@ import numpy as np
 from lark import Token
 
 from nczarr.cdl.syntax.source import Problems, as_text
-from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES, PrimitiveType, check_name, normalize_name
 from nczarr.model.names import check_length
 
@@ -45,7 +39,7 @@ def clean_name(raw: str) -> str:
 
 
 def name_of(token: Token, problems: Problems) -> str:
-    """The name that a token stands for; note a problem if no node can have it."""
+    """Return the netCDF name of a token; report a problem if the name is illegal."""
     name = clean_name(token)
     position = token.start_pos
     try:
@@ -60,7 +54,7 @@ def name_of(token: Token, problems: Problems) -> str:
 
 
 def path_of(token: str) -> list[str]:
-    """The names in a path.
+    """Return the names in a path.
 
     Examples
     --------
@@ -71,9 +65,9 @@ def path_of(token: str) -> list[str]:
 
 
 def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
-    r"""Read an enum constant: the pairs of a type's name (or None) and a member's name that it may mean.
+    r"""Return the readings of an enum constant: pairs of a type's name (or None) and a member's name.
 
-    Names may have dots, so there is more than one reading; the whole text as a member's name comes first.
+    A name may contain dots, so several readings are possible. The whole text as a member's name comes first.
 
     Examples
     --------
@@ -91,10 +85,10 @@ def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
 
 
 def dataset_name(header: str) -> str:
-    r"""The dataset's name in ``netcdf NAME``.
+    r"""Return the dataset's name in ``netcdf NAME``.
 
     ncgen drops blanks and control characters and keeps backslashes. An identifier with escapes, as ncdump
-    prints it, is read as what it means.
+    prints it, is unescaped.
 
     Examples
     --------
@@ -109,7 +103,7 @@ def dataset_name(header: str) -> str:
 
 
 class ConstantError(Exception):
-    """What is wrong with a constant."""
+    """A token is not a legal constant; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +176,7 @@ _HEX_PREFIX = re.compile(rb"[ \t\r\n\f\v]*([-+]?)0[xX]([0-9A-Fa-f]+)")
 
 
 def is_number(kind: str) -> bool:
-    """True for the kinds of numbers."""
+    """True if a constant of this kind is a number."""
     return kind in PRIMITIVES and kind not in ("string", "char")
 
 
@@ -233,17 +227,17 @@ def _read(terminal: str, text: str) -> tuple[str, Any]:
 def _integer(text: str) -> tuple[str, int]:
     match = _INTEGER.fullmatch(text)
     if match is None:
-        raise ConstantError(f"{text[:40]} is no number")
+        raise ConstantError(f"{text[:40]} is not a number")
     sign, digits, suffix = match.groups()
     if len(digits) > 1 and digits[0] == "0":
         try:
             number = int(digits, 8)
         except ValueError:
             raise ConstantError(
-                f"{text} begins with 0, so it is octal, and 8 and 9 are no octal digits"
+                f"{text} begins with 0, so it is octal, but 8 and 9 are not octal digits"
             ) from None
     else:
-        # Python refuses to read very long numbers.
+        # Python refuses to parse very long numbers.
         number = int(digits) if len(digits) <= 30 else 10**30
     if number > 0xFFFF_FFFF_FFFF_FFFF:
         raise ConstantError(f"the number {text[:40]} is too large: no integer type holds it")
@@ -257,7 +251,7 @@ def _integer(text: str) -> tuple[str, int]:
         return kind, _wrap(number, PRIMITIVES[kind])
     for kind in ("int", "uint", "int64", "uint64"):
         limits = np.iinfo(PRIMITIVES[kind].dtype)
-        # What is beyond uint is int64 only when it is negative.
+        # Beyond uint, only negative numbers are int64.
         if limits.min <= number <= limits.max and not (kind == "int64" and number >= 0):
             return kind, number
     raise ConstantError(f"the number {text[:40]} is too small: no integer type holds it")
@@ -268,7 +262,7 @@ def _real(text: str) -> tuple[str, Any]:
     try:
         value = float(text.rstrip("fFdDlL"))
     except ValueError:
-        raise ConstantError(f"{text[:40]} is no number") from None
+        raise ConstantError(f"{text[:40]} is not a number") from None
     if not single:
         return "double", value
     if _SMALLEST_FLOAT < abs(value) < _LARGEST_FLOAT:
@@ -323,7 +317,7 @@ def unescape(raw: bytes) -> bytes:
         if digit is not None:
             raise ConstantError("an octal escape needs three digits, as in \\012")
         if other == b"\n":
-            raise ConstantError("a backslash at the end of a line is no escape; write \\n")
+            raise ConstantError("a backslash at the end of a line is not an escape; write \\n")
         return _ESCAPES.get(other, other)
 
     return _ESCAPE.sub(one, raw)
@@ -336,12 +330,12 @@ def _wrap(number: int, type_: PrimitiveType) -> int:
 
 
 def convert(constant: Constant, type_: PrimitiveType) -> Any:
-    """Convert a constant to an atomic type the way C does: integers wrap, fractions are cut.
+    """Convert a constant to an atomic type as C does: integers wrap, fractions are cut off.
 
     Raises
     ------
     ConstantError
-        If there is no sensible value.
+        If the type has no value for the constant.
 
     Examples
     --------
@@ -357,11 +351,11 @@ def convert(constant: Constant, type_: PrimitiveType) -> Any:
     if type_.name == "char":
         if kind in ("byte", "ubyte"):
             return bytes([value & 255])
-        raise ConstantError(f"{_shown(constant)} is no text")
+        raise ConstantError(f"{_shown(constant)} is not text")
     if kind == "string":
         return _scan(value, type_)
     if not is_number(kind):
-        raise ConstantError(f"{_shown(constant)} is no value of the type {type_.name}")
+        raise ConstantError(f"{_shown(constant)} is not a value of the type {type_.name}")
     if type_.is_float:
         return float(value)
     if isinstance(value, int):
@@ -386,11 +380,11 @@ def _to_string(constant: Constant) -> str:
         return f"{value:.8g}"
     if is_number(kind):
         return str(value)
-    raise ConstantError(f"{_shown(constant)} is no text")
+    raise ConstantError(f"{_shown(constant)} is not text")
 
 
 def _scan(raw: bytes, type_: PrimitiveType) -> Any:
-    """The number at the start of a text, as C's scanf finds it; 0 if there is none."""
+    """Return the number at the start of a text as C's scanf reads it; 0 if there is none."""
     if type_.is_float:
         hexadecimal = _HEX_PREFIX.match(raw)
         if hexadecimal is not None:
@@ -402,16 +396,16 @@ def _scan(raw: bytes, type_: PrimitiveType) -> Any:
 
 
 def _from_bytes(constant: Constant, type_: PrimitiveType) -> Any:
-    """A hexadecimal constant given to a number: its bytes are the number's, as they are in memory."""
+    """Reinterpret the bytes of a hexadecimal constant as a number in little-endian order."""
     if type_.dtype == object:
-        raise ConstantError(f"{_shown(constant)} is no text")
+        raise ConstantError(f"{_shown(constant)} is not text")
     raw = opaque_bytes(constant.value, type_.dtype.itemsize)
     value = np.frombuffer(raw, type_.dtype.newbyteorder("<"))[0]
     return bytes(raw) if type_.name == "char" else value.item()
 
 
 def opaque_bytes(digits: str, size: int) -> bytes:
-    """The bytes of a hexadecimal constant, cut to a size, or filled up with zeros.
+    """Return the bytes of a hexadecimal constant, cut or zero-padded to a size.
 
     Examples
     --------
@@ -424,194 +418,3 @@ def opaque_bytes(digits: str, size: int) -> bytes:
 def _shown(constant: Constant) -> str:
     text = constant.text.encode("latin-1").decode("utf-8", "replace")
     return text if len(text) <= 40 else text[:40] + "…"
-
-
-# --- numbers
-
-_LONGEST = 400
-_TOO_LARGE = 1 << 65
-_BLOCK = 1 << 18  # characters: the text, its copy and the numbers stay in the processor's cache
-
-
-def count_run(token: Token) -> int:
-    """How many numbers and fill marks a run has."""
-    return token.count(",") + 1
-
-
-def split_run(token: Token) -> Iterator[Token]:
-    """The numbers and fill marks of a run, each a token of its own."""
-    start = token.start_pos or 0
-    for part in token.split(","):
-        stripped = part.lstrip(" \t\r\n")
-        yield Token("NUMBERS", stripped.rstrip(" \t\r\n"), start + len(part) - len(stripped))
-        start += len(part) + 1
-
-
-class HardRunError(Exception):
-    """A run has something that the fast way does not take: a number that is none, or that needs more care."""
-
-
-def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Parse a run, the text of a token NUMBERS, into numbers of an integer or float type.
-
-    Yields pairs of values and the places of fill marks in them, or None if there are none.
-
-    Raises
-    ------
-    HardRunError
-        If there are fractions and `dtype` is an integer type, or something is no number.
-
-    Examples
-    --------
-    >>> [(v.tolist(), m.tolist()) for v, m in parse_run("1, _, 3", np.dtype("i4"))]
-    [([1, 0, 3], [1])]
-    """
-    position, end = 0, len(text)
-    wide = np.dtype("f8") if dtype.kind == "f" else np.dtype("i8")
-    while position < end:
-        cut = text.find(",", position + _BLOCK)
-        cut = end if cut < 0 else cut
-        block = text[position:cut]
-        position = cut + 1
-        missing = None
-        if "_" in block:
-            missing = _fill_marks(block)
-            block = block.replace("_", "0")
-        values = _parse(block, wide)
-        if wide.kind == "i":
-            values = _checked(values, block, dtype)
-        with np.errstate(over="ignore", under="ignore"):
-            yield values.astype(dtype, copy=False), missing
-
-
-def _parse(block: str, dtype: np.dtype) -> np.ndarray:
-    if dtype.kind == "i" and ("." in block or "e" in block or "E" in block):
-        raise HardRunError
-    try:
-        values = np.fromstring(block, dtype, sep=",")
-    except (ValueError, DeprecationWarning):  # what numpy says of text that is no number
-        raise HardRunError from None
-    if len(values) != block.count(",") + 1:
-        raise HardRunError
-    return values
-
-
-def _fill_marks(block: str) -> np.ndarray:
-    raw = np.frombuffer(block.encode("ascii"), "u1")
-    commas = np.flatnonzero(raw == ord(","))
-    return np.searchsorted(commas, np.flatnonzero(raw == ord("_")))
-
-
-def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
-    """The integers, exact also beyond int64; wrapped to the type."""
-    limits = np.iinfo("i8")
-    if (values == limits.max).any() or (values == limits.min).any():  # where the parser stops
-        exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in block.split(",")]
-        if min(exact) < limits.min or max(exact) > np.iinfo("u8").max:
-            raise HardRunError
-        mask = (1 << 64) - 1
-        values = np.array([number & mask for number in exact], "u8").view("i8")
-    return values.astype(dtype)  # wraps, as C does
-
-
-# --- strings
-
-_STRING = re.compile(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"')
-
-
-def count_strings(run: Token) -> int:
-    """How many strings a run has."""
-    if "\\" not in run:
-        return run.count('"') // 2
-    return len(_STRING.findall(run))
-
-
-def split_strings(run: Token) -> Iterator[Token]:
-    """The strings of a run, each a token of its own."""
-    start = run.start_pos or 0
-    for match in _STRING.finditer(run):
-        yield Token("STRING", match[0], start + match.start())
-
-
-def raw_strings(run: Token) -> list[bytes]:
-    r"""The bytes of the strings of a run; :class:`ConstantError` if an escape is wrong.
-
-    Examples
-    --------
-    >>> raw_strings(Token("STRINGS", r'"a", "b\tc"'))
-    [b'a', b'b\tc']
-    """
-    return [unescape(text.encode("latin-1")) for text in _STRING.findall(run)]
-
-
-def text_strings(run: Token) -> list[str]:
-    r"""The strings of a run as texts, each to its first NUL; :class:`ConstantError` if an escape is wrong.
-
-    Examples
-    --------
-    >>> text_strings(Token("STRINGS", r'"a", "b\000c"'))
-    ['a', 'b']
-    """
-    if run.isascii() and "\\" not in run and "\0" not in run:
-        return _STRING.findall(run)
-    return [raw.split(b"\0")[0].decode("utf-8", "surrogateescape") for raw in raw_strings(run)]
-
-
-# --- declarations and attributes
-
-# The token is known to match the grammar's STATEMENTS, so the parts need only be told apart here.
-_GAP = r"[ \t\r\n\f]*+"
-_WORD = r"[^ \t\r\n\f:=;,()\"]++"
-_STATEMENT = re.compile(
-    rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
-    rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|"(?:[^"\\]++|\\[\x00-\xff])*+")*+)|([^;]*+));'
-)
-_VARIABLE = re.compile(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+")
-_NAME = re.compile(_WORD)
-_CONSTANT = re.compile(
-    r'(?P<STRING>"(?:[^"\\]++|\\[\x00-\xff])*+")'
-    r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
-    r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
-)
-_PRIMITIVE = frozenset([*PRIMITIVES, "real", "long", "integer", "ulong", "uinteger"])
-
-
-def split_statements(run: Token) -> Iterator[Declaration | Attribute]:
-    """The declarations and attributes of a run, in order.
-
-    Examples
-    --------
-    >>> [type(node).__name__ for node in split_statements(Token("STATEMENTS", "int v(x); v:a = 1, 2; :b = 'x';", 0))]
-    ['Declaration', 'Attribute', 'Attribute']
-    """
-    start = run.start_pos or 0
-    for match in _STATEMENT.finditer(run):
-        first, second, name, values, _ = match.groups()
-        if name is None:
-            yield Declaration(_word(first, start + match.start(1)), tuple(_variables(match, start)))
-            continue
-        words = [_word(first, start + match.start(1))] if first else []
-        if second:
-            words.append(_word(second, start + match.start(2)))
-        yield Attribute(
-            tuple(words),
-            Token("IDENT", name, start + match.start(3)),
-            Values(tuple(_constants(values, start + match.start(4)))),
-        )
-
-
-def _word(text: str, position: int) -> Token:
-    return Token("PRIMITIVE" if text in _PRIMITIVE else "IDENT", text, position)
-
-
-def _variables(statement: re.Match[str], start: int) -> Iterator[Variable]:
-    for match in _VARIABLE.finditer(statement.string, statement.start(2), statement.end(5)):
-        inside = _NAME.finditer(statement.string, *match.span(2)) if match[2] else ()
-        dimensions = [Token("IDENT", name[0], start + name.start()) for name in inside]
-        yield Variable(Token("IDENT", match[1], start + match.start(1)), tuple(dimensions))
-
-
-def _constants(text: str, start: int) -> Iterator[Token]:
-    for match in _CONSTANT.finditer(text):
-        assert match.lastgroup is not None
-        yield Token(match.lastgroup, match[0], start + match.start())

@@ -1,7 +1,7 @@
 """Define the syntax tree of CDL: one class for each rule of ``grammar/cdl.lark``.
 
-Leaves are :class:`lark.Token`: text with a place. Nothing is interpreted here. Lark makes the nodes while it parses:
-each field of a class takes one child of its rule, a field of type tuple all that the others leave.
+A leaf is a :class:`lark.Token`: text with a position. The tree is not interpreted here. Lark builds the nodes while it
+parses: each field of a class takes one child of its rule, and a field of type tuple takes the remaining children.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Call(ast_utils.Ast):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(ast_utils.Ast):
-    """``type owner:name = values``; `words` are the none, one or two words before the colon."""
+    """``type owner:name = values``; `words` are the zero, one or two words before the colon."""
 
     words: tuple[Token, ...]
     name: Token
@@ -172,7 +172,7 @@ class Data(ast_utils.Ast):
 
 @dataclass(frozen=True, slots=True)
 class Body(ast_utils.Ast):
-    """What a dataset or a group has between its braces."""
+    """The contents of a dataset or a group between its braces."""
 
     parts: tuple[Attribute | Types | Dimensions | Variables | Data | Group, ...]
 
@@ -199,7 +199,7 @@ class File(ast_utils.Ast):
 
 
 def node_maker(cls: type) -> staticmethod[[list[Any]], Any]:
-    """The function that makes a node of a rule's children, as a method of Lark's transformer."""
+    """Return a method for Lark's transformer that builds a node from the children of its rule."""
     children_of = [f for f in fields(cls) if f.init]
     rest = next((i for i, f in enumerate(children_of) if str(f.type).startswith("tuple")), None)
     if rest is None:

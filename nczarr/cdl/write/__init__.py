@@ -1,7 +1,7 @@
 """Write datasets as CDL text and as NcML.
 
-Two styles: ncdump's, byte for byte, and the default one, which differs only where ncdump loses something. Values are
-read and formatted a block at a time, runs of numbers without a Python loop.
+Two styles exist: ncdump's, byte for byte, and the default style, which differs only where ncdump loses information.
+Values are read and formatted one block at a time, runs of numbers without a Python loop.
 """
 
 from nczarr.cdl.write.dump import dump, dumped_variables, dumps

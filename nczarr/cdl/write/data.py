@@ -26,9 +26,9 @@ from nczarr.model import (
     same_values,
 )
 
-_RUN = 1 << 15  # numbers formatted at once: they stay in the processor's cache
+_RUN = 1 << 15  # numbers formatted at once; they fit the processor's cache
 _BLOCK = 1 << 20  # elements read at once
-_WHOLE_CHUNKS = 1 << 23  # … unless that many hold whole chunks
+_WHOLE_CHUNKS = 1 << 23  # … or more, if whole chunks fit
 _FORMAT = re.compile(r"(?P<head>%[-+ #0]*\d*(?:\.\d+)?)(?:hh?|ll?|[Lqjzt])?(?P<kind>[diouxXeEfFgGc%])")
 _NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 
@@ -46,7 +46,7 @@ class DataWriter:
         self._values = values
 
     def write(self, variable: Variable, dates: Dates | None = None) -> None:
-        """Write ``name = values ;``; nothing for a variable without elements, or without data.
+        """Write ``name = values ;``, or nothing for a variable without elements or data.
 
         `dates` turns a value of a time variable into a date.
         """
@@ -107,7 +107,7 @@ class DataWriter:
     def _text(
         self, variable: Variable, part: np.ndarray, fill: Any, row_end: int, columns: int
     ) -> np.ndarray:
-        """The matrix of numbers with their separators; the last element of a row is at `row_end`."""
+        """Return the byte matrix of numbers and separators; `row_end` is the index of the last element of a row."""
         separator = len(ROW_END)
         if variable.type.dtype.kind == "f":
             name = variable.type.name
@@ -134,24 +134,24 @@ class DataWriter:
         return np.ascontiguousarray(part).view(bits) == np.asarray(fill).view(bits)
 
     def _fill(self, variable: Variable) -> Any:
-        """The value that prints as ``_``, or None."""
+        """Return the value that prints as ``_``, or None."""
         attribute = variable.attribute.get("_FillValue")
         if attribute is not None and attribute.type == variable.type and len(attribute.values) == 1:
             return attribute.values[0]
         if variable.type.is_user_defined or variable.type.name in ("byte", "ubyte"):
             return None
         if attribute is not None and not self._options.ncdump:
-            return None  # what "_" would be read back as is not clear
+            return None  # "_" would be ambiguous when read back
         return default_fill(variable.type)
 
     def _blocks(self, variable: Variable, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-        """The values in row-major order, flat."""
+        """Yield the values in row-major order, flat."""
         assert variable.data is not None
         most = _BLOCK if variable.type.is_fixed_size else _BLOCK >> 4
         for region in _row_major(shape, variable.storage.chunk_shape, most):
             yield variable.data.read(region).reshape(-1)
 
-    # Everything else, an item at a time.
+    # All other values, one item at a time.
 
     def _rows(self, variable: Variable, shape: tuple[int, ...], dates: Dates | None) -> None:
         line, options = self._line, self._options
@@ -189,7 +189,7 @@ class DataWriter:
                 line.put(end)
 
     def _items(self, variable: Variable, pieces: Iterator[np.ndarray], dates: Dates | None) -> str:
-        """Write the values of a row but the last, which is returned."""
+        """Write all values of a row but the last; return the last."""
         held: list[str] = []
         for piece in pieces:
             texts = held + self._texts(variable, piece, dates)
@@ -201,7 +201,7 @@ class DataWriter:
     def _noted_items(
         self, variable: Variable, pieces: Iterator[np.ndarray], index: tuple[int, ...], dates: Dates | None
     ) -> tuple[str, Any]:
-        """Write the values of a row but the last, each with a comment; the last text and value are returned."""
+        """Write all values of a row but the last, each with a comment; return the last text and value."""
         held: tuple[str, Any] | None = None
         column = 0
         quoted = dates if self._options.ncdump else None
@@ -218,7 +218,7 @@ class DataWriter:
     def _note(
         self, variable: Variable, index: tuple[int, ...], column: int, value: Any, dates: Dates | None
     ) -> str:
-        """The comment after a value, and the start of the next line."""
+        """Return the comment after a value and the start of the next line."""
         notes = []
         if self._options.full:
             at = [*index, column] if variable.dimensions else [0]
@@ -233,7 +233,7 @@ class DataWriter:
         return escape_name(variable.name, percent=not self._options.ncdump)
 
     def _texts(self, variable: Variable, piece: np.ndarray, dates: Dates | None) -> list[str]:
-        """Every value as text, ``_`` for the fill value."""
+        """Return each value as text, ``_`` for the fill value."""
         fill = self._fill(variable)
         form = self._c_format(variable)
         numeric = isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
@@ -254,7 +254,7 @@ class DataWriter:
         return ["_" if gone else to_text(value) for gone, value in zip(missing, piece, strict=True)]
 
     def _c_format(self, variable: Variable) -> Dates | None:
-        """What the attribute ``C_format`` makes of a value; ncdump obeys it, unless digits were asked for."""
+        """Return the function for the attribute ``C_format``, which ncdump obeys unless digits are requested."""
         options = self._options
         attribute = variable.attribute.get("C_format")
         digits = {"float": options.float_digits, "double": options.double_digits}.get(variable.type.name)
@@ -267,7 +267,7 @@ class DataWriter:
     # Rows of chars.
 
     def _full_width(self, variable: Variable) -> bool:
-        """Whether trailing NULs must be written, because ncgen would pad with another value, or too little."""
+        """Tell if trailing NULs must be written because ncgen would pad differently."""
         if self._options.ncdump:
             return False
         fill = variable.attribute.get("_FillValue")
@@ -287,21 +287,21 @@ class DataWriter:
                     continue
                 raw, nulls = b"\0" * nulls + kept, len(raw) - len(kept)
             text = quote_printable(raw)[1:-1]
-            if self._options.ncdump:  # a new line after every newline
+            if self._options.ncdump:  # start a new line after every newline
                 text = _NEWLINE.sub(r'\1\\n",\n    "', text)
             write(text)
         write('"')
 
 
 class _Elements:
-    """Cuts a stream of flat blocks into runs of the sizes that are asked for."""
+    """Cuts a stream of flat blocks into runs of requested sizes."""
 
     def __init__(self, blocks: Iterator[np.ndarray]) -> None:
         self._blocks = blocks
         self._block = np.empty(0)
 
     def take(self, count: int) -> Iterator[np.ndarray]:
-        """Yield arrays of `count` elements together; take them all before asking for more."""
+        """Yield arrays with `count` elements in total; consume them before the next call."""
         while count:
             if not len(self._block):
                 self._block = next(self._blocks)
@@ -321,7 +321,7 @@ def _brief(index: tuple[int, ...], columns: int, language: str) -> str:
 
 
 def c_format(text: str, type_: Type) -> Dates | None:
-    """A C format as a function from value to text; None if it does not fit the type.
+    """Return a C format as a function from value to text; None if it does not suit the type.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def c_format(text: str, type_: Type) -> Dates | None:
 
 
 def _row_major(shape: tuple[int, ...], chunk: tuple[int, ...] | None, most: int) -> Iterator[Region]:
-    """Regions that follow each other in row-major order, of at most `most` elements, of whole chunks if it goes."""
+    """Yield consecutive regions in row-major order of at most `most` elements, of whole chunks where possible."""
     block = [1] * len(shape)
     inner = 1
     for axis in range(len(shape) - 1, -1, -1):

@@ -166,7 +166,7 @@ def _is_coordinate(dataset: Dataset, fqn: str, variable: Variable) -> bool:
 
 
 class _Dump:
-    """One run: what every part of it needs."""
+    """The state of one dump."""
 
     def __init__(self, dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
         self._dataset = _named_dimensions(dataset)
@@ -248,13 +248,13 @@ class _Dump:
         line.put(f"{type_.base.name} enum {name} {{")
         for i, (member, value) in enumerate(type_.members):
             shown = value
-            if self._options.ncdump and value >= 1 << 63:  # ncdump prints signed numbers
+            if self._options.ncdump and value >= 1 << 63:  # as ncdump, print signed numbers
                 shown -= 1 << 64
             line.put(f"{self._escape(member)} = {shown}{', ' if i < len(type_.members) - 1 else '} ;'}")
         line.put("\n")
 
     def _type_name(self, type_: Type, group: str) -> str:
-        """A type as it is referred to from a group: by path if the simple name means something else there."""
+        """Return the reference to a type from a group: a path if the simple name is shadowed there."""
         if not isinstance(type_, UserType):
             return type_.name
         if type_.name in _TYPE_WORDS and not self._options.ncdump:
@@ -266,7 +266,7 @@ class _Dump:
                     if candidate.fqn == type_.fqn or self._options.ncdump:
                         return self._escape(type_.name)
                     return self._path(type_.fqn)
-            # ncgen takes the name of a variable on the way for the variable.
+            # ncgen resolves the name of a variable between the groups to that variable.
             names = {v.name for v in here.variables} | {d.name for d in here.dimensions}
             if type_.name in names and not self._options.ncdump:
                 return self._path(type_.fqn)
@@ -290,7 +290,7 @@ class _Dump:
                 self._print(f"\t\t{name}{gap}:{special} = {text} ;\n")
 
     def _dimension_name(self, ref: str, group: str) -> str:
-        """A dimension as a variable of a group refers to it: by path if the nearest of that name is another."""
+        """Return the reference to a dimension from a group: a path if the simple name is shadowed there."""
         name = split_fqn(ref)[1]
         return self._escape(name) if self._dataset.find_dimension(name, group) == ref else self._path(ref)
 
@@ -309,15 +309,15 @@ class _Dump:
     def _attribute(self, fqn: str, attribute: Attribute, variable: Variable | None) -> None:
         line, options = self._line, self._options
         type_ = attribute.type
-        # A value prints with its type where the text alone does not tell it.
+        # A value prints with its type where the text alone is ambiguous.
         typed = type_.is_user_defined or type_ == STRING
         typed |= not len(attribute.values) and not options.ncdump
-        # A fill value is read back as a value of its variable's type, if nothing else is said.
+        # Without a type, a fill value is read back as a value of its variable's type.
         other = variable is not None and attribute.name == "_FillValue" and type_ != variable.type
         typed |= other and not options.ncdump
         head = f"\t\t{self._type_name(type_, fqn)} " if typed else "\t\t"
         if variable is not None:
-            # An attribute of a variable that is called like a type needs the path: "int:a" is one of the group.
+            # A variable named like a type needs its path: "int:a" is an attribute of the group.
             typelike = variable.name in _TYPE_WORDS and not options.ncdump
             owner = join_fqn(fqn, variable.name)
             head += self._path(owner) if typelike else self._escape(variable.name)
@@ -362,7 +362,7 @@ class _Dump:
             return quote(text)
         quoted = quote(text.rstrip("\0"), ncdump=True)
         if self._dataset.format not in (None, "netCDF-4"):
-            # In classic files a text goes on in a new literal after a newline.
+            # In classic files a text continues in a new literal after a newline.
             quoted = '\\n",\n\t\t\t"'.join(
                 [quote(part, ncdump=True)[1:-1] for part in text.rstrip("\0").split("\n")]
             )
@@ -396,7 +396,7 @@ def _upwards(group: str) -> Iterator[str]:
 
 
 def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Iterator[str]:
-    """The FQNs that names, relative paths or absolute paths mean; each must mean at least one."""
+    """Return the FQNs that names, relative paths or absolute paths match; each must match at least one."""
     plain = {fqn: plain_path(fqn) for fqn in known}
     for name in names:
         absolute = name.startswith("/") or not name
@@ -416,7 +416,7 @@ def _wanted(names: Sequence[str], known: Mapping[str, object], what: str) -> Ite
 
 
 def _named_dimensions(dataset: Dataset) -> Dataset:
-    """Give names to anonymous dimensions, which CDL does not have; declared in the root group."""
+    """Name anonymous dimensions, which CDL lacks, and declare them in the root group."""
     sizes = sorted(
         {ref for v in dataset.all_variables.values() for ref in v.dimensions if isinstance(ref, int)}
     )

@@ -7,18 +7,18 @@ from typing import TextIO
 
 _CONTINUED = 4
 
-#: What ends a row of numbers: the comma, and a mark that becomes a new line.
+#: End of a row of numbers: the comma, and a mark that becomes a new line.
 ROW_END = b",\x01"
 _MARK = b"\x01"
 
 
 def text_size(text: str) -> int:
-    """Length in bytes of UTF-8, which is what ncdump counts."""
+    """Return the length in bytes of UTF-8, as ncdump counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
 class Line:
-    """Output that goes to a new line before an item that would make the line too long.
+    """Output that starts a new line before an item that would make the line too long.
 
     `length` is the longest line without the `indent`, the blanks before every line.
     """
@@ -75,9 +75,9 @@ class Folder:
         self._started = False
 
     def feed(self, text: bytes, longest_row: int | None = None) -> None:
-        """Take items, but not the last ones; what may still grow stays behind.
+        """Take items and write all lines but the last, which may still grow.
 
-        With `longest_row`, `text` is whole rows, none longer: if that is short, there is nothing to fold.
+        With `longest_row`, `text` is whole rows, none longer: if that is short, no line is folded.
         """
         text = self._carry + text
         if longest_row is not None and longest_row <= self._row:
@@ -95,7 +95,7 @@ class Folder:
         self._write(lines)
 
     def finish(self, text: bytes) -> None:
-        """Take the last items, and write all but the comma and the mark at their end."""
+        """Take the last items and write them without the final comma and mark."""
         text = self._carry + text
         if self._first is not None:
             text = self._start(self._first.match(text), text)
@@ -118,7 +118,7 @@ class Folder:
         if self._started:
             lines.insert(0, b"")
         rows = self._newline.join(lines).split(_MARK)
-        if len(rows) > 1:  # a row starts a line of its own, less indented
+        if len(rows) > 1:  # a row starts on its own line with less indent
             end = self._newline
             rows[:-1] = [row.removesuffix(end) for row in rows[:-1]]
             if not self._started and not rows[0]:
@@ -128,14 +128,14 @@ class Folder:
 
 
 def _fitting(width: int) -> bytes:
-    r"""What fits in `width` characters: as many items as possible, or the end of a row.
+    r"""Return an expression for a line of `width` characters: as many items as possible, or the end of a row.
 
     The comma at the end of a row does not count, and a last item of one or two characters is never moved.
     """
     if width < 3:
         return rb"[^ \x01]{1,2},(?=\x01)"
     most = width - 2
-    # First what most lines are: full, and not near the end of a row.
+    # Most lines are full and not near the end of a row; try that first.
     return (
         rb"(?>[^\x01]{1,%d}, )(?=[^,]+, )|(?:[^\x01]{1,%d}, )?[^ \x01]{1,2},(?=\x01)"
         rb"|[^\x01]{1,%d},(?=\x01)|[^\x01]{1,%d}, "

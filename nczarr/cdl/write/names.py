@@ -1,6 +1,6 @@
 r"""Write names and paths with the escapes of CDL.
 
-CDL escapes more than an FQN does: a leading digit, and every ASCII character that has a meaning of its own.
+CDL escapes more than an FQN does: a leading digit, and every ASCII character with a meaning in CDL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nczarr.model import parse_fqn
 
 _SPECIAL = re.compile(r"""[ !"#$%&'()*,:;<=>?\[\\\]^`{|}~]""")
 _DIGITS = "0123456789"
-#: No name of netCDF begins with the last four, so ncdump has no form for such a name.
+#: No netCDF name begins with the last four, so ncdump does not escape them.
 _NOT_FIRST = _DIGITS + ".+-@"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def escape_name(name: str, *, percent: bool = True) -> str:
     r"""Write a name as a CDL identifier.
 
-    With `percent`, ``%`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL needs that; ncdump does
+    With `percent`, ``%`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL requires that; ncdump does
     not do it.
 
     Examples
@@ -50,7 +50,7 @@ def escape_path(components: Sequence[str], *, percent: bool = True) -> str:
 
 
 def plain_path(fqn: str) -> str:
-    """An FQN as the tools of netCDF know it: components without any escapes.
+    """Return an FQN in the form of the netCDF tools: components without escapes.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from nczarr.model import (
 
 # The namespace's name; ncdump writes it with https.
 _NAMESPACE = "http://www.unidata.ucar.edu/namespaces/netcdf/ncml-2.2"
-# Characters that XML 1.0 does not have, not even as references.
+# Characters that XML 1.0 excludes, even as references.
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _CONTROL = {chr(code): f"&#{code};" for code in (*range(0x20), 0x7F)}
 _ENTITIES = _CONTROL | {'"': "&quot;", "\n": "&#xA;", "\r": "&#xD;", "\t": "&#x9;"}
@@ -39,11 +39,11 @@ def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
     Raises
     ------
     LossError
-        If a text has a character that XML does not have; not in ncdump's style.
+        If a text has a character that XML excludes; not in ncdump's style.
 
     Notes
     -----
-    ncdump knows no groups and no user types here; in its style they are left out, else they are written.
+    ncdump omits groups and user types from NcML. Its style omits them too; the default style writes them.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def write_ncml(dataset: Dataset, file: TextIO, options: DumpOptions) -> None:
 
 
 def escape_text(text: str, *, ncdump: bool = False) -> str:
-    """Text as the value of an XML attribute.
+    """Return text as the value of an XML attribute.
 
     Raises
     ------
     LossError
-        If XML has no place for a character. In ncdump's style it is written all the same, as ncdump does it.
+        If XML excludes a character. In ncdump's style the character is written, as ncdump does.
 
     Examples
     --------
@@ -94,15 +94,15 @@ class _Writer:
         self._values = ValueText(dataset, options)
 
     def name(self, name: str) -> str:
-        """A name; ncdump does not escape names."""
+        """Return a name; ncdump does not escape names."""
         return name if self._options.ncdump else escape_text(name)
 
     def text(self, text: str) -> str:
-        """A text from the dataset."""
+        """Return a text of the dataset as XML."""
         return escape_text(text, ncdump=self._options.ncdump)
 
     def group(self, group: Group, indent: str, root: bool = False) -> None:
-        """What a group holds."""
+        """Write the contents of a group."""
         write, full = self._file.write, not self._options.ncdump
         for type_ in group.types if full else ():
             if isinstance(type_, EnumType):
@@ -131,7 +131,7 @@ class _Writer:
         shape = f' shape="{shape}"' if variable.dimensions else ""
         head = f'{indent}<variable name="{self.name(variable.name)}"{shape} {self._type(variable.type)}'
         if not variable.attributes:
-            # ncdump closes the element at once only if it would write no data; it never writes data.
+            # ncdump closes the element at once only with -h, although it never writes data here.
             shut = self._options.header_only or not self._options.ncdump
             self._file.write(f"{head} />\n" if shut else f"{head}>\n{indent}</variable>\n")
             return

@@ -1,12 +1,12 @@
 """Format runs of numbers without a Python loop: digits come from tables, four at a time.
 
-The result is a matrix of bytes with one number in each row. A byte of zero is nothing: whoever joins the rows
-drops them all (``bytes.translate``), which is far faster than to make strings of many lengths.
+The result is a matrix of bytes with one number in each row. Zero bytes are padding: the caller removes them all with
+``bytes.translate``, which is much faster than making strings of many lengths.
 
-Floats need care. The digits of ``x`` to ``P`` places are the integer next to ``x * 10**k``. That product is
-formed as the exact sum of two doubles (Dekker), so that rounding and the test whether the digits read back
-as ``x`` are decided exactly. What cannot be decided so (ties, the far ends of the range) goes to
-:func:`nczarr.cdl.write.numbers.float_text`, which says the same one number at a time.
+Floats need care. The first ``P`` digits of ``x`` are the integer nearest to ``x * 10**k``. The product is
+computed as the exact sum of two doubles (Dekker), so that rounding, and the test that the digits restore
+``x``, are exact. Undecided numbers (ties, the far ends of the range) go to
+:func:`nczarr.cdl.write.numbers.float_text`, which formats one number at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = {4: 9, 8: 17}
 
 
 def special_float(value: float, single: bool) -> str | None:
-    """NaN and the infinities as CDL spells them; None for a finite number.
+    """Return the CDL spelling of NaN or an infinity; None for a finite number.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def special_float(value: float, single: bool) -> str | None:
 
 
 def significant_digits(value: Any, digits: int, exact: bool) -> int:
-    """How many digits to print: `digits`, or, if `exact`, as many more as it takes to read back the same bits.
+    """Return the number of digits to print: `digits`, or with `exact` as many as restore the same bits.
 
     `value` is a finite numpy.float32 or numpy.float64.
 
@@ -66,9 +66,9 @@ def significant_digits(value: Any, digits: int, exact: bool) -> int:
 
 
 def float_text(value: Any, digits: int, exact: bool) -> str:
-    """A float of a data section.
+    """Return a float as text for a data section.
 
-    A negative zero keeps its point if `exact`: without it, it would be read as an integer, which has no sign.
+    With `exact`, a negative zero keeps its point: without it, the text would be an integer, which has no sign.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def float_text(value: Any, digits: int, exact: bool) -> str:
 
 
 def attribute_number(value: Any, type_name: str, digits: int, exact: bool) -> str:
-    """A number of an attribute: with the suffix of its type, floats always with a point.
+    """Return a number as text for an attribute: with the suffix of its type, floats with a point.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def attribute_number(value: Any, type_name: str, digits: int, exact: bool) -> st
     return mantissa.rstrip("0") + e + exponent + ("f" if single else "")
 
 
-#: Matrix of bytes, one number in each row; zero bytes are to be dropped.
+#: Matrix of bytes, one number in each row; zero bytes are padding.
 Columns = np.ndarray
 
 _GROUP = 10_000

@@ -48,6 +48,8 @@ _BASE = re.compile(
     r"\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:-\s*([-+]?\d+)(?:\s*([-+]?\d+)(?::\s*([-+]?\d+)"
     r"(?::\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))?)?)?)?)?"
 )
+#: Longer numbers are parts of no date, and need not be converted.
+_MOST_DIGITS = 30
 _MONTHS = {"month": 1, "season": 3, "year": 12}
 _GREGORIAN_START: Date = (1582, 10, 15, 0.0)
 _JULIAN_END: Date = (1582, 10, 5, 0.0)
@@ -88,7 +90,7 @@ class TimeUnits:
         return _add(_JULIAN_END, hours - left, "julian")
 
     def _months(self, value: float, calendar: str) -> Date:
-        """Whole months only; all but the base itself fall on the first of a month."""
+        """Count whole months; all dates but the base itself are the first of a month."""
         if value == 0:
             return self.base
         step = int(_MONTHS[self.unit] * value + (-1e-10 if value < 0 else 1e-10))
@@ -109,7 +111,7 @@ class TimeUnits:
         left = 60.0 * (hour - hours)
         minute = int(left)
         seconds = f"{60.0 * (left - minute):f}"
-        if seconds == "60.000000":  # the last half microsecond before midnight makes 24 hours, as in ncdump
+        if seconds == "60.000000":  # as in ncdump, the last half microsecond before midnight is 24 hours
             seconds = "0.000000"
             hours, minute = hours + (minute + 1) // 60, (minute + 1) % 60
         second, _, fraction = seconds.partition(".")
@@ -128,7 +130,7 @@ def _padded(number: int, width: int) -> str:
 
 
 def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> TimeUnits | None:
-    """Read the attributes ``units`` and ``calendar``; None if they are not those of a time.
+    """Read the attributes ``units`` and ``calendar``; None if they do not describe a time.
 
     ncdump counts from the start of year 0 where it cannot read the date.
 
@@ -157,7 +159,7 @@ def parse_units(units: str, calendar: str = "", *, ncdump: bool = False) -> Time
 
 def _parse_base(text: str) -> Date | None:
     match = _BASE.match(text)
-    if match is None:
+    if match is None or any(len(part or "") > _MOST_DIGITS for part in match.groups()):
         return None
     year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
     hour = 0.0
@@ -187,7 +189,7 @@ def _is_leap(year: int, calendar: str) -> bool:
 
 
 def _days_before(year: int, calendar: str) -> int:
-    """Days from the start of year 0 to that of `year`, but for a constant."""
+    """Return the days from year 0 to the start of `year`, up to a constant."""
     if calendar == "360_day":
         return 360 * year
     if calendar == "all_leap":
@@ -231,13 +233,13 @@ def _from_hours(hours: float, calendar: str) -> Date:
 
 
 def _add(date: Date, hours: float, calendar: str) -> Date:
-    # By way of hours since 1979, so that the roundings are ncdump's.
+    # Counting from 1979 gives ncdump's roundings.
     origin = _hours((1979, 1, 1, 0.0), calendar)
     return _from_hours(origin + ((_hours(date, calendar) - origin) + hours), calendar)
 
 
 class TimeTexts:
-    """Finds the time variables of a dataset, and writes their values.
+    """Finds the time variables of a dataset and formats their values.
 
     With neither ``times`` nor ``iso_times`` in the options, there are no time variables.
     """
@@ -250,12 +252,12 @@ class TimeTexts:
         self._bounds: dict[str, Variable] = {}
 
     def note_bounds(self, variable: Variable, attribute: Attribute) -> None:
-        """Remember that a variable names another one as its bounds: that one has the same units."""
+        """Record the bounds variable that a variable names; it shares the units."""
         if self._on and attribute.name == "bounds" and attribute.type == CHAR:
             self._bounds[attribute.text.partition("\0")[0]] = variable
 
     def of(self, variable: Variable) -> Callable[[Any], str] | None:
-        """What turns a value of a variable into a date in quotes; None if it is no time."""
+        """Return a function from value to quoted date; None if the variable is not a time."""
         if not self._on:
             return None
         return self._to_text(variable, self._bounds.get(variable.name, variable))
@@ -275,7 +277,7 @@ class TimeTexts:
             number = float(value)
             try:
                 return special_float(number, False) or f'"{parsed.text(number, self._separator)}"'
-            except OverflowError:  # a date out of all range prints as nothing
+            except OverflowError:  # a date out of range prints as empty text
                 return '""'
 
         return to_text

@@ -38,7 +38,7 @@ _NAMED = {
     "'": r"\'",
     '"': r"\"",
 }
-# Also the controls of Latin-1 and the marks that turn the direction of text: a terminal would obey them.
+# Includes Latin-1 controls and direction marks, which a terminal would obey.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 _UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
 _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
@@ -55,7 +55,7 @@ def _octal_bytes(match: re.Match[str]) -> str:
 
 
 def quote(text: str, *, ncdump: bool = False) -> str:
-    r"""Text in quotes, UTF-8 as it is; bytes that are not UTF-8 as octal escapes (raw in ncdump's style).
+    r"""Return text in quotes; bytes that are not UTF-8 become octal escapes (raw in ncdump's style).
 
     Examples
     --------
@@ -66,7 +66,7 @@ def quote(text: str, *, ncdump: bool = False) -> str:
 
 
 def quote_printable(raw: bytes) -> str:
-    r"""Bytes of char data in quotes, all but printable ASCII as escapes.
+    r"""Return the bytes of char data in quotes, with escapes for all but printable ASCII.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class ValueText:
         self._made: dict[Type, ToText] = {}
 
     def of(self, type_: Type) -> ToText:
-        """The function that writes one value of a type."""
+        """Return the function that formats one value of a type."""
         made = self._made.get(type_)
         if made is None:
             made = self._made[type_] = self._make(type_)
@@ -130,7 +130,7 @@ class ValueText:
         return quote(str(value))
 
     def chars(self, raw: bytes) -> str:
-        """A row of chars inside a compound or a vlen."""
+        """Return a row of chars inside a compound or a vlen as text."""
         if not self._ncdump:
             return quote_printable(raw)
         # ncdump writes a backslash and the control character itself.
@@ -144,7 +144,7 @@ class ValueText:
             if self._ncdump:
                 texts[value] = name
             elif self._members[name] > 1 or "." in name:
-                # In the middle of an identifier a digit needs no escape, and may not have one.
+                # A digit inside an identifier must not be escaped.
                 texts[value] = f"{escape_name(type_.name)}.{escape_name('_' + name)[1:]}"
             else:
                 texts[value] = escape_name(name)
@@ -194,7 +194,7 @@ def same_as_ncdump(type_: Type, fill: Any, value: Any) -> bool:
     if isinstance(type_, CompoundType):
         for field in type_.fields:
             a, b = fill[field.name], value[field.name]
-            if field.shape:  # only the first element is looked at
+            if field.shape:  # ncdump compares the first element only
                 a, b = a.reshape(-1)[0], b.reshape(-1)[0]
             if not same_as_ncdump(field.type, a, b):
                 return False

@@ -1,0 +1,207 @@
+"""Split runs: long stretches of numbers, strings or statements that the grammar takes as one token.
+
+One token for each number would cost more than all other work. numpy's compiled parser reads numbers into arrays, one
+block at a time. Strings without escapes are found by one regular expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from lark import Token
+
+from nczarr.cdl.syntax.tokens import unescape
+from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
+from nczarr.model import PRIMITIVES
+
+# --- numbers
+
+_LONGEST = 400
+_TOO_LARGE = 1 << 65
+_BLOCK = 1 << 18  # characters: the text, its copy and the numbers stay in the processor's cache
+
+
+def count_run(token: Token) -> int:
+    """Count the numbers and fill marks of a run."""
+    return token.count(",") + 1
+
+
+def split_run(token: Token) -> Iterator[Token]:
+    """Yield the numbers and fill marks of a run as separate tokens."""
+    start = token.start_pos or 0
+    for part in token.split(","):
+        stripped = part.lstrip(" \t\r\n")
+        yield Token("NUMBERS", stripped.rstrip(" \t\r\n"), start + len(part) - len(stripped))
+        start += len(part) + 1
+
+
+class NeedsSlowPath(Exception):
+    """The fast parser cannot read a run; its tokens must be read one at a time."""
+
+
+def parse_run(text: str, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """Parse a run, the text of a token NUMBERS, into numbers of an integer or float type.
+
+    Yields pairs: values, and the indices of the fill marks among them (None without fill marks).
+
+    Raises
+    ------
+    NeedsSlowPath
+        If a part is not a number, or `dtype` is an integer type and a number has a fraction.
+
+    Examples
+    --------
+    >>> [(v.tolist(), m.tolist()) for v, m in parse_run("1, _, 3", np.dtype("i4"))]
+    [([1, 0, 3], [1])]
+    """
+    position, end = 0, len(text)
+    wide = np.dtype("f8") if dtype.kind == "f" else np.dtype("i8")
+    while position < end:
+        cut = text.find(",", position + _BLOCK)
+        cut = end if cut < 0 else cut
+        block = text[position:cut]
+        position = cut + 1
+        missing = None
+        if "_" in block:
+            missing = _fill_marks(block)
+            block = block.replace("_", "0")
+        values = _parse(block, wide)
+        if wide.kind == "i":
+            values = _checked(values, block, dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            yield values.astype(dtype, copy=False), missing
+
+
+def _parse(block: str, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "i" and ("." in block or "e" in block or "E" in block):
+        raise NeedsSlowPath
+    try:
+        values = np.fromstring(block, dtype, sep=",")
+    except (ValueError, DeprecationWarning):  # numpy's answers to text that is not a number
+        raise NeedsSlowPath from None
+    if len(values) != block.count(",") + 1:
+        raise NeedsSlowPath
+    return values
+
+
+def _fill_marks(block: str) -> np.ndarray:
+    raw = np.frombuffer(block.encode("ascii"), "u1")
+    commas = np.flatnonzero(raw == ord(","))
+    return np.searchsorted(commas, np.flatnonzero(raw == ord("_")))
+
+
+def _checked(values: np.ndarray, block: str, dtype: np.dtype) -> np.ndarray:
+    """Return exact integers, also beyond int64, wrapped to the type."""
+    limits = np.iinfo("i8")
+    if (values == limits.max).any() or (values == limits.min).any():  # the parser saturates here
+        exact = [int(part) if len(part) < _LONGEST else _TOO_LARGE for part in block.split(",")]
+        if min(exact) < limits.min or max(exact) > np.iinfo("u8").max:
+            raise NeedsSlowPath
+        mask = (1 << 64) - 1
+        values = np.array([number & mask for number in exact], "u8").view("i8")
+    return values.astype(dtype)  # wraps, as C does
+
+
+# --- strings
+
+_STRING = re.compile(r'"((?:[^"\\]++|\\[\x00-\xff])*+)"')
+
+
+def count_strings(run: Token) -> int:
+    """Count the strings of a run."""
+    if "\\" not in run:
+        return run.count('"') // 2
+    return len(_STRING.findall(run))
+
+
+def split_strings(run: Token) -> Iterator[Token]:
+    """Yield the strings of a run as separate tokens."""
+    start = run.start_pos or 0
+    for match in _STRING.finditer(run):
+        yield Token("STRING", match[0], start + match.start())
+
+
+def raw_strings(run: Token) -> list[bytes]:
+    r"""Return the bytes of each string of a run; :class:`ConstantError` if an escape is wrong.
+
+    Examples
+    --------
+    >>> raw_strings(Token("STRINGS", r'"a", "b\tc"'))
+    [b'a', b'b\tc']
+    """
+    return [unescape(text.encode("latin-1")) for text in _STRING.findall(run)]
+
+
+def text_strings(run: Token) -> list[str]:
+    r"""Return each string of a run up to its first NUL; :class:`ConstantError` if an escape is wrong.
+
+    Examples
+    --------
+    >>> text_strings(Token("STRINGS", r'"a", "b\000c"'))
+    ['a', 'b']
+    """
+    if run.isascii() and "\\" not in run and "\0" not in run:
+        return _STRING.findall(run)
+    return [raw.split(b"\0")[0].decode("utf-8", "surrogateescape") for raw in raw_strings(run)]
+
+
+# --- declarations and attributes
+
+# The token matches the grammar's STATEMENTS, so these expressions only separate its parts.
+_GAP = r"[ \t\r\n\f]*+"
+_WORD = r"[^ \t\r\n\f:=;,()\"]++"
+_STATEMENT = re.compile(
+    rf"{_GAP}({_WORD})?+{_GAP}({_WORD})?+{_GAP}"
+    rf'(?::{_GAP}({_WORD}){_GAP}={_GAP}((?:[^";]++|"(?:[^"\\]++|\\[\x00-\xff])*+")*+)|([^;]*+));'
+)
+_VARIABLE = re.compile(rf"({_WORD}){_GAP}(?:\(([^)]*)\))?+")
+_NAME = re.compile(_WORD)
+_CONSTANT = re.compile(
+    r'(?P<STRING>"(?:[^"\\]++|\\[\x00-\xff])*+")'
+    r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
+    r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
+)
+_PRIMITIVE = frozenset([*PRIMITIVES, "real", "long", "integer", "ulong", "uinteger"])
+
+
+def split_statements(run: Token) -> Iterator[Declaration | Attribute]:
+    """Yield the declarations and attributes of a run, in order.
+
+    Examples
+    --------
+    >>> [type(node).__name__ for node in split_statements(Token("STATEMENTS", "int v(x); v:a = 1, 2; :b = 'x';", 0))]
+    ['Declaration', 'Attribute', 'Attribute']
+    """
+    start = run.start_pos or 0
+    for match in _STATEMENT.finditer(run):
+        first, second, name, values, _ = match.groups()
+        if name is None:
+            yield Declaration(_word(first, start + match.start(1)), tuple(_variables(match, start)))
+            continue
+        words = [_word(first, start + match.start(1))] if first else []
+        if second:
+            words.append(_word(second, start + match.start(2)))
+        yield Attribute(
+            tuple(words),
+            Token("IDENT", name, start + match.start(3)),
+            Values(tuple(_constants(values, start + match.start(4)))),
+        )
+
+
+def _word(text: str, position: int) -> Token:
+    return Token("PRIMITIVE" if text in _PRIMITIVE else "IDENT", text, position)
+
+
+def _variables(statement: re.Match[str], start: int) -> Iterator[Variable]:
+    for match in _VARIABLE.finditer(statement.string, statement.start(2), statement.end(5)):
+        inside = _NAME.finditer(statement.string, *match.span(2)) if match[2] else ()
+        dimensions = [Token("IDENT", name[0], start + name.start()) for name in inside]
+        yield Variable(Token("IDENT", match[1], start + match.start(1)), tuple(dimensions))
+
+
+def _constants(text: str, start: int) -> Iterator[Token]:
+    for match in _CONSTANT.finditer(text):
+        assert match.lastgroup is not None
+        yield Token(match.lastgroup, match[0], start + match.start())

@@ -1,0 +1,71 @@
+"""The prose of the package is plain technical English: a list of phrases that confuse readers is not used.
+
+The subject of a sentence is a thing of the field (the array, the chunk cache, the writer), and the verb is active.
+Packages and pages join the list as they are rewritten; none leaves it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[1]
+#: Packages and modules below ``nczarr`` that are written in plain English.
+PACKAGES = ("cdl", "display")
+
+#: Sentences have a thing of the field as their subject.
+OPENINGS = re.compile(r"(?:^|(?<=[.;:?!]\s))(What|Who|Whoever|Nobody|Somebody|Whatever)\s")
+PHRASES = re.compile(
+    r"\b(whoever|nobody|somebody|by itself|it is told|goes by|go by|mended|on its way|of it is known|as it goes"
+    r"|what is (?:there|left|asked|wanted)|is no(?: \w+)? (?:number|text|value|name|place|type)"
+    r"|puts? it right|makes? good)\b",
+    re.IGNORECASE,
+)
+
+
+def prose(source: str) -> Iterator[tuple[int, str]]:
+    """Yield docstrings and comments with their first lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node, clean=False)
+            if text is not None:
+                yield node.body[0].lineno, text
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("#: ")
+
+
+def odd_phrases(text: str) -> list[str]:
+    """Return the phrases of a text that are not plain English."""
+    folded = re.sub(r"\s+", " ", text)
+    return [match[0] for pattern in (OPENINGS, PHRASES) for match in pattern.finditer(folded)]
+
+
+def modules(package: str) -> list[Path]:
+    place = HOUSE / "nczarr" / package
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_prose_is_plain(package: str) -> None:
+    found = [
+        f"{path.relative_to(HOUSE)}:{line}: {phrase}"
+        for path in modules(package)
+        for line, text in prose(path.read_text(encoding="utf-8"))
+        for phrase in odd_phrases(text)
+    ]
+    assert modules(package), f"there is no package {package}"
+    assert not found, "\n".join(found)
+
+
+def test_odd_phrases_are_recognised() -> None:
+    assert odd_phrases("Whoever has such a lock says here how it gets a new one.")
+    assert odd_phrases("The text is kept. What is returned last tells if it is later.")
+    assert odd_phrases("The fill of an array that has gone is no value.")
+    assert not odd_phrases("Return what the caller asked for: the chunk cache keeps its reference.")
