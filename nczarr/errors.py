@@ -7,7 +7,15 @@ Every failure that a user can cause is an :class:`NCZarrError`. The message says
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from typing import Any
+
+from nczarr.display import shown_location
+
+#: An error names so many parts.
+_MOST_NAMED = 20
+#: What an error says; passwords and tokens in URLs are hidden whenever one of them is set.
+_SHOWN = frozenset({"message", "path", "hint", "filename"})
 
 
 def _visible(text: str, *, layout: bool = False) -> str:
@@ -46,11 +54,16 @@ class NCZarrError(Exception):
         fqn: str | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(shown_location(message))
         self.message = message
         self.path = path
         self.fqn = fqn
         self.hint = hint
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _SHOWN and isinstance(value, str):
+            value = shown_location(value)
+        super().__setattr__(name, value)
 
     def __str__(self) -> str:
         where = ": ".join(_visible(part) for part in (self.path, self.fqn) if part)
@@ -127,6 +140,37 @@ class SelectionError(NCZarrError, IndexError):
 
 class StoreError(NCZarrError, OSError):
     """A store could not be read, written or listed, or a key is not legal (also an :class:`OSError`)."""
+
+
+class NotAllowedError(StoreError, PermissionError):
+    """References name a file that they may not reach; the user can allow it (also a :class:`PermissionError`)."""
+
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = errno.EACCES, self.path
+
+
+class PartlyStoredError(NCZarrError, OSError):
+    """Some of what was to be stored is not; all else is (also an :class:`OSError`).
+
+    Parameters
+    ----------
+    failures : sequence of (str, Exception)
+        The FQN of what is not stored, with the reason.
+
+    Examples
+    --------
+    >>> str(PartlyStoredError([("/t", OSError("disk full"))], path="a.zarr"))
+    'a.zarr: not stored: /t (disk full); all else is stored'
+    """
+
+    def __init__(self, failures: Sequence[tuple[str, Exception]], **where: Any) -> None:
+        shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
+        if len(failures) > _MOST_NAMED:
+            shown.append(f"{len(failures) - _MOST_NAMED} more")
+        super().__init__(f"not stored: {', '.join(shown)}; all else is stored", **where)
+        self.failures = tuple(failures)
+        self.errno = getattr(failures[0][1], "errno", None)
 
 
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError
-from nczarr.targets import parse_target
+from nczarr.targets import check_slashes, parse_target
 
 #: What a dataset is kept in.
 Kind = Literal["zarr", "netcdf", "cdl"]
@@ -48,6 +48,11 @@ _OTHERS = (
 def local_path(target: Any) -> Path | None:
     """Return the local path that a target names; None for a URL with another scheme and for objects.
 
+    Raises
+    ------
+    StoreError
+        If a slash of a URL is missing; see :func:`nczarr.targets.check_slashes`.
+
     Examples
     --------
     >>> local_path("file:///data/a.nc") == Path("/data/a.nc"), local_path("s3://bucket/a.zarr")
@@ -55,6 +60,8 @@ def local_path(target: Any) -> Path | None:
     >>> local_path("run#42.nc") == Path("run#42.nc"), local_path("run42#mode=nczarr,file")
     (True, None)
     """
+    if isinstance(target, str | os.PathLike):
+        check_slashes(os.fspath(target))
     if isinstance(target, os.PathLike):
         return Path(target)
     if isinstance(target, str):
@@ -278,4 +285,6 @@ def is_icechunk(source: Any) -> bool:
     False
     """
     path = local_path(source)
-    return path is not None and (path / "snapshots").is_dir() and (path / "refs").is_dir()
+    if path is None or not (path / "snapshots").is_dir():
+        return False
+    return (path / "refs").is_dir() or (path / "repo").is_file()  # formats 1 and 2

@@ -13,8 +13,9 @@ Setting                      Default   Bounds
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Literal
+from typing import Any, Literal
 
 from nczarr.errors import NCZarrError
 
@@ -67,3 +68,22 @@ def reads_isolated() -> bool:
     False
     """
     return os.environ.get("NCZARR_ISOLATED", "").strip() == "1"
+
+
+def read_json(text: str | bytes, **options: Any) -> Any:
+    """Return what ``json.loads`` returns; a ValueError also for brackets nested deeper than the interpreter follows.
+
+    Every text from a file that is no metadata document is read with this (documents: :mod:`nczarr.zarr.documents`).
+
+    Examples
+    --------
+    >>> read_json("[1, 2]")
+    [1, 2]
+    >>> read_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: JSON nested too deeply
+    """
+    try:
+        return json.loads(text, **options)
+    except RecursionError:
+        raise ValueError("JSON nested too deeply") from None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import StoreError
@@ -12,6 +14,13 @@ from nczarr.errors import StoreError
 # One letter is a Windows drive, not a protocol.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
 _FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
+# Protocols of URLs that would make a local directory, such as ``s3:``, if one of their slashes is missing.
+_PROTOCOLS = (
+    "abfs", "abfss", "adl", "az", "dav", "davs", "dropbox", "file", "filecache", "ftp", "gcs", "gdrive", "github", "gs",
+    "hdfs", "hf", "http", "https", "lakefs", "memory", "oci", "oss", "reference", "s3", "s3a", "sftp", "simplecache",
+    "smb", "ssh", "webdav", "webhdfs",
+)  # fmt: skip
+_LACKS_SLASH = re.compile(rf"({'|'.join(_PROTOCOLS)}):(?!//|:)(/?)", re.IGNORECASE)
 # Words that netcdf-c takes as modes when they stand alone.
 _MODES = frozenset(
     {"bytes", "dap4", "file", "gs3", "nczarr", "noxarray", "s3", "xarray", "zarr", "zip", "consolidated"}
@@ -65,7 +74,7 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
     Raises
     ------
     StoreError
-        If the URL of a web server has no host, or one that cannot be.
+        If the URL of a web server has no host, or one that cannot be, or a URL lacks a slash (``s3:/bucket``).
 
     Examples
     --------
@@ -77,6 +86,7 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
     {'mode': 'nczarr,s3', 'aws.profile': 'x'}
     """
     text = os.fspath(target)
+    check_slashes(text)
     if not isinstance(target, str):
         return Target(text)
     scheme = _SCHEME.match(text)
@@ -99,6 +109,77 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
             return _s3_target(text, fragment)
         text = text.split("#")[0]
     return Target(text, protocol, fragment)
+
+
+def allowing(options: Mapping[str, Any] | None, allow: Any) -> dict[str, Any] | None:
+    """Return storage options with the prefixes that references may reach among them.
+
+    Examples
+    --------
+    >>> allowing({"anon": True}, "/data"), allowing(None, ())
+    ({'anon': True, 'allow': ['/data']}, None)
+    """
+    prefixes = [*allowed(options), *allowed({"allow": allow})]
+    if not prefixes:
+        return None if options is None else dict(options)
+    return {**(options or {}), "allow": prefixes}
+
+
+def allowed(options: Mapping[str, Any] | None) -> list[str]:
+    """Return the prefixes that references may reach, from storage options.
+
+    Examples
+    --------
+    >>> allowed({"allow": "/data"}), allowed({"allow": ["/data", "https://host/"]}), allowed(None)
+    (['/data'], ['/data', 'https://host/'], [])
+    """
+    prefixes = (options or {}).get("allow") or []
+    if isinstance(prefixes, str | os.PathLike):
+        prefixes = [prefixes]
+    return [os.fspath(prefix) for prefix in prefixes]
+
+
+def client_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return storage options without those that are nczarr's own.
+
+    Examples
+    --------
+    >>> client_options({"anon": True, "allow": ["/data"]})
+    {'anon': True}
+    """
+    return {name: value for name, value in (options or {}).items() if name != "allow"}
+
+
+def check_slashes(target: str | bytes) -> None:
+    """Refuse a path that looks like a URL of which a slash is missing: it would name a local directory ``s3:``.
+
+    ``pathlib`` removes the slash: ``str(Path("s3://bucket"))`` is ``s3:/bucket``.
+
+    Raises
+    ------
+    StoreError
+
+    Examples
+    --------
+    >>> check_slashes("s3://bucket/run42.zarr")
+    >>> check_slashes("s3:/bucket/run42.zarr")
+    Traceback (most recent call last):
+    nczarr.errors.StoreError: ...a slash of the URL is missing...
+    """
+    if not isinstance(target, str) or ":" not in target:
+        return
+    parts = target.split("::")  # of a chained URL each has a protocol
+    for number, part in enumerate(parts if _SCHEME.match(target) else parts[:1]):
+        found = _LACKS_SLASH.match(part)
+        if found is None:
+            continue
+        rest = part[found.start(2) :] if found[1].lower() == "file" else part[found.end() :]
+        url = "::".join([*parts[:number], f"{found[1]}://{rest}", *parts[number + 1 :]])
+        raise StoreError(
+            "this looks like a URL, and a slash of the URL is missing",
+            path=target,
+            hint=f"write {url}; a local path of this name is ./{target}",
+        )
 
 
 def _check_address(url: str) -> None:

@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
+from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 from nczarr.forking import inheriting
+from nczarr.formats import is_icechunk, is_references
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
 from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.opening import open_to_read
@@ -43,6 +45,7 @@ from nczarr.netcdf4.values import (
     view_dtype,
 )
 from nczarr.stores import open_store
+from nczarr.targets import allowing
 
 try:
     import xarray as xr
@@ -162,7 +165,9 @@ class _Store(AbstractDataStore):  # type: ignore[misc]
         encoding = _encoding(self.source.session, node)
         if "least_significant_digit" in attributes:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
-        encoding["source"] = str(self.source.target) if _is_path(self.source.target) else "memory"
+        encoding["source"] = (
+            shown_location(str(self.source.target)) if _is_path(self.source.target) else "memory"
+        )
         data = indexing.LazilyIndexedArray(values)
         return xr.Variable([d.name for d in node.dimensions], data, attributes, encoding)
 
@@ -202,6 +207,13 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
     return encoding
 
 
+def _without_secrets(dataset: Any, source: _Source) -> Any:
+    """Note where a dataset is, if xarray would note it with a password or a signature."""
+    if _is_path(source.target) and (shown := shown_location(str(source.target))) != str(source.target):
+        dataset.encoding["source"] = shown
+    return dataset
+
+
 def _is_path(target: Any) -> bool:
     return isinstance(target, str | os.PathLike)
 
@@ -236,6 +248,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         "decode_timedelta",
         "group",
         "storage_options",
+        "allow",
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -263,6 +276,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         decode_timedelta: bool | None = None,
         group: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        allow: str | Sequence[str] = (),
     ) -> Any:
         """Open one group; see :func:`xarray.open_dataset`.
 
@@ -274,6 +288,8 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             Path of the group; default: the root.
         storage_options : dict, optional
             For remote stores.
+        allow : str or sequence of str
+            Paths and URLs below which references may reach files, too; see :class:`nczarr.Dataset`.
         """
         options = {
             "mask_and_scale": mask_and_scale,
@@ -284,11 +300,14 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
             "use_cftime": use_cftime,
             "decode_timedelta": decode_timedelta,
         }
-        source = _Source(_normal(filename_or_obj), storage_options)
+        source = _Source(_normal(filename_or_obj), allowing(storage_options, allow))
         engine = _engine_for_plain_zarr(source)
         if engine is not None:
-            return engine.open_dataset(source.target, group=group, storage_options=storage_options, **options)
-        return _opened(source, group or "/", options)
+            plain = engine.open_dataset(
+                source.target, group=group, storage_options=storage_options, **options
+            )
+            return _without_secrets(plain, source)
+        return _without_secrets(_opened(source, group or "/", options), source)
 
     def open_groups_as_dict(
         self,
@@ -296,20 +315,23 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         *,
         group: str | None = None,
         storage_options: dict[str, Any] | None = None,
+        allow: str | Sequence[str] = (),
         **options: Any,
     ) -> dict[str, Any]:
         """Open all groups, one dataset each, by path."""
-        source = _Source(_normal(filename_or_obj), storage_options)
+        source = _Source(_normal(filename_or_obj), allowing(storage_options, allow))
         engine = _engine_for_plain_zarr(source)
         if engine is not None:
             plain: dict[str, Any] = engine.open_groups_as_dict(
                 source.target, group=group, storage_options=storage_options, **options
             )
-            return plain
+            return {path: _without_secrets(found, source) for path, found in plain.items()}
         top = "/" + (group or "").strip("/")
         try:
             return {
-                path: _opened(source, (top.rstrip("/") + path).rstrip("/") or "/", options)
+                path: _without_secrets(
+                    _opened(source, (top.rstrip("/") + path).rstrip("/") or "/", options), source
+                )
                 for path in _paths(source.group(top))
             }
         except BaseException:
@@ -322,6 +344,8 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         tree = xr.DataTree.from_dict(groups)
         for path, dataset in groups.items():
             tree[path].set_close(dataset._close)
+            if "source" in dataset.encoding:
+                tree[path].encoding["source"] = dataset.encoding["source"]
         return tree
 
 
@@ -349,7 +373,9 @@ def _engine_for_plain_zarr(source: _Source) -> Any:
     layout = getattr(stored, "layout", "")
     if layout not in ("zarr-v3", "zarr-v2") or hierarchy is None or hierarchy.layout not in ("v3", "v2"):
         return None
-    if hierarchy.is_array(""):
+    if hierarchy.is_array("") or is_references(source.target) or is_icechunk(source.target):
+        return None
+    if _is_path(source.target) and source.target.startswith("reference:"):
         return None
     try:
         import zarr  # noqa: F401

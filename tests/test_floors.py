@@ -18,7 +18,7 @@ FLOORS = [
     {"collector", "lazy"},
     {"display", "forking", "grammar"},
     {"errors"},
-    {"atomic", "limits", "locks", "reasons", "targets"},
+    {"atomic", "limits", "locks", "reasons", "redirects", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

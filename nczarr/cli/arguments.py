@@ -74,6 +74,13 @@ def _complete(
         metavar="KEY=VALUE",
         help="an option for the file system of a URL, such as anon=true; may be repeated",
     )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="PREFIX",
+        help="references to other files reach these below this path or URL too, not only beside them; may be repeated",
+    )
     if name in _READING:
         parser.add_argument(
             "--isolated",
@@ -121,7 +128,7 @@ def _dump(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     _shown(parser, dumping.shown_as)
     return dumping.run_dump, (
         "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
-        "  nczarr dump -v time -i -o time.cdl run42.nc\n"
+        "  nczarr dump -v time -i -o time.cdl run42.nc\n  nczarr dump -v temp -d time=2020-03 run42.zarr\n"
     )
 
 

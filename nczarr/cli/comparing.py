@@ -11,7 +11,7 @@ from nczarr.cli.conversion import SOURCE
 from nczarr.cli.opening import storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
-from nczarr.display import visible
+from nczarr.display import shown_location, visible
 
 COMPARING = """\
   nczarr diff run42.nc run42.zarr               exit status 0: the same, to the bit
@@ -106,17 +106,20 @@ def run_digest(options: argparse.Namespace) -> int:
         )
         if options.check and made.stored != made.dataset:
             what = "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
-            print(visible(f"nczarr: {source}: {what}, that of the values {made.dataset}"), file=sys.stderr)
+            print(
+                visible(f"nczarr: {shown_location(source)}: {what}, that of the values {made.dataset}"),
+                file=sys.stderr,
+            )
             status = 1
         stored = {"stored": made.stored} if options.check else {}
         variables = {"variables": dict(made.variables)}
-        listed.append({"source": source, "sha256": made.dataset} | stored | variables)
+        listed.append({"source": shown_location(source), "sha256": made.dataset} | stored | variables)
         if options.json:
             continue
-        say(f"{made.dataset}  {source}")
+        say(f"{made.dataset}  {shown_location(source)}")
         if options.variables:
             for fqn, one in made.variables.items():
-                say(f"{one}  {source}:{fqn}")
+                say(f"{one}  {shown_location(source)}:{fqn}")
     if options.json:
         print(json.dumps(listed))
     return status

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import nczarr
-from nczarr.cli.opening import storage_options
+from nczarr.cli.opening import add_dimension_option, refuse_twice, selection_of, storage_options
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
-from nczarr.display import format_bytes, visible
+from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source
 from nczarr.transfer import NoProgress
@@ -94,8 +95,9 @@ def _several(parser: argparse.ArgumentParser) -> None:
     )
     several.add_argument(
         "--join",
-        choices=["outer", "exact"],
-        help="attributes that differ: the first's, or refuse (default: outer)",
+        choices=["outer", "first", "exact"],
+        help="attributes: of all files, refused where they mean something else; of the first file only; or refused "
+        "where any differs (default: outer)",
     )
     several.add_argument(
         "--append", action="store_true", help="append to the target along its unlimited dimension"
@@ -121,14 +123,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "-x", "--exclude", action="append", metavar="A,B", help="all but these variables and groups"
     )
-    what.add_argument(
-        "-d",
-        "--dimension",
-        action="append",
-        default=[],
-        metavar="DIM=RANGE",
-        help="a part: time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date",
-    )
+    add_dimension_option(what)
     what.add_argument(
         "--rename",
         action="append",
@@ -241,25 +236,15 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.no_consolidated:
         chosen["consolidated"] = False
     if getattr(options, "dimension", None):
-        from nczarr.convert.change.selecting import parse_selection
-
-        pairs = [parse_selection(text) for text in options.dimension]
-        _refuse_twice([name for name, _ in pairs], "-d")
-        chosen["select"] = dict(pairs)
+        chosen["select"] = selection_of(options.dimension)
     if getattr(options, "rename", None):
         renamed = [text.rpartition("=") for text in options.rename]
         for text, (old, equals, new) in zip(options.rename, renamed, strict=True):
             if not (old and equals and new):
                 raise UnsupportedError(f"--rename {text}: not OLD=NEW", hint="for example /ocean/temp=t")
-        _refuse_twice([old for old, _, _ in renamed], "--rename")
+        refuse_twice([old for old, _, _ in renamed], "--rename")
         chosen["rename"] = {old: new for old, _, new in renamed}
     return chosen
-
-
-def _refuse_twice(names: list[str], option: str) -> None:
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
-        raise UnsupportedError(f"{option} {twice}: it is there twice")
 
 
 def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
@@ -267,7 +252,8 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     bar = progress_bar(options.quiet)
     as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
     # It looks at every file that was written: only where its figures are shown.
-    report = Report() if as_json or not isinstance(bar, NoProgress) else None
+    virtual = getattr(options, "virtual", False)
+    report = Report() if as_json or virtual or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
         source,
         options.target,
@@ -282,10 +268,10 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
         print(json.dumps(report.to_json()))
     elif dry:
         say(*lines)
-    elif report is not None:
-        print(closing_line(report), file=sys.stderr)
+    elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
+        print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
-        print(visible(f"nczarr: not in {options.target}: {loss}"), file=sys.stderr)
+        print(visible(f"nczarr: not in {shown_location(options.target)}: {loss}"), file=sys.stderr)
 
 
 def closing_line(report: Report) -> str:
@@ -298,7 +284,11 @@ def closing_line(report: Report) -> str:
         parts.append(f"{format_bytes(report.bytes_out)} out ({ratio:.1f} times smaller than the values)")
     if report.finished_before:
         parts.append(f"{report.finished_before} finished before, and compared")
-    return f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
+    line = f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
+    if report.allow:
+        allow = " ".join(f"--allow {shlex.quote(folder)}" for folder in report.allow)
+        line += f"; files are not beside the references, so reading these needs {allow}"
+    return line
 
 
 def run_copy(options: argparse.Namespace) -> None:

@@ -13,11 +13,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 
 from nczarr.atomic import text_output
-from nczarr.cli.opening import storage_options
+from nczarr.cli.opening import add_dimension_option, selection_of, storage_options
 from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
+from nczarr.convert.change import select
 from nczarr.convert.edges import provenance
 from nczarr.convert.reading import read_whole, watch_reading
+from nczarr.display import shown_location
 from nczarr.errors import NCZarrError, StoreError, placed
 from nczarr.formats import local_path
 from nczarr.transfer import NoProgress
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
 
 
 def add_dump_options(parser: argparse.ArgumentParser) -> None:
-    """Add ncdump's flags."""
+    """Add ncdump's flags, and those of nczarr."""
     parser.add_argument("-h", "--header", action="store_true", help="header only, no data")
     parser.add_argument("-c", "--coordinates", action="store_true", help="header and coordinate variables")
     parser.add_argument("-v", "--variables", metavar="A,B", help="data of these variables only")
     parser.add_argument("-g", "--groups", metavar="A,B", help="data of these groups only")
+    add_dimension_option(parser)
     parser.add_argument("-b", "--brief", choices=["c", "f"], help="comments with the indices of each row")
     parser.add_argument("-f", "--full", choices=["c", "f"], help="comments with the indices of each value")
     parser.add_argument("-l", "--line-length", type=int, default=80, metavar="N", help="longest line of data")
@@ -124,8 +127,10 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
     chosen = _chosen(source, options)
     with open_source(source, storage_options=storage_options(options)) as dataset, placed(source):
         if chosen.name is None:
-            stem = PurePosixPath(source.rstrip("/").partition("#")[0]).stem
+            place = source.partition("?")[0] if "://" in source else source
+            stem = PurePosixPath(place.rstrip("/").partition("#")[0]).stem
             chosen = replace(chosen, name=stem or dataset.name)
+        dataset = select(dataset, selection_of(options.dimension))
         if options.whole and local_path(source) is None:
             dataset = read_whole(dataset)
         if isinstance(bar, NoProgress):
@@ -160,7 +165,7 @@ def _chosen(source: str, options: argparse.Namespace) -> cdl.DumpOptions:
         filters=options.filters,
         hidden=hidden,
         ncml=options.ncml,
-        location=source,
+        location=shown_location(source),
         ncdump=options.ncdump,
     )
 

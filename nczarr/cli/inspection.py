@@ -13,7 +13,7 @@ from nczarr.cli.terminal import can_draw, say, table
 from nczarr.convert import open_source
 from nczarr.convert.report import stored_bytes
 from nczarr.convert.storage import look_at
-from nczarr.display import format_bytes, visible
+from nczarr.display import format_bytes, shown_location, visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
 
@@ -37,7 +37,7 @@ def run_tree(options: argparse.Namespace) -> None:
                 listed.append(tree_json(dataset))
                 continue
             if len(options.source) > 1:
-                say(f"{source}:")
+                say(f"{shown_location(source)}:")
             say(*draw_tree(dataset, lines=can_draw()))
     if options.json:
         print(json.dumps(listed if len(listed) > 1 else listed[0]))
@@ -49,10 +49,10 @@ def run_ls(options: argparse.Namespace) -> None:
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:
             if options.json:
-                listed += nodes_json(source, dataset)
+                listed += nodes_json(shown_location(source), dataset)
                 continue
             if len(options.source) > 1:
-                say(f"{source}:")
+                say(f"{shown_location(source)}:")
             say(*list_nodes(dataset, long=options.long))
     if options.json:
         print(json.dumps(listed))
@@ -63,7 +63,7 @@ def describe_dataset(
 ) -> dict[str, Any]:
     """Return what a dataset is, how much it holds, how much of it is stored, and how each variable is."""
     kind = kind_of_source(source)
-    found: dict[str, Any] = {"path": source, "kind": kind}
+    found: dict[str, Any] = {"path": shown_location(source), "kind": kind}
     if kind == "zarr":
         from nczarr import mapping
 

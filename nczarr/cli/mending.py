@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.opening import open_documents, storage_options
 from nczarr.cli.terminal import progress_bar, say
+from nczarr.display import shown_location
 
 if TYPE_CHECKING:
     from nczarr.mapping import Finding
@@ -81,7 +82,7 @@ def run_repair(options: argparse.Namespace) -> int:
 
 
 def _heading(source: str, options: argparse.Namespace) -> str | None:
-    return f"{source}:" if len(options.source) > 1 else None
+    return f"{shown_location(source)}:" if len(options.source) > 1 else None
 
 
 def _show(
@@ -89,7 +90,7 @@ def _show(
 ) -> str | None:
     """Print a finding, below the heading of its source if that is still to come; return what is to come."""
     if options.json:
-        several = {"source": source} if len(options.source) > 1 else {}
+        several = {"source": shown_location(source)} if len(options.source) > 1 else {}
         print(json.dumps(several | finding.to_json()))
         return heading
     say(*([heading] if heading else []), f"{finding}{note}")
@@ -98,10 +99,19 @@ def _show(
 
 def run_consolidate(options: argparse.Namespace) -> None:
     """``nczarr consolidate``."""
+    from nczarr.errors import UnsupportedError
     from nczarr.mapping.dataset.dialects import dialect_of
+    from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 
     for source in options.source:
         with open_documents(source, "r+", storage_options(options)) as hierarchy:
+            refuse_group_of_dataset(hierarchy.store, "consolidated")
+            if not hierarchy.complete:
+                raise UnsupportedError(
+                    "the store does not list all its keys, and consolidated metadata would leave nodes out",
+                    path=source,
+                    hint="run it where the files are",
+                )
             hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
             hierarchy.consolidate()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.opening import open_documents, storage_options
 from nczarr.cli.terminal import say
+from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def run_validate(options: argparse.Namespace) -> int:
             if _is_file(source)
             else _plain(_model(source, storage_options(options)).to_json())
         )
-        found[source] = schema_problems(value)
+        found[shown_location(source)] = schema_problems(value)
     if options.json:
         print(json.dumps(found))
     else:

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.limits import read_json
+from nczarr.targets import allowing
 
 if TYPE_CHECKING:
     from nczarr.zarr.hierarchy import Hierarchy
 
+#: How ``-d`` takes a part of a dimension, for help texts.
+RANGES = (
+    "time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date; on an axis of times four digits "
+    "are a year, and with # in front an index: time=#2001:2010"
+)
+
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The ``--storage-option`` arguments as a mapping; values are JSON where they parse as such."""
+    """The ``--storage-option`` and ``--allow`` arguments as a mapping; values are JSON where they parse as such."""
     result: dict[str, Any] = {}
     for item in options.storage_option:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise NCZarrError(f"--storage-option {item!r} is not KEY=VALUE")
         try:
-            result[key] = json.loads(value)
+            result[key] = read_json(value)
         except ValueError:
             result[key] = value
-    return result or None
+    return allowing(result or None, options.allow)
 
 
 @contextmanager
@@ -47,3 +54,26 @@ def open_documents(
             refuse_unfinished(store)
             raise
         yield hierarchy
+
+
+def refuse_twice(names: Sequence[str], option: str) -> None:
+    """Refuse an option that is given twice for one name."""
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise UnsupportedError(f"{option} {twice}: it is there twice")
+
+
+def add_dimension_option(options: Any) -> None:
+    """Add ``-d``, which takes a part of a dimension, to a parser or a group of one."""
+    options.add_argument(
+        "-d", "--dimension", action="append", default=[], metavar="DIM=RANGE", help=f"a part: {RANGES}"
+    )
+
+
+def selection_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Return what ``-d NAME=RANGE`` selects, by name."""
+    from nczarr.convert.change import parse_selection
+
+    pairs = [parse_selection(text) for text in texts]
+    refuse_twice([name for name, _ in pairs], "-d")
+    return dict(pairs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nczarr.cli.opening import storage_options
+from nczarr.cli.opening import refuse_twice, storage_options
+from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
@@ -16,6 +17,7 @@ PLOTTING = """\
   nczarr plot run.nc temp -d lat=10 -d lon=20       on the terminal: time by depth"""
 VIEWING = """\
   nczarr view run.zarr
+  nczarr view run.zarr /ocean/temp -d time=2020-03
   nczarr view s3://bucket/run.zarr --no-open --port 8000"""
 
 
@@ -23,14 +25,7 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr plot``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
     parser.add_argument("variable", metavar="VARIABLE", help="its name, or with groups: /ocean/temp")
-    parser.add_argument(
-        "-d",
-        "--dimension",
-        action="append",
-        default=[],
-        metavar="NAME=INDEX",
-        help="an index from 0 (negative: from the end), or a date for times: time=2020-03; may be repeated",
-    )
+    _add_step_option(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="png, svg, pdf, jpg or webp; without it: the terminal"
     )
@@ -43,9 +38,23 @@ def add_plot_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dpi", type=int, default=150, metavar="N", help="pixels per inch (default: 150)")
 
 
+def _add_step_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-d",
+        "--dimension",
+        action="append",
+        default=[],
+        metavar="NAME=INDEX",
+        help="an index from 0 (negative: from the end), a value with a point, or for times a date or a year: "
+        "time=2020-03; with # in front always an index: time=#2001; may be repeated",
+    )
+
+
 def add_view_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr view``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
+    parser.add_argument("variable", metavar="VARIABLE", nargs="?", help="the variable that is shown first")
+    _add_step_option(parser)
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
     parser.add_argument("--no-open", action="store_true", help="print the address, but open no browser")
 
@@ -54,19 +63,13 @@ def run_plot(options: argparse.Namespace) -> None:
     """``nczarr plot``."""
     from nczarr.view.plotting import plot
 
-    wanted = {}
-    for item in options.dimension:
-        name, equals, index = item.partition("=")
-        if not equals or not name or not index:
-            raise NCZarrError(f"-d {item!r} is not NAME=INDEX")
-        wanted[name] = index
     if options.output is None and not sys.stdout.isatty():
         raise NCZarrError("standard output is no terminal to draw on", hint="give a file: -o map.png")
     data = plot(
         options.source,
         options.variable,
         options.output,
-        at=wanted,
+        at=_steps(options.dimension),
         colours=options.colours,
         limits=_limits(options.limits),
         dpi=options.dpi,
@@ -76,6 +79,17 @@ def run_plot(options: argparse.Namespace) -> None:
         from nczarr.view.picture.terminal import show_image
 
         show_image(data)
+
+
+def _steps(items: list[str]) -> dict[str, str]:
+    steps: dict[str, str] = {}
+    for item in items:
+        name, equals, index = item.rpartition("=")
+        if not equals or not name or not index:
+            raise NCZarrError(f"-d {item!r} is not NAME=INDEX")
+        refuse_twice([*steps, name], "-d")
+        steps[name] = index
+    return steps
 
 
 def _limits(text: str | None) -> tuple[float | None, float | None]:
@@ -97,10 +111,12 @@ def run_view(options: argparse.Namespace) -> None:
 
     with serve(
         options.source,
+        variable=options.variable,
+        at=_steps(options.dimension),
         port=options.port,
         open_browser=not options.no_open,
         storage_options=storage_options(options),
     ) as page:
-        print(f"{options.source} is shown at {page.url}", flush=True)
+        print(f"{shown_location(options.source)} is shown at {page.url}", flush=True)
         print("Press Ctrl-C to end.", flush=True)
         page.wait()

@@ -30,7 +30,8 @@ from nczarr.convert.values import rechunk
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format, state_of_file
 from nczarr.mapping import ArrayShape, StoredDataset
-from nczarr.model import Attribute, Dataset, DatasetSink, Difference, MemorySource
+from nczarr.model import Attribute, CornerSource, Dataset, DatasetSink, Difference, MemorySource
+from nczarr.targets import allowing
 from nczarr.transfer import (
     BLOCK_BYTES,
     MEMORY,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
+#: Fewer values are written sooner than it is found out that they need not be.
+_MANY_VALUES = 1 << 20
 #: Layouts that do not say in which order dimensions are.
 _UNORDERED = ("zarr-v3", "zarr-v2")
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
@@ -88,6 +91,7 @@ def copy(
     progress: Progress | None = None,
     source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
+    allow: str | Sequence[str] = (),
     workers: int | None = None,
     memory: int | str = MEMORY,
     dask: Any = None,
@@ -140,9 +144,12 @@ def copy(
     concat : str, optional
         Join the sources along this dimension, a new one if they have none of the name. All are checked before
         anything is written; times are brought to the units of the first.
-    join : {'outer', 'exact'}
-        With `concat` and `append`: attributes that differ are taken from the first, or refused. Those that say
-        what values mean (``scale_factor``, ``_FillValue``, ``units``, …) may never differ.
+    join : {'outer', 'first', 'exact'}
+        With `concat` and `append`, attributes that differ. ``"outer"`` takes the attributes of all sources, those that
+        differ from the first; attributes of meaning (``standard_name``, ``cell_methods``, ``coordinates``, all of a
+        grid mapping, …) are refused where they differ. ``"first"`` takes all attributes from the first source, or
+        from the target. ``"exact"`` refuses every difference. Attributes by which numbers are decoded
+        (``scale_factor``, ``_FillValue``, ``units``, …) may never differ, but for the reference dates of times.
     append : bool, default False
         Append the sources to the dataset that the target is, along its unlimited dimension (or `concat`). Steps
         that it has already are refused.
@@ -162,7 +169,7 @@ def copy(
         Write references to the chunks of netCDF files: the values stay in the files. ``NAME.json`` and
         ``NAME.parquet`` have kerchunk's forms, which fsspec's ``reference://`` reads; ``NAME.icechunk`` is an
         Icechunk repository, and the store of an Icechunk session is written to. With `concat` the chunks of all
-        files make one array.
+        files make one array. References to files that are not beside them are read back with `allow`.
     dry_run : bool, default False
         Write nothing; return a line for each variable that says how it would be written.
     report : nczarr.convert.Report, optional
@@ -171,6 +178,9 @@ def copy(
         Is told how far the copy is.
     source_options, target_options : mapping, optional
         Storage options for fsspec.
+    allow : str or sequence of str
+        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
+        lies beside them, and what lies below these.
     workers : int, optional
         Writing threads; default: the number of processors, at most 8.
     memory : int or str, default "512MiB"
@@ -212,6 +222,10 @@ def copy(
         raise UnsupportedError(f"--workers {workers}: at least one is needed")
     if append and virtual:
         raise UnsupportedError("--append: --virtual does not go with it")
+    if join != "outer":
+        from nczarr.convert.many.fit import check_join
+
+        check_join(join)
     if replace and not append:
         raise UnsupportedError("--replace: it goes with --append")
     job = _Job(
@@ -226,18 +240,18 @@ def copy(
         digest=digest,
         dry_run=dry_run,
         report=report,
-        source_options=source_options,
+        source_options=allowing(source_options, allow),
         target_options=target_options,
         dask=dask,
         concat=concat,
         join=join,
         options=options,
     )
-    sources = expand_sources(source, source_options)
+    sources = expand_sources(source, job.source_options)
     if append:
         # Those that write over each other's steps follow each other; of others none is appended if one cannot be.
         for some in [[one] for one in sources] if replace else [sources]:
-            job.append(some, target, concat, replace, join == "exact")
+            job.append(some, target, concat, replace)
         return ()
     if virtual:
         job.refer(sources, target)
@@ -248,7 +262,7 @@ def copy(
     targets = _targets(sources, target)
     if len(sources) > 1:
         return job.copy_each(sources, targets)
-    with open_source(sources[0], storage_options=source_options, fresh=True) as opened:
+    with open_source(sources[0], storage_options=job.source_options, fresh=True) as opened:
         return job.copy(opened, sources, targets[0])
 
 
@@ -286,7 +300,7 @@ class _Job:
         with placed(where):
             dataset = self.what.of(opened, joined=self.concat is not None)
         losses += _left_out(dataset, bool(self.options.get("lossy")), where)
-        dataset = self.without_old_digest(replace_fields(dataset, left_out=()))
+        dataset = self.without_old_digest(replace_fields(dataset, left_out=(), gone=()))
         # Other chunks may be asked for; those of the source say how it is best read.
         reading = {fqn: v.storage.chunk_shape for fqn, v in dataset.all_variables.items()}
         shaped, options = self.shaped(dataset, target, kind)
@@ -451,21 +465,18 @@ class _Job:
         with opening as opened:
             chosen = self.what.of(opened, joined=self.concat is not None)
             chosen = self.without_old_digest(chosen)
-            write_virtual(chosen, sources[0], target, unchanged, overwrite=self.overwrite)
+            outside = write_virtual(chosen, sources[0], target, unchanged, overwrite=self.overwrite)
             if self.report is not None:
+                self.report.allow += outside
                 self.report.add(sources, target, _bytes_of(chosen))
 
-    def append(
-        self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
-    ) -> None:
+    def append(self, sources: Sequence[Any], target: Any, along: str | None, replace: bool) -> None:
         """Append sources to the dataset at the target."""
-        moved = self.appended(sources, target, along, replace, exact)
+        moved = self.appended(sources, target, along, replace)
         if self.report is not None:
             self.report.add(sources, None, moved)
 
-    def appended(
-        self, sources: Sequence[Any], target: Any, along: str | None, replace: bool, exact: bool
-    ) -> int:
+    def appended(self, sources: Sequence[Any], target: Any, along: str | None, replace: bool) -> int:
         """Append sources; return how many bytes of values they have."""
         from nczarr.convert import many
 
@@ -504,7 +515,7 @@ class _Job:
                 target,
                 along=along,
                 replace_steps=replace,
-                exact=exact,
+                join=self.join,
                 target_options=self.target_options,
                 progress=self.progress,
                 workers=self.workers,
@@ -513,7 +524,7 @@ class _Job:
         path = local_path(target)
         if path is not None and not self.options:
             form: dict[str, Any] = {
-                "along": along, "exact": exact, "progress": self.progress, "memory": self.memory
+                "along": along, "join": self.join, "progress": self.progress, "memory": self.memory
             }  # fmt: skip
             if not replace and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
                 return many.append_records(opening, sources, path, **form)
@@ -524,7 +535,7 @@ class _Job:
         # What cannot be changed where it is, is written anew.
         with open_source(target) as old:
             with opening(many.growing_dimension(old, along, str(target))) as added:
-                joined = many.appended(old, added, along, sources, target, replace, exact)
+                joined = many.appended(old, added, along, sources, target, replace, self.join)
                 sink = create_sink(target, joined, overwrite=True, **self.options)
                 self.fill(joined, sink, target)
                 return _bytes_of(added)
@@ -636,7 +647,7 @@ class _Job:
         """
         record = None
         try:
-            work = _work(dataset, sink, reading or {})
+            work = _without_fill(_work(dataset, sink, reading or {}), sink)
             total = sum(data_bytes(data) for _, _, data in work)
             _refuse_memory(work, sink, self.memory)
             if (
@@ -802,14 +813,15 @@ def _beyond(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]
 
 
 def _left_out(dataset: Dataset, lossy: bool, where: str | None) -> tuple[str, ...]:
-    """Refuse, or list, what a source holds that the model has no place for."""
-    if dataset.left_out and not lossy:
+    """Refuse, or list, what a source holds that the model has no place for, and what it lists and has not."""
+    lost = (*dataset.left_out, *dataset.gone)
+    if lost and not lossy:
         raise LossError(
-            f"something that nczarr cannot read would be lost: {dataset.left_out[0]}",
+            f"something that nczarr cannot read would be lost: {lost[0]}",
             path=where,
             hint="-v copies the variables that it names; --lossy, in Python lossy=True, all but this",
         )
-    return dataset.left_out
+    return lost
 
 
 def _abort(sink: DatasetSink, error: BaseException) -> None:
@@ -855,6 +867,35 @@ def _work(
                 v = replace_fields(v, storage=replace_fields(v.storage, chunk_shape=chunks))
             work.append((fqn, v, data))
     return work
+
+
+def _without_fill(work: Sequence[Work], sink: DatasetSink) -> list[Work]:
+    """Leave out what a new Zarr dataset says already: elements that CDL text leaves out have the fill value.
+
+    The text of a large array may have few values or none, and its other chunks are neither made nor compared.
+    """
+    kept: list[Work] = []
+    for fqn, variable, data in work:
+        corner = getattr(data, "beginning_shape", None)
+        if corner and isinstance(sink, StoredDataset) and _is_unwritten(sink, fqn, data):
+            whole = zip(corner, sink.write_shape(fqn), data.shape, strict=True)
+            corner = tuple(min(-(-end // block) * block, size) for end, block, size in whole)
+            if math.prod(corner):
+                kept.append((fqn, variable, CornerSource(data, corner)))
+        else:
+            kept.append((fqn, variable, data))
+    return kept
+
+
+def _is_unwritten(sink: StoredDataset, fqn: str, data: Any) -> bool:
+    """True if an element that was never written reads as the value of a source outside of its corner."""
+    if math.prod(data.shape) < _MANY_VALUES:
+        return False
+    last = tuple(slice(n - 1, n, 1) for n in data.shape)
+    there, given = sink.data(fqn).read(last), data.read(last)
+    if data.dtype.hasobject:
+        return isinstance(there.item(), str) and there.item() == given.item()
+    return bool(there.tobytes() == given.tobytes())
 
 
 def _refuse_memory(work: Sequence[Work], sink: DatasetSink, memory: int) -> None:

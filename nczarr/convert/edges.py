@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import holds_nothing
+from nczarr.display import shown_location
 from nczarr.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -21,9 +22,9 @@ from nczarr.errors import (
 )
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
 from nczarr.limits import reads_isolated
-from nczarr.model import Attribute, Dataset, DatasetSink
+from nczarr.model import Attribute, Dataset, DatasetSink, long_names
 from nczarr.stores import open_store
-from nczarr.targets import parse_target
+from nczarr.targets import check_slashes, parse_target
 
 
 def expand_sources(sources: Any, storage_options: Mapping[str, Any] | None = None) -> list[Any]:
@@ -46,6 +47,7 @@ def expand_sources(sources: Any, storage_options: Mapping[str, Any] | None = Non
     found: list[Any] = []
     for source in sources:
         text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
+        check_slashes(text)
         if isinstance(text, str) and text.lower().startswith("file://") and (path := local_path(text)):
             text = source = str(path) if glob.has_magic(str(path)) else text
         if isinstance(text, str) and "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
@@ -274,6 +276,13 @@ def _create_cdl(path: Path, dataset: Dataset, *, overwrite: bool) -> DatasetSink
             path=str(path),
             hint="--overwrite, in Python overwrite=True, replaces it",
         )
+    for fqn, wrong in long_names(dataset):
+        raise UnsupportedError(
+            f"CDL cannot have this name: {wrong}",
+            path=str(path),
+            fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
+            hint="--rename, in Python rename=, gives it another one",
+        )
     return CDLSink(path, dataset)
 
 
@@ -303,7 +312,9 @@ def name_of(source: Any) -> str:
     >>> name_of("a.nc"), name_of(Dataset("d"))
     ('a.nc', 'the dataset d in memory')
     """
-    return f"the dataset {source.name} in memory" if isinstance(source, Dataset) else str(source)
+    return (
+        f"the dataset {source.name} in memory" if isinstance(source, Dataset) else shown_location(str(source))
+    )
 
 
 def same_place(source: Any, target: Any) -> bool:
@@ -375,7 +386,9 @@ def inside_folder(source: Any, target: Any) -> Any:
     """
     if isinstance(source, Dataset) or not isinstance(source, str | os.PathLike) or not is_folder(target):
         return target
-    name = parse_target(os.fspath(source)).location.rstrip("/").rpartition("/")[2]
+    place = parse_target(os.fspath(source)).location
+    place = place.partition("?")[0] if "://" in place else place
+    name = place.rstrip("/").rpartition("/")[2]
     stem = Path(name).stem
     if not stem:
         raise UnsupportedError("the source has no name that the target could have", path=str(source))

@@ -39,7 +39,8 @@ class Choice:
         )
         # Who names what is copied asks for nothing else.
         named = self.variables or self.only or self.groups
-        return replace(chosen, left_out=() if named else dataset.left_out)
+        left_out, gone = ((), ()) if named else (dataset.left_out, dataset.gone)
+        return replace(chosen, left_out=left_out, gone=gone)
 
     def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
         """Return the chosen variables and groups of datasets that will be one; what is left out need not be in all."""

@@ -32,6 +32,8 @@ class Report:
         With ``dry_run``: how each would be written.
     losses : list of str
         What the output could not hold.
+    allow : list of str
+        With ``virtual``: what has to be allowed to read the references back, as files are not beside them.
     finished_before : int
         With ``resume``: how many copies an earlier command had finished; they were compared with their sources.
 
@@ -52,6 +54,7 @@ class Report:
     bytes_of_values: int = 0
     variables: list[PlannedVariable] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    allow: list[str] = field(default_factory=list)
     finished_before: int = 0
     _start: float = field(default_factory=time.monotonic, repr=False)
 
@@ -80,6 +83,7 @@ class Report:
             "seconds": round(self.seconds, 3),
             "variables": [v.to_json() for v in self.variables],
             "losses": self.losses,
+            "allow": self.allow,
             "finished_before": self.finished_before,
         }
 

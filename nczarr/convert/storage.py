@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.verify import bands
+from nczarr.errors import placed
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
 from nczarr.transfer import value_bytes
+from nczarr.zarr import inner_codecs
 
 _FILTERS = {
     1: "deflate",
@@ -101,9 +103,8 @@ def _in_zarr(variable: Variable, data: VariableData) -> _Found:
     names = tuple(_spelt(c.name, c.configuration) for c in codecs)
     if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
         shards = tuple(array.chunk_shape)[:rank]
-        names = tuple(
-            _spelt(c["name"], c.get("configuration", {})) for c in codecs[0].configuration["codecs"]
-        )
+        with placed(array.store.url, fqn=data.fqn):
+            names = tuple(_spelt(c.name, c.configuration) for c in inner_codecs(codecs[0]))
     stored: int | None = None
     there: int | None
     if isinstance(array.store, LocalStore):
@@ -111,7 +112,7 @@ def _in_zarr(variable: Variable, data: VariableData) -> _Found:
         places = [os.path.join(array.store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
         stored, there = sum(os.stat(place).st_size for place in places), len(places)
     else:
-        there = array.nchunks_initialized() if array.store.listable else None
+        there = array.nchunks_initialized() if array.store.lists_all else None
     return tuple(array.inner_chunk_shape)[:rank], shards, names, stored, there, array.nchunks
 
 

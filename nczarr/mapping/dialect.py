@@ -20,6 +20,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values import Encoding
 from nczarr.model import Dataset, Dimension, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr.grids import ChunkGrid
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,22 @@ class Binding:
 
     path: str
     encoding: Encoding
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group of a dataset, where it is opened instead of the dataset.
+
+    Parameters
+    ----------
+    fqn : str
+        The FQN of the group in the dataset; empty if it is not known.
+    whole : str or None
+        The place of the dataset; None if it is not to be found.
+    """
+
+    fqn: str
+    whole: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,12 @@ class Reading:
         What is not as it should be, and what it was taken for.
     guessed : frozenset of str
         Dimensions that were made up because arrays contradict each other, by FQN.
+    identity : str or None
+        The identity of the dataset, where the dialect has one.
+    foreign : frozenset of str
+        The paths of groups and arrays that belong to another dataset; their documents are not this dataset's to change.
+    part : Part or None
+        The group that this is of a dataset; None for a dataset.
     """
 
     dataset: Dataset
@@ -56,17 +79,28 @@ class Reading:
     losses: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     guessed: frozenset[str] = frozenset()
+    identity: str | None = None
+    foreign: frozenset[str] = frozenset()
+    part: Part | None = None
 
 
-def left_out_arrays(unknown: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for each array that cannot be opened, from :meth:`Hierarchy.unknown_arrays`.
+def left_out_nodes(unknown: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each node that cannot be opened, from :meth:`Hierarchy.unknown_nodes`.
+
+    A group that is left out takes along the nodes below it; the sentence counts them.
 
     Examples
     --------
-    >>> left_out_arrays({"v": "data_type: the data type 'int4' is not known"})
+    >>> left_out_nodes({"v": "data_type: the data type 'int4' is not known"})
     ("'v' is left out: data_type: the data type 'int4' is not known",)
     """
-    return tuple(f"{path!r} is left out: {what}" for path, what in unknown.items() if path)
+    sentences = []
+    for path, reason in unknown.items():
+        if path.rpartition("/")[0] not in unknown:
+            below = sum(other.startswith(f"{path}/") for other in unknown)
+            inside = f", with {below} node{'s' if below > 1 else ''} below it" if below else ""
+            sentences.append(f"{path!r} is left out{inside}: {reason}")
+    return tuple(sentences)
 
 
 def own_dimension(group: str, dimension: Dimension, length: int, known: Mapping[str, Dimension]) -> str:
@@ -90,7 +124,7 @@ def own_dimension(group: str, dimension: Dimension, length: int, known: Mapping[
 class Plan:
     """The documents that a dialect writes for a model, parents before children; otherwise as :class:`Reading`.
 
-    `dataset` is what is held of the model; None if all of it is.
+    `dataset` is what is held of the model; None if all of it is. `identity` is as in :class:`Reading`.
     """
 
     nodes: dict[str, ArrayMetadata | GroupMetadata]
@@ -98,6 +132,7 @@ class Plan:
     groups: dict[str, str]
     losses: tuple[str, ...] = ()
     dataset: Dataset | None = None
+    identity: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +149,18 @@ class Known:
         Those among them that stay as they are even where the dialect has another form now.
     encodings : mapping
         How the values of variables are held that stay, by FQN: with what else changes they keep that form.
+    grids : mapping
+        The chunk grids of their arrays, by FQN. The storage of a variable may name other chunks, those of its source.
+    identity : str or None
+        The identity of the dataset; None: it is new.
     """
 
     nodes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     arrays: Mapping[str, tuple[ArrayMetadata, Binding]] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    grids: Mapping[str, ChunkGrid] = field(default_factory=dict)
+    identity: str | None = None
 
 
 class Dialect(Protocol):

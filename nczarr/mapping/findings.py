@@ -78,16 +78,19 @@ class Findings:
 
 #: What is found while another program, or nczarr itself, is writing: nothing is wrong then.
 _GROWING = frozenset(("consolidated-stale", "size-stale", "version-old"))
+#: What no repair of the metadata changes.
+_NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear"))
 
 
-def warn_of(findings: Sequence[Finding], place: str) -> None:
-    """Issue one warning for all findings of a store; none for what is usual while it grows."""
+def warn_of(findings: Sequence[Finding], place: str, *, mends: bool = True) -> None:
+    """Issue one warning for all findings of a store; none for what is usual while it grows.
+
+    `mends`: false where `repair` refuses the store.
+    """
     if any(f.code not in _GROWING for f in findings):
         first = max(findings, key=lambda f: ("note", "warning", "error").index(f.severity))
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        mends = "" if all(f.code == "left-out" for f in findings) else ", 'nczarr repair' mends it"
-        warnings.warn(
-            f"{place}: {first}{more}; 'nczarr check' lists what was found{mends}",
-            RecoveryWarning,
-            stacklevel=4,
-        )
+        advice = "; 'nczarr check' lists what was found" if mends else ""
+        if any(f.code not in _NOT_REPAIRED for f in findings) and mends:
+            advice += ", 'nczarr repair' mends it"
+        warnings.warn(f"{place}: {first}{more}{advice}", RecoveryWarning, stacklevel=5)

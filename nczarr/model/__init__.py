@@ -25,8 +25,16 @@ from nczarr.model.nodes import (
     same_values,
     with_lengths,
 )
-from nczarr.model.resolve import forward_references, resolve
-from nczarr.model.sources import ArraySource, DatasetSink, MemorySource, Region, RepeatedSource, regions
+from nczarr.model.resolve import forward_references, long_names, resolve
+from nczarr.model.sources import (
+    ArraySource,
+    CornerSource,
+    DatasetSink,
+    MemorySource,
+    Region,
+    RepeatedSource,
+    regions,
+)
 from nczarr.model.types import (
     BYTE,
     CHAR,
@@ -75,6 +83,7 @@ __all__ = [
     "ArraySource",
     "Attribute",
     "CompoundType",
+    "CornerSource",
     "Dataset",
     "DatasetSink",
     "Difference",
@@ -104,6 +113,7 @@ __all__ = [
     "format_fqn",
     "forward_references",
     "join_fqn",
+    "long_names",
     "normalize_name",
     "ordered_types",
     "own_fill_value",

@@ -298,6 +298,8 @@ class Dataset(Group):
         ``netCDF-4 classic model``; None if there was none.
     left_out : tuple of str
         What its source holds beside it and the model has no place for, one sentence each; no part of its value.
+    gone : tuple of str
+        Nodes that its source lists and that are not there, one sentence each; no part of its value.
 
     Examples
     --------
@@ -308,6 +310,7 @@ class Dataset(Group):
 
     format: str | None = field(default=None, kw_only=True)
     left_out: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    gone: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
     @cached_property
     def all_groups(self) -> Mapping[str, Group]:

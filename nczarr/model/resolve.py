@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nczarr.errors import ModelError
 from nczarr.limits import limit
-from nczarr.model.names import check_name, format_fqn, join_fqn, parse_fqn
+from nczarr.model.names import check_length, check_name, format_fqn, join_fqn, parse_fqn
 from nczarr.model.nodes import Attribute, Dataset, DimensionRef, Group, Variable
 from nczarr.model.types import (
     CompoundType,
@@ -242,6 +242,42 @@ def _near(text: str, names: set[str]) -> str:
 
     near = get_close_matches(text, names, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """Yield the FQN of each node with a name that netCDF's library cannot hold, and a sentence on the name.
+
+    Zarr holds such names, and datasets have them. The library takes 256 bytes of UTF-8; what reads with it finds other
+    memory in place of a longer name.
+
+    Examples
+    --------
+    >>> [fqn[:4] for fqn, _ in long_names(Dataset("d", dimensions=(Dimension("x" * 257, 1),)))]
+    ['/xxx']
+    """
+
+    def found(fqn: str, kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        for name in names:
+            wrong = check_length(name)
+            if wrong is not None:
+                yield fqn, f"{kind}: {wrong}"
+
+    for fqn, group in dataset.all_groups.items():
+        if fqn != "/":
+            yield from found(fqn, "group", [group.name])
+        yield from found(fqn, "attribute", [a.name for a in group.attributes])
+        for dimension in group.dimensions:
+            yield from found(join_fqn(fqn, dimension.name), "dimension", [dimension.name])
+        for type_ in group.types:
+            yield from found(type_.fqn, "type", [type_.name])
+            if isinstance(type_, EnumType):
+                yield from found(type_.fqn, "member", [name for name, _ in type_.members])
+            elif isinstance(type_, CompoundType):
+                yield from found(type_.fqn, "field", [f.name for f in type_.fields])
+        for variable in group.variables:
+            at = join_fqn(fqn, variable.name)
+            yield from found(at, "variable", [variable.name])
+            yield from found(at, "attribute", [a.name for a in variable.attributes])
 
 
 def forward_references(dataset: Dataset, *, attributes: bool = True) -> Iterator[tuple[str, UserType]]:

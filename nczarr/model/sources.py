@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -144,6 +143,11 @@ class RepeatedSource:
     shape: tuple[int, ...]
     dtype: np.dtype
 
+    @property
+    def beginning_shape(self) -> tuple[int, ...]:
+        """The corner of the array outside of which every element is `value`: nothing."""
+        return (0,) * len(self.shape)
+
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         if out is None:
             out = np.empty(region_shape(region), self.dtype)
@@ -154,8 +158,29 @@ class RepeatedSource:
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class CornerSource:
+    """The first elements along each axis of another source.
+
+    Examples
+    --------
+    >>> CornerSource(MemorySource(np.arange(6).reshape(2, 3)), (1, 2)).read((slice(0, 1), slice(0, 2)))
+    array([[0, 1]])
+    """
+
+    inner: ArraySource
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.inner.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        return self.inner.read(region, out)
+
+
 def regions(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Region]:
-    """Cut an array into blocks, in row-major order.
+    """Cut an array into blocks one after the other, in row-major order.
 
     Parameters
     ----------
@@ -168,9 +193,14 @@ def regions(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Region]:
     [(slice(0, 2, 1),), (slice(2, 3, 1),)]
     >>> list(regions((), ()))
     [()]
+    >>> next(regions((2**60, 2**60), (1, 1)))
+    (slice(0, 1, 1), slice(0, 1, 1))
     """
-    axes = [
-        [slice(i, min(i + step, size), 1) for i in range(0, size, step)]
-        for size, step in zip(shape, block, strict=True)
-    ]
-    yield from product(*axes)
+    # Only the current block is kept: an array may have more blocks than memory holds.
+    if not shape:
+        yield ()
+        return
+    for start in range(0, shape[0], block[0]):
+        first = slice(start, min(start + block[0], shape[0]), 1)
+        for rest in regions(shape[1:], block[1:]):
+            yield (first, *rest)

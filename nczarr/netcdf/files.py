@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
-from nczarr.model import Dataset, Dimension, DimensionRef, Group, Variable, join_fqn, resolve
+from nczarr.model import Dataset, Dimension, DimensionRef, Group, Variable, join_fqn, long_names, resolve
 from nczarr.netcdf.sink import FileSink
 
 
@@ -166,6 +166,13 @@ def create_dataset(
     path = os.fspath(path)
     format = format or dataset.format or "netCDF-4"
     dataset = name_anonymous(resolve(dataset))
+    for fqn, wrong in long_names(dataset):
+        raise UnsupportedError(
+            f"a netCDF file cannot have this name: {wrong}",
+            path=path,
+            fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
+            hint="--rename, in Python rename=, gives it another one",
+        )
     if format in CLASSIC.values():
         from nczarr.netcdf.classic import ClassicSink
 

@@ -26,6 +26,8 @@ from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
 from nczarr.reasons import is_unreached, lacks_bucket, reason_of
+from nczarr.redirects import http_client
+from nczarr.targets import client_options
 
 _BLOCK = 4 << 20
 
@@ -77,7 +79,7 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
     'a'
     """
     fs, path = _file_system(url, options)
-    name = Path(path).stem
+    name = Path(path.partition("?")[0] if "://" in path else path).stem
     try:
         file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
         size = file.seek(0, 2)
@@ -184,7 +186,10 @@ def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]
     from fsspec.core import url_to_fs
 
     try:
-        return url_to_fs(url, **dict(options or {}))
+        plain = client_options(options)
+        if url.lower().startswith(("http://", "https://")):
+            plain = {"get_client": http_client, **plain}
+        return url_to_fs(url, **plain)
     except ImportError as error:
         hint = "pip install s3fs" if url.startswith("s3") else "pip install aiohttp"
         raise UnsupportedError(f"cannot open: {error}", path=url, hint=hint) from error

@@ -133,7 +133,7 @@ def set_chunk_cache(
     Raises
     ------
     NetCDFOverflowError
-        If `size` or `nelems` is negative.
+        If `size` or `nelems` is negative, or has more than 64 bits.
     NetCDFRuntimeError
         If `preemption` is not in 0 to 1.
     NetCDFTypeError
@@ -157,7 +157,7 @@ def changed_cache(
     Raises
     ------
     NetCDFOverflowError
-        If `size` or `nelems` is negative.
+        If `size` or `nelems` is negative, or has more than 64 bits.
     NetCDFRuntimeError
         If `preemption` is not in 0 to 1.
     NetCDFTypeError
@@ -167,8 +167,10 @@ def changed_cache(
         if number is not None and not isinstance(number, Real):
             raise NetCDFTypeError(f"the {name} of a chunk cache is a number, not {number!r}")
     for name, number in (("size", size), ("nelems", nelems)):
-        if number is not None and int(number) < 0:
-            raise NetCDFOverflowError(f"the {name} of a chunk cache cannot be negative: {number}")
+        if number is not None and not 0 <= int(number) < 1 << 64:
+            raise NetCDFOverflowError(
+                f"the {name} of a chunk cache is negative, or has more than 64 bits: {number}"
+            )
     if preemption is not None and not 0 <= preemption <= 1:
         raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the preemption {preemption} is not in 0 to 1")
     return (

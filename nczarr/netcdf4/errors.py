@@ -23,6 +23,7 @@ from nczarr.netcdf4.edit import (
     NodeAttributeError,
     NotWritableError,
     RangeError,
+    TextError,
     UnknownNameError,
 )
 
@@ -35,10 +36,35 @@ NetCDFKeyError = UnknownNameError
 NetCDFOverflowError = RangeError
 NetCDFValueError = ArgumentError
 NetCDFTypeError = ArgumentTypeError
+NetCDFUnicodeError = TextError
+
+
+def translated(
+    error: ValueError | TypeError | OverflowError, message: str, fqn: str | None = None
+) -> NCZarrError:
+    """Return the error of this interface that says what numpy or Python says of an argument.
+
+    Examples
+    --------
+    >>> translated(OverflowError("300 is too large"), "the fill value cannot be stored", "/v")
+    RangeError('the fill value cannot be stored: 300 is too large')
+    """
+    if isinstance(error, UnicodeEncodeError):
+        return TextError(f"{message}: {error.reason}", cause=error, fqn=fqn)
+    kind: type[NCZarrError] = NetCDFValueError
+    if isinstance(error, OverflowError):
+        kind = NetCDFOverflowError
+    elif isinstance(error, TypeError):
+        kind = NetCDFTypeError
+    return kind(f"{message}: {error}", fqn=fqn)
 
 
 class NetCDFIndexError(NCZarrError, IndexError):
     """An index does not fit, or a path names nothing (also an :class:`IndexError`)."""
+
+
+class NetCDFLookupError(NCZarrError, LookupError):
+    """An attribute names an encoding that Python does not know (also a :class:`LookupError`)."""
 
 
 class NetCDFOSError(NCZarrError, OSError):

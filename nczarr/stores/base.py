@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nczarr.display import shown_location
 from nczarr.errors import ReadOnlyError, StoreError
 from nczarr.stores.replaced import REPLACED, new_notice, replaced_error
 
@@ -34,6 +35,7 @@ Request = tuple[str, int, int | None]
 # Inside the classes, `list` is the method.
 Names = tuple[list[str], list[str]]
 Values = list[bytes | None]
+Answers = list[bool]
 
 # One search finds every illegal form: an empty, "." or ".." part (hence a leading, trailing or double slash,
 # and the empty key), NUL, and lone surrogates, which no store can encode.
@@ -133,9 +135,13 @@ class Store(ABC):
     Attributes
     ----------
     url : str
-        The store's place, for messages.
+        The store's place, for messages: without passwords, tokens and signatures.
     writable, listable : bool
         What the store can do.
+    lists_all : bool
+        A listing names every key below its prefix: a directory, a zip file and the list call of an object store
+        promise that. Where it is False (index pages of web servers, other people's mappings), a key that no listing
+        names may still have a value, and only :meth:`get`, :meth:`exists` or :meth:`exist_many` tell.
     takes_any_key : bool
         False: the store takes the keys of Zarr only (and makes all changes visible at once, when it is told to).
     lists_by_folder : bool
@@ -155,14 +161,26 @@ class Store(ABC):
     (b'{}', None, ['zarr.json'])
     """
 
-    url: str = ""
+    _shown_url: str = ""
     writable: bool = True
     listable: bool = True
+    lists_all: bool = False
     takes_any_key: bool = True
     lists_by_folder: bool = False
     _held: Any = None
     is_one_file: bool = False
     keeps_consolidated: bool = True
+
+    @property
+    def url(self) -> str:
+        return self._shown_url
+
+    @url.setter
+    def url(self, url: str) -> None:
+        self._shown_url = shown_location(url)
+
+    def check_names(self, paths: Iterable[str]) -> None:  # noqa: B027 (most stores have nothing to refuse)
+        """Raise :class:`StoreError` if this process would look for names of nodes under other names in the store."""
 
     # --- reading
 
@@ -173,6 +191,13 @@ class Store(ABC):
     def get_many(self, keys: Sequence[str]) -> Values:
         """Return the values of many keys (None for each missing one), fetched in one concurrent batch."""
         return [self.get(key) for key in keys]
+
+    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
+        """Return the values of many keys as :meth:`get_many`, of which none has a use if it is longer than `most`.
+
+        Stores behind a network read no more than that of what a server sends, and raise :class:`StoreError`.
+        """
+        return self.get_many(keys)
 
     def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
         """Return a part of a value.
@@ -209,6 +234,10 @@ class Store(ABC):
     def exists(self, key: str) -> bool:
         """Return whether `key` has a value."""
         return self.get_range(key, 0, 0) is not None
+
+    def exist_many(self, keys: Sequence[str]) -> Answers:
+        """Return for each of many keys whether it has a value, asked in one concurrent batch."""
+        return [self.exists(key) for key in keys]
 
     # --- writing
 
@@ -357,6 +386,17 @@ class Store(ABC):
         'memory/zarr.json'
         """
         return f"{self.url.rstrip('/')}/{key}" if key else self.url
+
+    def parent(self) -> tuple[Store, str] | None:
+        """Return a store of the folder above, for reading, and the name of this one in it; None if none is known.
+
+        Examples
+        --------
+        >>> from nczarr.stores import LocalStore, MemoryStore
+        >>> LocalStore("/tmp/run.zarr/ocean", "w").parent(), MemoryStore().parent()
+        ((<LocalStore '/tmp/run.zarr'>, 'ocean'), None)
+        """
+        return None
 
     def check_writable(self, key: str = "") -> None:
         """Raise :class:`~nczarr.errors.ReadOnlyError` if the store cannot be written."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import stat
+import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,6 +84,7 @@ class LocalStore(Store):
     >>> folder.cleanup()
     """
 
+    lists_all = True
     lists_by_folder = True
 
     def __init__(
@@ -97,6 +101,10 @@ class LocalStore(Store):
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "No such file or directory"
             raise DatasetNotFoundError(found, path=self.url)
+
+    def parent(self) -> tuple[Store, str] | None:
+        root = self.root
+        return None if root.parent == root else (LocalStore(root.parent), root.name)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_held": None}
@@ -126,9 +134,19 @@ class LocalStore(Store):
 
     # --- names
 
+    def check_names(self, paths: Iterable[str]) -> None:
+        # Zarr's names are UTF-8. Where Python has another encoding for files, it would look for other names, and find
+        # nothing; a dataset of ASCII names is the same in all.
+        if not _has_utf8_names():
+            for path in paths:
+                if not path.isascii():
+                    raise _unknown_name(self.place(path))
+
     def file_path(self, key: str) -> str:
         """Return the path of the file that holds `key`, whether it exists or not."""
         check_key(key)
+        if not key.isascii():
+            self.check_names([key])
         if key.endswith(".tmp") and is_partial(key.rpartition("/")[2]):
             raise StoreError("names of this form are kept for unfinished files", path=self.place(key))
         return self._base + key
@@ -288,6 +306,7 @@ class LocalStore(Store):
         """
         if not folder or folder in self._plain:
             return
+        self.check_names([folder])
         self.check_links(folder.rpartition("/")[0])
         try:
             os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
@@ -347,6 +366,8 @@ class LocalStore(Store):
             LocalStore.make_folder(above)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)
+        except UnicodeEncodeError:
+            raise _unknown_name(path) from None
 
     def _check_case(self, key: str) -> None:
         """Refuse a key that the file system would take for another one of different case."""
@@ -430,6 +451,7 @@ class LocalStore(Store):
         try:
             with os.scandir(self._base + start) as found:
                 entries = list(found)
+            self.check_names(entry.name for entry in entries)
             folders = {entry.name for entry in entries if _is_directory(entry)}
         except FileNotFoundError:
             refuse_dangling(f"{self._base}{start}".rstrip("/"), self.place(start))
@@ -447,6 +469,20 @@ class LocalStore(Store):
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
+
+
+def _unknown_name(place: str) -> StoreError:
+    return StoreError(
+        f"the name is not ASCII, and names of files have the encoding {sys.getfilesystemencoding()} here",
+        path=place,
+        hint="set the environment variable PYTHONUTF8=1, or a locale of UTF-8",
+    )
+
+
+@functools.cache
+def _has_utf8_names() -> bool:
+    """True if Python encodes the names of files as UTF-8, as it does but for rare locales and settings."""
+    return codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

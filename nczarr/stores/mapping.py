@@ -12,6 +12,8 @@ from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
 class MappingStore(Store):
     """A mapping from keys to bytes: a dict, an lmdb or redis wrapper, a version 2 store of another library.
 
+    Only a plain dict promises that iterating over it names every key.
+
     Parameters
     ----------
     mapping : Mapping[str, bytes]
@@ -34,6 +36,7 @@ class MappingStore(Store):
         self.mapping = mapping
         self.url = url or type(mapping).__name__
         self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
+        self.lists_all = type(mapping) is dict
 
     def _fail(self, what: str, key: str, error: Exception) -> NoReturn:
         raise StoreError(f"cannot {what}: {type(error).__name__}: {error}", path=self.place(key)) from error

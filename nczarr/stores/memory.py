@@ -31,6 +31,8 @@ class MemoryStore(Store):
     ([], ['v'])
     """
 
+    lists_all = True
+
     def __init__(self, *, url: str = "memory", writable: bool = True) -> None:
         self.url = url
         self.writable = writable

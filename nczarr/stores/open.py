@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from nczarr.errors import DatasetNotFoundError, ReadOnlyError, StoreError
 from nczarr.formats import describe_file, is_icechunk, is_references, is_zip, special_kind
 from nczarr.stores.base import Store
 from nczarr.stores.local import LocalStore
-from nczarr.targets import Target, parse_target
+from nczarr.targets import Target, allowed, client_options, parse_target
 
 Mode = Literal["r", "r+", "w"]
 
@@ -40,7 +41,10 @@ def open_store(target: Any, mode: Mode = "r", storage_options: dict[str, Any] | 
         ``"r"``: read. ``"r+"``: read and write what exists. ``"w"``: read and write, and make the directory or zip
         file if there is none. Nothing is ever deleted by opening.
     storage_options : dict, optional
-        Options of the file system behind a URL.
+        Options of the file system behind a URL. ``allow`` is a list of paths and URLs: references to other files
+        (kerchunk's, and an Icechunk repository's virtual chunks) reach what lies beside them, and what lies below
+        these. All other options go to the host of the URL that is opened; those for local references to the remote
+        host that is allowed.
 
     Returns
     -------
@@ -65,7 +69,8 @@ def open_store(target: Any, mode: Mode = "r", storage_options: dict[str, Any] | 
     if mode not in ("r", "r+", "w"):
         raise StoreError(f"mode must be 'r', 'r+' or 'w', not {mode!r}")
     if isinstance(target, (str, os.PathLike)):
-        return _open_target(parse_target(target), mode, dict(storage_options or {}))
+        options = client_options(storage_options)
+        return _open_target(parse_target(target), mode, options, allowed(storage_options))
     store = _open_object(target, mode)
     if mode != "r" and not store.writable:
         raise ReadOnlyError("the store is for reading only", path=store.url)
@@ -93,11 +98,13 @@ def _open_object(target: Any, mode: Mode) -> Store:
     raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")
 
 
-def _open_target(target: Target, mode: Mode, options: dict[str, Any]) -> Store:
+def _open_target(target: Target, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store:
     if target.protocol == "file":
-        if mode != "w" and (referring := _open_referring(target.location, mode, options)) is not None:
+        if mode != "w" and (referring := _open_referring(target.location, mode, options, allow)) is not None:
             return referring
         return _open_local(target, mode)
+    if target.protocol == "reference":
+        return _open_reference_url(target.location, mode, options, allow)
     if not _is_zip(target):
         return _open_remote(target.location, target, mode, options)
     if mode != "r":
@@ -116,7 +123,7 @@ def _is_zip(target: Target) -> bool:
 # --- local
 
 
-def _open_referring(path: str, mode: Mode, options: dict[str, Any]) -> Store | None:
+def _open_referring(path: str, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store | None:
     """Open references or an Icechunk repository; None if it is none of them."""
     if os.path.exists(f"{path}/zarr.json"):  # the usual case costs one look
         return None
@@ -130,12 +137,59 @@ def _open_referring(path: str, mode: Mode, options: dict[str, Any]) -> Store | N
             path=path,
             hint="change the files, then nczarr copy --virtual --overwrite makes it anew",
         )
+    from nczarr.stores.reach import Reach
     from nczarr.stores.referred import open_references, open_repository
 
-    found = open_references(Path(path), options) if references else open_repository(Path(path))
-    store = _open_object(found, "r")
-    store.url = path
-    return store
+    if not references:
+        beside = os.path.dirname(os.path.realpath(path))
+        store = open_repository(Path(path), Reach(beside, allow, options, _open_folder))
+        store.url = path
+        return store
+    folder, name = (path, None) if os.path.isdir(path) else os.path.split(os.path.abspath(path))
+    return open_references(
+        LocalStore(folder), name, path, allow=allow, options=options, open_folder=_open_folder
+    )
+
+
+def _open_folder(url: str, options: dict[str, Any]) -> Store:
+    """Open the folder of a file that references name."""
+    target = parse_target(url)
+    return _open_remote(target.location, target, "r", options)
+
+
+def _open_reference_url(url: str, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store:
+    """Open fsspec's ``reference://``: the option ``fo`` has the references, or says where they are."""
+    from nczarr.stores.memory import MemoryStore
+    from nczarr.stores.referred import open_references
+
+    if mode != "r":
+        raise ReadOnlyError("references to other files are for reading only here", path=url)
+    chained = url.partition("::")[2]
+    found = chained or options.pop("fo", None)
+    for other in ("remote_protocol", "remote_options", "target_protocol", "target_options"):
+        more = options.pop(other, None)
+        options |= more if isinstance(more, dict) else {}
+    folder: Store
+    if isinstance(found, dict):
+        folder = MemoryStore(url="")
+        folder.set("refs.json", json.dumps(found).encode())
+        return open_references(
+            folder, "refs.json", url, allow=allow, options=options, open_folder=_open_folder
+        )
+    if not isinstance(found, str | os.PathLike):
+        raise StoreError("storage_options['fo'] has to say where the references are", path=url)
+    target = parse_target(found)
+    if target.protocol == "file":
+        store = _open_referring(target.location, mode, options, allow)
+        if store is None:
+            raise DatasetNotFoundError("these are no references", path=target.location)
+        return store
+    address = target.location.rstrip("/")
+    name: str | None = None
+    if address.endswith(".json"):
+        address, _, name = address.rpartition("/")
+    folder = _open_remote(address, target, "r", dict(options))
+    return open_references(folder, name, address, allow=allow, options=options, open_folder=_open_folder)
 
 
 def _open_local(target: Target, mode: Mode) -> Store:

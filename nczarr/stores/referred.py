@@ -1,77 +1,414 @@
-"""Open what refers to values in other files: kerchunk's references, and Icechunk repositories."""
+"""Read keys whose values are in other files: kerchunk's references, and Icechunk repositories."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from nczarr.errors import MetadataError, UnsupportedError, placed
+from nczarr.errors import MetadataError, NotAllowedError, ReadOnlyError, StoreError, UnsupportedError, placed
 from nczarr.formats import state_of_file
+from nczarr.limits import read_json
+from nczarr.stores.base import (
+    Buffer,
+    Names,
+    Request,
+    Store,
+    Values,
+    check_key,
+    check_prefix,
+    clip,
+    split_names,
+)
+from nczarr.stores.reach import OpenFolder, Reach, place_of
+
+#: Where a value is: the path or URL of a file, the offset, and the number of bytes; None: all of the file.
+Part = tuple[str, int, int | None]
+
+_DOCUMENTS = ("zarr.json", ".zgroup", ".zarray", ".zattrs")
+_RECORD = re.compile(r"refs\.(\d{1,18})\.parq")
+#: Parquet files whose references are kept at once.
+_RECORDS = 128
 
 
-def open_references(path: Path, options: dict[str, Any] | None) -> Any:
-    """Return a mapping of keys to the bytes that references stand for.
+class ReferenceStore(Store):
+    """Keys whose values are in other files, as kerchunk's references say.
+
+    The references name all keys that there are. A key that they name has a value: a file that is missing is an error.
 
     Parameters
     ----------
-    options : dict, optional
-        For the file system behind the references.
+    references : References
+    reach : Reach
+        The files that references may name.
+    url : str
+        For messages.
+    """
+
+    writable = False
+    lists_all = True
+    lists_by_folder = True
+
+    def __init__(self, references: References, reach: Reach, url: str) -> None:
+        self._references = references
+        self._reach = reach
+        self.url = url
+
+    def get(self, key: str) -> bytes | None:
+        return self.get_ranges([(key, 0, None)])[0]
+
+    def get_many(self, keys: Sequence[str]) -> Values:
+        return self.get_ranges([(key, 0, None) for key in keys])
+
+    def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
+        return self.get_ranges([(key, start, length)])[0]
+
+    def get_ranges(self, requests: Sequence[Request]) -> Values:
+        values: Values = [None] * len(requests)
+        elsewhere: list[int] = []
+        asked: list[Request] = []
+        for number, (key, start, length) in enumerate(requests):
+            with placed(self.place(key)):
+                found = self._references.find(check_key(key))
+            if isinstance(found, bytes):
+                first, last = clip(len(found), start, length)
+                values[number] = found[first:last]
+            elif found is not None:
+                url, offset, size = found
+                if size is not None:
+                    first, last = clip(size, start, length)
+                    start, length = offset + first, last - first
+                elsewhere.append(number)
+                asked.append((url, start, length))
+        try:
+            read = self._reach.read(asked)
+        except StoreError as error:
+            keys = [
+                requests[n][0] for n, (url, _, _) in zip(elsewhere, asked, strict=True) if url == error.path
+            ]
+            if keys:
+                error.message += f"; it holds the value of {keys[0]}"
+            raise
+        for number, value in zip(elsewhere, read, strict=True):
+            values[number] = value
+        return values
+
+    def size(self, key: str) -> int | None:
+        found = self._references.find(check_key(key))
+        if found is None or isinstance(found, bytes):
+            return None if found is None else len(found)
+        return len(self.get(key) or b"") if found[2] is None else found[2]
+
+    def exists(self, key: str) -> bool:
+        return self._references.find(check_key(key)) is not None
+
+    def set(self, key: str, data: Buffer) -> None:
+        raise ReadOnlyError("references to other files are for reading only here", path=self.place(key))
+
+    def delete(self, key: str) -> None:
+        raise ReadOnlyError("references to other files are for reading only here", path=self.place(key))
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        start = f"{prefix}/" if prefix else ""
+        return iter(sorted(key for key in self._references.keys(start) if key.startswith(start)))
+
+    def list_dir(self, prefix: str = "") -> Names:
+        return self._references.names(check_prefix(prefix))
+
+    def close(self) -> None:
+        self._reach.close()
+
+
+class References(ABC):
+    """Find the keys that kerchunk's references name, and their values or places."""
+
+    @abstractmethod
+    def find(self, key: str) -> bytes | Part | None:
+        """Return the value of a key or where it is; None if there is none."""
+
+    @abstractmethod
+    def keys(self, start: str) -> Iterable[str]:
+        """Return all keys that begin with a text, perhaps with others."""
+
+    def names(self, prefix: str) -> Names:
+        """Return the names directly below a prefix: those of keys, and those that are prefixes of keys."""
+        start = f"{prefix}/" if prefix else ""
+        return split_names(key[len(start) :] for key in self.keys(start) if key.startswith(start))
+
+
+class JSONReferences(References):
+    """The references in one JSON document.
+
+    Examples
+    --------
+    >>> found = JSONReferences({"version": 1, "templates": {"u": "a.nc"}, "refs": {"v/0": ["{{u}}", 8, 4], "k": "x"}})
+    >>> found.find("v/0"), found.find("k"), found.find("v/1")
+    (('a.nc', 8, 4), b'x', None)
+    """
+
+    def __init__(self, document: Any) -> None:
+        if not isinstance(document, dict):
+            raise MetadataError("these are no references that can be read: the document is no object")
+        refs = document.get("refs") if "refs" in document or "version" in document else document
+        templates = document.get("templates") or {}
+        if not isinstance(refs, dict) or not isinstance(templates, dict):
+            raise MetadataError("these are no references that can be read: 'refs' is no object")
+        if document.get("gen") or any("{{" in str(text) for text in templates.values()):
+            raise UnsupportedError(
+                "the references have to be computed ('gen', or templates of templates), which nczarr does not do",
+                hint="kerchunk and fsspec can write them out",
+            )
+        self._refs: dict[str, Any] = refs
+        self._templates = {str(name): str(text) for name, text in templates.items()}
+
+    def find(self, key: str) -> bytes | Part | None:
+        said = self._refs.get(key)
+        if said is None and key not in self._refs:
+            return None
+        if isinstance(said, str):
+            return _inline(said)
+        if isinstance(said, dict):
+            return json.dumps(said).encode()
+        if not isinstance(said, list) or len(said) not in (1, 3):
+            raise MetadataError(f"this is no reference: {said!r:.60}")
+        return _part(self._filled(said[0]), *(said[1:] if len(said) == 3 else (0, None)))
+
+    def _filled(self, url: Any) -> Any:
+        if self._templates and isinstance(url, str):
+            return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
+        return url
+
+    def keys(self, start: str) -> Iterable[str]:
+        return self._refs
+
+
+class ParquetReferences(References):
+    """The references in a directory: documents in ``.zmetadata``, chunks in Parquet files.
+
+    Parameters
+    ----------
+    folder : Store
+        The directory.
+    document : dict
+        What ``.zmetadata`` says.
+    """
+
+    def __init__(self, folder: Store, document: Any) -> None:
+        try:
+            self._size = document["record_size"]
+            self._documents = {str(k): v for k, v in document["metadata"].items()}
+            if type(self._size) is not int or self._size < 1:
+                raise ValueError("record_size")
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise MetadataError(f"these are no references that can be read: {error!r}") from None
+        self._folder = folder
+        # nczarr writes a file for all chunks, kerchunk for those only that are there.
+        self._writes_all = "nczarr_files" in document
+        self._rows = lru_cache(_RECORDS)(self._read)
+
+    def find(self, key: str) -> bytes | Part | None:
+        if key in self._documents:
+            said = self._documents[key]
+            return said.encode() if isinstance(said, str) else json.dumps(said).encode()
+        array, _, chunk = key.rpartition("/")
+        grid = self._grid(array)
+        if grid is None or not re.fullmatch(r"\d{1,18}(\.\d{1,18})*", chunk):
+            return None
+        index = tuple(map(int, chunk.split(".")))
+        if len(index) != len(grid) or any(i >= n for i, n in zip(index, grid, strict=True)):
+            return None
+        number = 0
+        for i, n in zip(index, grid, strict=True):
+            number = number * n + i
+        rows = self._rows(array, number // self._size)
+        return None if rows is None else _row(rows, number % self._size)
+
+    def _grid(self, array: str) -> tuple[int, ...] | None:
+        """Return how many chunks an array has along each dimension; one for a scalar."""
+        said = self._documents.get(f"{array}/.zarray" if array else ".zarray")
+        if said is None:
+            return None
+        try:
+            said = read_json(said) if isinstance(said, str) else said
+            grid = tuple(-(-int(n) // int(c)) for n, c in zip(said["shape"], said["chunks"], strict=True))
+        except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
+            raise MetadataError(f"{array}/.zarray: {error!r}", path=self._folder.url) from None
+        return grid or (1,)
+
+    def _read(self, array: str, record: int) -> Mapping[str, list[Any]] | None:
+        from pyarrow import ArrowException, BufferReader, parquet
+
+        key = f"{array}/refs.{record}.parq" if array else f"refs.{record}.parq"
+        data = self._folder.get(key)
+        if data is None:
+            if self._writes_all:
+                raise StoreError("a file of the references is missing", path=self._folder.place(key))
+            return None
+        try:
+            return dict(parquet.read_table(BufferReader(data)).to_pydict())
+        except (ArrowException, OSError, ValueError) as error:
+            raise MetadataError(
+                f"these are no references that can be read: {error}", path=self._folder.place(key)
+            ) from error
+
+    def keys(self, start: str) -> Iterable[str]:
+        yield from self._documents
+        for array in self._arrays():
+            if array.startswith(start) or start.startswith(f"{array}/" if array else ""):
+                yield from self._chunks(array)
+
+    def names(self, prefix: str) -> Names:
+        if prefix in self._arrays():
+            return super().names(prefix)
+        start = f"{prefix}/" if prefix else ""
+        return split_names(key[len(start) :] for key in self._documents if key.startswith(start))
+
+    def _arrays(self) -> list[str]:
+        return [k.rpartition("/")[0] for k in self._documents if k.rpartition("/")[2] == ".zarray"]
+
+    def _chunks(self, array: str) -> Iterator[str]:
+        grid = self._grid(array) or ()
+        above = f"{array}/" if array else ""
+        count = math.prod(grid)
+        for record in self._records(array, -(-count // self._size)):
+            rows = self._rows(array, record) or {}
+            first = record * self._size
+            length = min(self._size, count - first, max(map(len, rows.values()), default=0))
+            for number in range(length):
+                if _row(rows, number) is not None:
+                    index, rest = [], first + number
+                    for n in reversed(grid):
+                        rest, i = divmod(rest, n)
+                        index.append(str(i))
+                    yield above + ".".join(reversed(index))
+
+    def _records(self, array: str, count: int) -> Iterable[int]:
+        """Return the numbers of the files that an array has; a shape may ask for more than anybody could open."""
+        if not self._folder.lists_all:
+            return range(count)
+        names = map(_RECORD.fullmatch, self._folder.list_dir(array)[0])
+        found = sorted(number for name in names if name and (number := int(name[1])) < count)
+        if self._writes_all and len(found) < count:
+            missing = next(n for n, number in enumerate([*found, -1]) if n != number)
+            raise StoreError(
+                "a file of the references is missing", path=self._folder.place(f"{array}/refs.{missing}.parq")
+            )
+        return found
+
+
+def _row(rows: Mapping[str, list[Any]], number: int) -> bytes | Part | None:
+    """Return what a row says: a value, a place, or nothing."""
+
+    def cell(name: str) -> Any:
+        column = rows.get(name, ())
+        return column[number] if number < len(column) else None
+
+    raw, url = cell("raw"), cell("path")
+    if isinstance(raw, str | bytes):
+        return _inline(raw)
+    if not isinstance(url, str):  # pandas writes NaN for nothing
+        return None
+    offset, size = cell("offset") or 0, cell("size") or 0
+    return (url, 0, None) if offset == size == 0 else _part(url, offset, size)
+
+
+def _part(url: Any, offset: Any, size: Any) -> Part:
+    numbers = [offset] if size is None else [offset, size]
+    if not isinstance(url, str) or not url or any(type(n) is not int or n < 0 for n in numbers):
+        raise MetadataError(f"this is no reference: {[url, offset, size]!r:.60}")
+    return url, offset, size
+
+
+def _inline(said: str | bytes) -> bytes:
+    value = said.encode("utf-8", "surrogatepass") if isinstance(said, str) else said
+    if not value.startswith(b"base64:"):
+        return value
+    try:
+        return base64.b64decode(value[len(b"base64:") :], validate=True)
+    except binascii.Error as error:
+        raise MetadataError(f"this is no value: {error}") from None
+
+
+def open_references(
+    folder: Store,
+    name: str | None,
+    where: str,
+    *,
+    allow: Sequence[str] = (),
+    options: Mapping[str, Any],
+    open_folder: OpenFolder,
+) -> ReferenceStore:
+    """Open kerchunk's references.
+
+    Parameters
+    ----------
+    folder : Store
+        The folder of the JSON file, or that of the Parquet files.
+    name : str or None
+        The JSON file; None for Parquet files.
+    where : str
+        The path or URL of the references.
+    allow : sequence of str
+        See :class:`Reach`.
+    options : mapping
+        See :class:`Reach`.
+    open_folder : callable
+        See :class:`Reach`.
 
     Raises
     ------
     MetadataError
         If they cannot be read, or a file has changed since.
     UnsupportedError
-        If they are in Parquet files, and no package for these is installed.
+        If they are in Parquet files and pyarrow is not installed, or have to be computed.
     """
-    import fsspec
-
-    with placed(str(path)):
+    with placed(where):
+        if name is None:
+            _need_parquet()
+        data = folder.get(name or ".zmetadata")
+        if data is None:
+            raise MetadataError("there are no references")
         try:
-            if path.is_dir():
-                _need_parquet()
-                said = json.loads((path / ".zmetadata").read_text("utf-8"))
-                protocols = said.get("protocols") if isinstance(said, dict) else None
-                fo: Any = str(path)
-            else:
-                said = json.loads(path.read_text("utf-8"))
-                references = said["refs"]
-                protocols = list({_protocol(v[0]) for v in references.values() if isinstance(v, list)})
-                fo = {"version": 1, "refs": references}
-            _refuse_changed(said)
-            # Only without file systems of its own would it look at every reference for its protocol.
-            systems = {p: fsspec.filesystem(p, **(options or {})) for p in protocols or () if p != "file"}
-            local = fsspec.filesystem("file")
-            # An old instance would not see that the file is another one now.
-            fs = fsspec.filesystem(
-                "reference",
-                fo=fo,
-                fs={**systems, "file": local, None: local} if protocols is not None else None,
-                skip_instance_cache=True,
+            document = read_json(data)
+        except (ValueError, RecursionError) as error:
+            raise MetadataError(f"these are no references that can be read: {error}") from None
+        references = JSONReferences(document) if name is not None else ParquetReferences(folder, document)
+        beside: str | None = folder.url or None
+        if name is None and beside:  # what lies beside a directory is in the directory above
+            beside = (
+                beside.rstrip("/").rpartition("/")[0]
+                if "://" in beside
+                else str(Path(beside).absolute().parent)
             )
-            if path.is_dir():
-                _read_with_pyarrow(fs.references)
-            return fs.get_mapper("")
-        except (ValueError, LookupError, TypeError, AttributeError, ImportError) as error:
-            raise MetadataError(f"these are no references that can be read: {error}") from error
+        reach = Reach(beside, allow, options, open_folder)
+        _refuse_changed(document, reach)
+        return ReferenceStore(references, reach, where)
 
 
-def _refuse_changed(said: Any) -> None:
+def _refuse_changed(document: Any, reach: Reach) -> None:
     """Refuse files that have changed, where the references say what they were."""
-    for url, state in said.get("nczarr_files", {}).items():
-        now = state_of_file(Path(url))
-        if now is not None and now != tuple(state):  # one that is missing is an error where it is read
+    states = document.get("nczarr_files", {})
+    if not isinstance(states, dict):
+        raise MetadataError("nczarr_files: this is no object")
+    for url, state in states.items():
+        now = state_of_file(url) if reach.allows(url) else None
+        if now is None:  # a file that is missing or not allowed is an error where it is read
+            continue
+        if not isinstance(state, list) or now != tuple(state):
             raise MetadataError(
                 "the file has changed since it was referred to",
                 path=url,
                 hint="nczarr copy --virtual --overwrite makes the references anew",
             )
-
-
-def _protocol(url: str) -> str:
-    return url.partition("://")[0] if "://" in url else "file"
 
 
 def _need_parquet() -> None:
@@ -83,25 +420,10 @@ def _need_parquet() -> None:
         ) from None
 
 
-def _read_with_pyarrow(references: Any) -> None:
-    """Let fsspec's mapper of references read its files with pyarrow.
+def open_repository(path: Path, reach: Reach) -> Store:
+    """Open the newest snapshot of an Icechunk repository, of format 1 or 2.
 
-    By itself it goes through pandas and fastparquet, and with pandas 3 and pyarrow a chunk that is not there has NaN
-    for its URL.
-    """
-    from pyarrow import BufferReader, parquet
-
-    references.setup()
-
-    def columns(field: str, record: int) -> dict[str, list[Any]]:
-        data = references.fs.cat_file(references.url.format(field=field, record=record))
-        return dict(parquet.read_table(BufferReader(data)).to_pydict())
-
-    references.open_refs = lru_cache(references.cache_size)(columns)
-
-
-def open_repository(path: Path) -> Any:
-    """Return the store of the newest snapshot of an Icechunk repository; files on this machine may be referred to.
+    Its virtual chunks are read where all files that they name are within reach.
 
     Raises
     ------
@@ -114,13 +436,56 @@ def open_repository(path: Path) -> Any:
         import icechunk
     except ImportError:
         raise UnsupportedError("this needs icechunk", path=str(path), hint="pip install icechunk") from None
+    from nczarr.stores.remote.zarr_store import ZarrStore
+
     with placed(str(path)):
         try:
             storage = icechunk.local_filesystem_storage(str(path))
-            config = icechunk.Repository.fetch_config(storage)
-            containers = (config.virtual_chunk_containers if config is not None else None) or {}
-            allowed = dict.fromkeys(prefix for prefix in containers if prefix.startswith("file://"))
-            repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=allowed)
-            return repository.readonly_session("main").store
+            plain = icechunk.Repository.open(storage)
+            store = ZarrStore(plain.readonly_session("main").store, writable=False)
+            try:
+                for location in sorted(set(plain.readonly_session("main").all_virtual_chunk_locations())):
+                    # Icechunk undoes percent-encoding; whether a name is one with a percent sign, it does not ask.
+                    for name in {location, unquote(location)}:
+                        reach.place(name)
+            except NotAllowedError as error:
+                store.not_allowed = error
+                return store
+            config, credentials = _containers(icechunk, plain, reach)
+            if credentials:
+                opened = icechunk.Repository.open(storage, config, authorize_virtual_chunk_access=credentials)
+                store = ZarrStore(opened.readonly_session("main").store, writable=False)
+            return store
         except icechunk.IcechunkError as error:
-            raise MetadataError(f"Icechunk cannot open it: {error}") from error
+            raise MetadataError(
+                f"Icechunk {icechunk.__version__} cannot open it: {error}",
+                hint="a repository of a later format needs a later Icechunk",
+            ) from error
+
+
+def _containers(icechunk: Any, repository: Any, reach: Reach) -> tuple[Any, dict[str, Any]]:
+    """Return a configuration and credentials that let a repository reach what it may.
+
+    A container of the repository's own is data of others: only its prefix is used, and no address of a server.
+    """
+    config = icechunk.RepositoryConfig.default()
+    sentinels = getattr(icechunk, "credentials", None)
+    credentials: dict[str, Any] = {}
+    for container in (repository.config.virtual_chunk_containers or {}).values():
+        prefix = container.url_prefix
+        if not reach.allows(prefix):
+            continue
+        scheme = prefix.partition("://")[0].lower()
+        if scheme == "file":
+            store = icechunk.local_filesystem_store(place_of(prefix).location)
+            credentials[prefix] = getattr(sentinels, "LocalFileSystemAccess", None)
+        elif scheme in ("http", "https"):
+            store = icechunk.http_store()
+            credentials[prefix] = getattr(sentinels, "HttpAccess", None)
+        elif scheme == "s3":
+            store = icechunk.s3_store(anonymous=True)
+            credentials[prefix] = icechunk.s3_anonymous_credentials()
+        else:
+            continue
+        config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
+    return config, credentials

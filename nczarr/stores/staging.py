@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from nczarr.stores.base import Buffer, Request, Store, Values, check_key, check_prefix
+from nczarr.stores.base import Answers, Buffer, Request, Store, Values, check_key, check_prefix
 
 STAGING = ".nczarr-new-"
 _END = "~"
@@ -32,6 +32,7 @@ class StagedStore(Store):
         self.url = store.url
         self.writable = store.writable
         self.listable = store.listable
+        self.lists_all = store.lists_all
         self._folder = STAGING + writer
 
     def _key(self, key: str) -> str:
@@ -54,6 +55,9 @@ class StagedStore(Store):
 
     def exists(self, key: str) -> bool:
         return self.store.exists(self._key(key))
+
+    def exist_many(self, keys: Sequence[str]) -> Answers:
+        return self.store.exist_many([self._key(key) for key in keys])
 
     def set(self, key: str, data: Buffer) -> None:
         self.store.set(self._key(key), data)

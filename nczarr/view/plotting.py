@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def plot(
     output : path, optional
         The file to write; the suffix says the format (png, svg, pdf, jpg, webp).
     at : mapping, optional
-        An index, or a date, for dimensions by name; those not given are drawn or stand at their first index.
+        For dimensions by name an index, or text: an index, a value with a point, or a date, as on the command line.
+        Those not given are drawn or stand at their first index.
     colours : str, optional
         One of matplotlib's colour maps; default: one that suits.
     limits : (float or None, float or None)
@@ -81,8 +83,7 @@ def plot(
     with OpenedDataset(source, storage_options) as opened:
         drawer = Drawer(opened)
         fqn = find_variable(opened.model, variable)
-        wanted = {name: str(index) for name, index in (at or {}).items()}
-        drawing = drawer.draw(select(opened, drawer.coordinates, fqn, wanted))
+        drawing = drawer.draw(select(opened, drawer.coordinates, fqn, as_texts(at)))
         chosen = choose_colours(opened.variable(fqn), drawing.sample)
         data = to_image(drawing, adjust_colours(chosen, colours, *limits), format=format_, dpi=dpi)
     if output is not None:
@@ -93,6 +94,17 @@ def plot(
         finally:
             partial.unlink(missing_ok=True)
     return data
+
+
+def as_texts(at: Mapping[str, int | str] | None) -> dict[str, str]:
+    """Return indices, values and dates as the command line writes them; a number is an index and never a year.
+
+    Examples
+    --------
+    >>> as_texts({"depth": 3, "time": "2001"})
+    {'depth': '#3', 'time': '2001'}
+    """
+    return {name: i if isinstance(i, str) else f"#{index(i)}" for name, i in (at or {}).items()}
 
 
 def require_matplotlib() -> None:

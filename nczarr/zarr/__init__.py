@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nczarr.zarr.grids import RegularGrid
     from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
-    from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
+    from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, inner_codecs
     from nczarr.zarr.types import DataType, data_type_for
 else:
     __getattr__ = lazy(
@@ -26,7 +26,7 @@ else:
             "grids": ["RegularGrid"],
             "hierarchy": ["Hierarchy", "create_hierarchy", "open_hierarchy"],
             "limits": ["LIMITS", "Limits"],
-            "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig"],
+            "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig", "inner_codecs"],
             "types": ["DataType", "data_type_for"],
         },
     )
@@ -44,5 +44,6 @@ __all__ = [
     "Selection",
     "create_hierarchy",
     "data_type_for",
+    "inner_codecs",
     "open_hierarchy",
 ]

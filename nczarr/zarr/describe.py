@@ -82,7 +82,9 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
     if not path:
         facts = (("store", str(hierarchy.store.url)), ("layout", hierarchy.layout))
         if not hierarchy.complete:
-            facts += (("nodes", "the store cannot list: only what was asked for is here"),)
+            facts += (
+                ("nodes", "the store does not list all of them: those that it names and that were asked for"),
+            )
     try:
         attributes = _attributes(hierarchy.nodes[path].attributes)
     except NCZarrError as error:

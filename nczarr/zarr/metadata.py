@@ -94,6 +94,26 @@ def parse_named_configs(value: Any, key: str) -> tuple[NamedConfig, ...]:
     return tuple(parse_named_config(item, f"{key}[{i}]") for i, item in enumerate(value))
 
 
+def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:
+    """Return the codecs of the chunks inside shards, from the codec that makes the shards.
+
+    Raises
+    ------
+    MetadataError
+        If the configuration has no list of codecs.
+
+    Examples
+    --------
+    >>> inner_codecs(NamedConfig("sharding_indexed", {"codecs": ["bytes", {"name": "gzip"}]}))[1].name
+    'gzip'
+    """
+    found = shards.configuration.get("codecs")
+    if not isinstance(found, list | tuple) or not found:
+        raise bad(f"codec {shards.name!r}: codecs is missing")
+    items = enumerate(found)
+    return tuple(c if isinstance(c, NamedConfig) else parse_named_config(c, f"codecs[{i}]") for i, c in items)
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayMetadata:
     """All that a document says about an array.

@@ -28,6 +28,7 @@ from nczarr.convert.values import marks
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
+from nczarr.mapping.plain import ORDER
 from nczarr.model import DOUBLE, FLOAT, INT, Dataset, Dimension, MemorySource, Storage, Variable
 
 DATA = Path(__file__).parents[1] / "data"
@@ -580,7 +581,9 @@ data: v = 1, 2, 3, 4, 5, 6; r = {1}, {2, 3}; p = {1, 2}, {3, 4}, {5, 6}; w = 1, 
     options = {"lossy": True} if layout == "nczarr-v2" else {}
     assert nczarr.copy(cdl.loads(text), tmp_path / "a.zarr", layout=layout, verify=True, **options)
     plain = "netcdf d { dimensions: b = 2; a = 3; variables: int v(a, b); data: v = 1, 2, 3, 4, 5, 6; }"
-    assert nczarr.copy(cdl.loads(plain), tmp_path / "b.zarr", layout=layout, verify=True) == ()
+    # Without consolidated metadata plain Zarr has the order of its listing.
+    losses = () if layout == "nczarr-v2" else (ORDER,)
+    assert nczarr.copy(cdl.loads(plain), tmp_path / "b.zarr", layout=layout, verify=True) == losses
 
 
 def test_verify_of_what_was_lossy_compares_values(tmp_path: Path) -> None:

@@ -176,6 +176,15 @@ class Browser:
         with Image.open(io.BytesIO(self.driver.get_screenshot_as_png())) as image:
             return np.asarray(image.convert("RGB"))
 
+    def figure_pixels(self, figure: str) -> np.ndarray:
+        """The part of the window with a figure: rows, columns, red-green-blue."""
+        left, top, width, height = self.driver.execute_script(
+            _VIEW
+            + "const box = view.el.getBoundingClientRect(); return [box.left, box.top, box.width, box.height]",
+            figure,
+        )
+        return self.pixels()[int(top) : int(top + height), int(left) : int(left + width)]
+
     def colour_at(self, figure: str, x: float, y: float) -> tuple[int, int, int]:
         """The colour at a place of a figure."""
         left, top = self.place(figure, x, y)

@@ -39,6 +39,10 @@ class CountingStore(Store):
         return self.store.listable
 
     @property
+    def lists_all(self) -> bool:  # type: ignore[override]
+        return self.store.lists_all
+
+    @property
     def lists_by_folder(self) -> bool:  # type: ignore[override]
         return self.store.lists_by_folder
 

@@ -17,6 +17,7 @@ class DyingStore(Store):
     def __init__(self, store: Store, steps: int) -> None:
         self.store = store
         self.url = store.url
+        self.lists_all = store.lists_all
         self.steps = steps
 
     def _step(self) -> None:

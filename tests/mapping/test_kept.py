@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numcodecs
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.errors import ModelError, UnsupportedError
-from nczarr.mapping import RecoveryWarning, open_dataset
+from nczarr.mapping import RecoveryWarning, open_dataset, repair
 
 zarr = pytest.importorskip("zarr")
 
@@ -307,3 +308,35 @@ def test_filters_of_version_2_stay(tmp_path: Path) -> None:
         ds["v"][0, 0] = 100
     values[0, 0] = 100
     assert zarr.open_group(tmp_path / "a.zarr", mode="r")["v"][...].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("change", ["attribute", "dimension", "type", "rename", "repair"])
+def test_the_chunk_shape_of_the_source_stays(tmp_path: Path, change: str) -> None:
+    """Shards are another grid than the chunks of the netCDF file, which the way back restores."""
+    with netCDF4.Dataset(tmp_path / "s.nc", "w") as file:
+        for name, size in (("t", 6), ("y", 18)):
+            file.createDimension(name, size)
+        file.createVariable("v", "f4", ("t", "y"), chunksizes=(1, 9))[:] = np.arange(108).reshape(6, 18)
+    target = tmp_path / "t.zarr"
+    nczarr.copy(tmp_path / "s.nc", target, shards={"t": 6})
+    name = "w" if change == "rename" else "v"
+    if change == "repair":
+        file_ = target / "zarr.json"
+        file_.write_text(file_.read_text().replace('"size":18', '"size":17'))
+        assert "size-stale" in [f.code for f in repair(target)]
+    else:
+        with nczarr.Dataset(target, "a") as ds:
+            if change == "attribute":
+                ds["v"].units = "m"
+            elif change == "dimension":
+                ds.createDimension("z", 3)
+            elif change == "type":
+                ds.createEnumType("i1", "e", {"a": 1})
+            else:
+                ds.renameVariable("v", "w")
+    with nczarr.Dataset(target) as ds:
+        assert ds[name].chunking() == [1, 9]
+    nczarr.copy(target, tmp_path / "back.nc")
+    with netCDF4.Dataset(tmp_path / "back.nc") as file:
+        assert file[name].chunking() == [1, 9]
+        assert file[name][:].tolist() == np.arange(108).reshape(6, 18).tolist()

@@ -13,8 +13,8 @@ import pytest
 import nczarr
 from nczarr.cli import main
 from nczarr.convert import diff
-from nczarr.errors import ExtensionError, LossError, ModelError, UnsupportedError
-from nczarr.mapping import RecoveryWarning, check_metadata, repair
+from nczarr.errors import ExtensionError, LossError, MetadataError, ModelError, UnsupportedError
+from nczarr.mapping import RecoveryWarning, check_metadata, open_dataset, repair
 from nczarr.stores import open_store
 from nczarr.zarr import open_hierarchy
 
@@ -174,3 +174,62 @@ def test_a_digest_of_a_part_is_asked_for(folder: Path, capsys: pytest.CaptureFix
     assert (told.out, "--lossy" in told.err) == ("", True)
     assert main(["digest", "--lossy", str(folder)]) in (0, None)
     assert capsys.readouterr().out.startswith(made.dataset)
+
+
+ODD_GROUPS: list[dict[str, Any]] = [
+    {"org.example.other": {"must_understand": True}},
+    {"org.example.other": 7},
+    {"extensions": []},
+    {"extensions": [{"name": "org.example.other", "must_understand": True}]},
+    {"attributes": None},
+    {"attributes": [1]},
+]
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("changes", ODD_GROUPS, ids=lambda c: json.dumps(c))
+@pytest.mark.parametrize("node", ["b", "g"])
+def test_an_odd_node_is_left_out_alone(
+    folder: Path, tmp_path: Path, node: str, changes: dict[str, Any], consolidated: bool
+) -> None:
+    """The document of one node, an array or a group, does not refuse all other nodes."""
+    for file in (folder / node / "zarr.json", folder / "zarr.json"):
+        document = json.loads(file.read_text())
+        if file.parent.name == node:
+            document = {**document, **changes}
+        elif consolidated:
+            document["consolidated_metadata"]["metadata"][node].update(changes)
+        else:
+            document.pop("consolidated_metadata")
+        file.write_text(json.dumps(document))
+    before = {p: p.read_bytes() for p in (folder / node).rglob("*") if p.is_file()}
+    with pytest.warns(RecoveryWarning, match=f"'{node}' is left out"):
+        ds = nczarr.Dataset(folder)
+    with ds:
+        assert list(ds.variables) == (["a"] if node == "b" else ["a", "b"])
+        assert list(ds.groups) == (["g"] if node == "b" else [])
+        assert ds["a"][:].tolist() == [1, 2, 3]
+    stored, findings = check_metadata(folder)
+    stored.close()
+    assert [f.what.split(" is ")[0] for f in findings if f.code == "left-out"] == [f"'{node}'"]
+    for target in ("t.zarr", "t.nc"):
+        with pytest.raises(LossError, match=f"'{node}' is left out"):
+            nczarr.copy(folder, tmp_path / target)
+    with nczarr.Dataset(folder, "a") as ds:
+        ds.title = "changed"
+        ds["a"].units = "m"
+        ds.createVariable("new", "f4", ("x",))[:] = 1
+    if "nczarr" in (folder / "a" / "zarr.json").read_text():
+        repair(folder)
+    assert {p: p.read_bytes() for p in (folder / node).rglob("*") if p.is_file()} == before
+    with pytest.raises(ModelError, match="would be lost"), nczarr.Dataset(folder, "a") as ds:
+        ds.createGroup(node)
+    with nczarr.Dataset(folder) as ds:
+        assert ds["new"][:].tolist() == [1, 1, 1]
+
+
+def test_the_root_cannot_be_left_out(folder: Path) -> None:
+    document = json.loads((folder / "zarr.json").read_text())
+    (folder / "zarr.json").write_text(json.dumps({**document, "extensions": []}))
+    with pytest.raises(MetadataError, match="extensions: the list is empty"):
+        open_dataset(folder)

@@ -384,16 +384,16 @@ def test_in_a_store_that_cannot_list_nothing_is_replaced(layout: str) -> None:
     store = MemoryStore()
     write(store, OLD, layout)
     before = {key: store.get(key) for key in store.list()}
-    store.listable = False
-    with pytest.raises(DatasetExistsError, match="cannot be listed"):
+    store.listable = store.lists_all = False
+    with pytest.raises(DatasetExistsError, match="does not list all its keys"):
         write(store, NEW, layout, overwrite=True)
     with pytest.raises(DatasetExistsError, match="exists already"):
         write(store, NEW, layout)
-    store.listable = True
+    store.listable = store.lists_all = True
     assert {key: store.get(key) for key in store.list()} == before
     assert content(store) == "old"
     empty = MemoryStore()
-    empty.listable = False
+    empty.listable = empty.lists_all = False
     write(empty, NEW, layout)
-    empty.listable = True
+    empty.listable = empty.lists_all = True
     assert content(empty) == "new"

@@ -471,7 +471,7 @@ def test_any_model_becomes_any_other(draw: st.DataObject) -> None:
 def test_a_store_that_cannot_list_is_read_by_what_is_declared() -> None:
     store = MemoryStore()
     tools.copy(simple(5), store, WriteOptions(consolidated=False))
-    store.listable = False
+    store.listable = store.lists_all = False
     calls: list[int] = []
     real = store.get_many
     store.get_many = lambda keys: (calls.append(len(keys)), real(keys))[1]  # type: ignore[method-assign]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from odd_server import OddServer, send
 
+import nczarr
 from nczarr.errors import StoreError
 from nczarr.stores import open_store
 from nczarr.stores.remote import http
@@ -112,3 +115,43 @@ def test_a_part_that_is_longer_than_asked(server: OddServer) -> None:
     server.answers["/a/k"] = lambda h: send(h, 206, bytes(500), Content_Range="bytes 0-3/500")
     with pytest.raises(StoreError, match="more than 4 bytes"):
         open_store(f"{server.url}/a").get_range("k", 0, 4)
+
+
+def test_no_more_is_read_of_a_chunk_than_its_array_can_need(server: OddServer, tmp_path: Path) -> None:
+    import tracemalloc
+
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 2048)
+        ds.createVariable("raw", "i4", ("x",), chunksizes=(2048,))[:] = 1
+        ds.createVariable("packed", "i4", ("x",), chunksizes=(2048,), zlib=True)[:] = 1
+    for path in (tmp_path / "a.zarr").rglob("zarr.json"):
+        key = path.relative_to(tmp_path).as_posix()
+        server.answers[f"/{key}"] = partial(send, status=200, body=path.read_bytes())
+
+    sent = 0
+
+    def endless(handler: object) -> None:
+        nonlocal sent
+        handler.send_response(200)  # type: ignore[attr-defined]
+        handler.end_headers()  # type: ignore[attr-defined]
+        while True:
+            sent += handler.wfile.write(bytes(1 << 20))  # type: ignore[attr-defined]
+
+    for name in ("raw", "packed"):
+        server.answers[f"/a.zarr/{name}/c/0"] = endless
+    with nczarr.Dataset(f"{server.url}/a.zarr") as ds:
+        for name in ("raw", "packed"):
+            sent = 0
+            tracemalloc.start()
+            try:
+                with pytest.raises(StoreError, match="more than"):
+                    ds[name][:]
+                assert tracemalloc.get_traced_memory()[1] < 128 << 20
+            finally:
+                tracemalloc.stop()
+            assert sent < 512 << 20
+        # Of a part that comes with all that follows it no more is read than up to its end.
+        sent = 0
+        store = open_store(f"{server.url}/a.zarr")
+        assert store.get_range("raw/c/0", 8, 16) == bytes(16)
+        assert sent < 256 << 20

@@ -55,5 +55,7 @@ def test_keys_that_icechunk_does_not_take_are_store_errors(tmp_path: Path) -> No
     repository = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "repo")))
     store = open_store(repository.writable_session("main").store, "w")
     assert store.get_many([".zgroup", "zarr.json", "side.json"]) == [None, None, None]
+    assert [store.size(key) for key in ("zarr.json", "v/zarr.json", "v/c/0")] == [None, None, None]
+    assert store.exist_many(["zarr.json", "v/zarr.json", "v/c/0"]) == [False, False, False]
     with pytest.raises(StoreError, match=r"side\.json"):
         store.set("side.json", b"{}")

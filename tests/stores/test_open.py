@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_data import ZARR_SAMPLES
 
+import nczarr
+from nczarr.cli import main
+from nczarr.convert.edges import expand_sources
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.formats import local_path
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
 from nczarr.stores.mapping import MappingStore
 from nczarr.stores.remote.fsspec_store import FsspecStore
@@ -66,6 +70,53 @@ def test_any_text_is_a_target(text: str) -> None:
 def test_addresses_that_cannot_be(url: str) -> None:
     with pytest.raises(StoreError, match="this is no URL of a web server"):
         parse_target(url)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("s3:/b/x.zarr", "s3://b/x.zarr"),
+        ("s3:b/x.zarr", "s3://b/x.zarr"),
+        ("S3:/b/x.nc", "S3://b/x.nc"),
+        ("file:/d/x.zarr", "file:///d/x.zarr"),
+        ("https:/h/x.nc#mode=bytes", "https://h/x.nc#mode=bytes"),
+        ("simplecache::gs:/b/x", "simplecache::gs://b/x"),
+        ("zip://in::s3:/b/x.zip", "zip://in::s3://b/x.zip"),
+    ],
+)
+def test_a_url_without_a_slash_is_refused(text: str, url: str) -> None:
+    """pathlib removes a slash, and so do people; a local directory ``s3:`` would be made."""
+    for look in (parse_target, local_path, open_store, expand_sources):
+        with pytest.raises(StoreError, match="a slash of the URL is missing") as caught:
+            look(text)
+        assert f"write {url};" in str(caught.value)
+    assert parse_target(url).location
+    assert parse_target(f"./{text}") == Target(
+        f"./{text.partition('#')[0]}", "file", parse_target(url).fragment
+    )
+
+
+def test_no_command_makes_a_directory_of_a_url_without_a_slash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.cdl").write_text("netcdf x { dimensions: x = 2; variables: int v(x); data: v = 1, 2; }")
+    for target in ("s3:/bucket/x.zarr", Path("s3://bucket/x.zarr"), "s3:/bucket/x.nc"):
+        with pytest.raises(StoreError, match="slash"):
+            nczarr.copy("x.cdl", target)
+        for mode in ("w", "a", "x", "r"):
+            with pytest.raises(StoreError, match="slash"):
+                nczarr.Dataset(target, mode)
+    for words in (
+        ["copy", "x.cdl"],
+        ["gen", "x.cdl"],
+        ["tree"],
+        ["check"],
+        ["repair"],
+        ["view", "--no-open"],
+    ):
+        assert main([*words, "s3:/bucket/x.zarr"]) in (1, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.cdl"]
 
 
 def test_a_path_that_exists_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -107,14 +107,15 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
         # The colours are those of the values, and what is missing is missing.
         values = api["/ocean/temp"][2, 0]
         lat, lon = api["lat"][:], api["lon"][:]
-        low, high = values.min(), values.max()
+        low, high = api["/ocean/temp"][:].min(), api["/ocean/temp"][:].max()
         colours = palette("plasma")
         shot = browser.pixels()
         seen_missing = 0
         for row in range(1, 17):
             for column in range(0, 36, 5):
                 # Away from coastlines: an edge of the cell that no line crosses would be hard to find, so try some.
-                places = [(lon[column] + dx, lat[row] + dy) for dx in (-3, 0, 3) for dy in (-3, 0, 3)]
+                offsets = (-3, -1.5, 0, 1.5, 3)
+                places = [(lon[column] + dx, lat[row] + dy) for dx in offsets for dy in offsets]
                 pixels = [browser.place("picture", float(x), float(y)) for x, y in places]
                 found = [hexadecimal(tuple(shot[int(top), int(left)])) for left, top in pixels]
                 if np.ma.is_masked(values[row, column]):
@@ -123,7 +124,7 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
                 else:
                     part = (values[row, column] - low) / (high - low)
                     wanted = colours[min(int(part * 256), 255)]
-                assert sum(near(colour, wanted) for colour in found) >= 4, (row, column, wanted, found)
+                assert sum(near(colour, wanted) for colour in found) >= 8, (row, column, wanted, found)
         assert seen_missing > 3
 
         # A click gives the time series there, and the profile.
@@ -150,6 +151,123 @@ def test_the_whole_way(browser: browsers.Browser, example: Path) -> None:
         assert browser.column("series time", "value") == series
 
 
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset whose step k has the values from 100 k to 100 k + k + 1."""
+    path = tmp_path_factory.mktemp("steps") / "steps.zarr"
+    with nczarr.Dataset(path, "w") as ds:
+        for name, size in (("time", 6), ("lat", 4), ("lon", 8)):
+            ds.createDimension(name, size)
+        for name, units, values in (
+            ("time", "days since 2001-01-15", 30.4 * np.arange(6)),
+            ("lat", "degrees_north", np.linspace(-60, 60, 4)),
+            ("lon", "degrees_east", np.linspace(-150, 150, 8)),
+        ):
+            axis = ds.createVariable(name, "f8", (name,))
+            axis.units = units
+            axis[:] = values
+        v = ds.createVariable("v", "f8", ("time", "lat", "lon"), chunksizes=(1, 4, 8))
+        for k in range(6):
+            v[k] = 100 * k + np.linspace(0, k + 1, 32).reshape(4, 8)
+        line = ds.createVariable("w", "f8", ("time", "lon"))
+        line[:] = np.arange(48).reshape(6, 8)
+    return path
+
+
+def pixels_of(browser: browsers.Browser, figure: str) -> np.ndarray:
+    """The pixels of a figure without its tools, which have more or less room when the page is made."""
+    pixels = browser.figure_pixels(figure).copy()
+    pixels[:34, pixels.shape[1] // 2 :] = 0
+    return pixels
+
+
+def drawn(browser: browsers.Browser, figure: str) -> np.ndarray:
+    """The pixels of a figure, as soon as they no longer change."""
+    before = pixels_of(browser, figure)
+
+    def is_still() -> bool:
+        nonlocal before
+        last, before = before, pixels_of(browser, figure)
+        return last.shape == before.shape and bool((last == before).all())
+
+    browser.wait(is_still)
+    return before
+
+
+@pytest.mark.parametrize("query", ["?variable=/v", "?variable=/v&limits=step", "?variable=/w&axes=lon"])
+def test_a_step_chosen_by_the_slider_is_drawn_as_one_opened_by_its_link(
+    query: str, browser: browsers.Browser, steps: Path
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    figure = "line" if "axes" in query else "picture"
+
+    def open_at(index: int) -> np.ndarray:
+        browser.driver.get("about:blank")
+        browser.open(f"{page.url}{query}&at=time%3D{index}")
+        browser.wait(lambda: browser.has_figure(figure))
+        return drawn(browser, figure)
+
+    with serve(steps, open_browser=False) as page:
+        expected = {index: open_at(index) for index in (3, 5, 0)}
+        titles = {index: pixels[:28] for index, pixels in expected.items()}
+        assert not (titles[0] == titles[3]).all(), "the title is not where this test looks for it"
+        slider = browser.wait(lambda: browser.find("input[type=range]"))[0]
+        for index, key in ((3, Keys.ARROW_RIGHT), (5, Keys.ARROW_RIGHT), (3, Keys.ARROW_LEFT)):
+            at = int(slider.get_attribute("value"))
+            slider.send_keys(key * abs(index - at))
+            browser.wait(lambda index=index: f"time%3D{index}" in browser.driver.current_url)
+            # The same pixels: title, image or line, colour bar with its numbers.
+            browser.wait(lambda index=index: np.array_equal(pixels_of(browser, figure), expected[index]))
+
+
+_WATCH = """
+window.seen = [];
+const view = [...Bokeh.index.query((v) => v.model.name == 'picture')][0];
+const image = view.model.renderers.filter((r) => r.glyph.type == 'Image')[0];
+const mapper = image.glyph.color_mapper;
+const look = () => {
+  const data = image.data_source.data;
+  const values = Array.from((data.get ? data.get('image') : data.image)[0]);
+  const where = (data.get ? data.get('where') : data.where)[0];
+  seen.push([Math.min(...values), mapper.low, mapper.high, view.model.title.text, where].join('|'));
+};
+const soon = () => Promise.resolve().then(look);
+for (const model of [image.data_source, mapper, view.model.title]) model.change.connect(soon);
+image.data_source.properties.data.change.connect(soon);
+mapper.properties.low.change.connect(soon);
+mapper.properties.high.change.connect(soon);
+const frame = () => { look(); requestAnimationFrame(frame); };
+requestAnimationFrame(frame);
+"""
+
+
+@pytest.mark.parametrize("query", ["?variable=/v", "?variable=/v&limits=step"])
+def test_while_steps_play_the_picture_its_limits_and_its_title_belong_together(
+    query: str, browser: browsers.Browser, steps: Path
+) -> None:
+    with serve(steps, open_browser=False) as page, nczarr.Dataset(steps) as api:
+        browser.driver.get("about:blank")
+        browser.open(page.url + query)
+        browser.wait(lambda: browser.has_figure("picture"))
+        labels = nczarr.num2date(api["time"][:], api["time"].units)
+        possible = {}
+        for k, label in enumerate(labels):
+            low, high = (100 * k, 101 * k + 1) if "limits" in query else (0, 506)
+            title = f"time = {label:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+            possible[f"{100 * k}|{low}|{high}|{title}|{title}"] = k
+        browser.driver.execute_script(_WATCH)
+        browser.wait(lambda: browser.find("button[aria-pressed]"))[0].click()
+        seen = browser.wait(
+            lambda: (
+                (found := set(browser.driver.execute_script("return seen")))
+                and (len(found & possible.keys()) > 4 or found - possible.keys())
+                and found
+            )
+        )
+        assert seen <= possible.keys()
+
+
 def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: Path) -> None:
     folder = tmp_path / "downloads"
     folder.mkdir()
@@ -171,11 +289,12 @@ def test_files_to_take_away(browser: browsers.Browser, example: Path, tmp_path: 
         values = api["/ocean/temp"][1, 0]
         assert len(rows) == values.size + 1
         for row, expected, index in zip(rows[1:], values.ravel(), np.ndindex(values.shape), strict=True):
-            assert (float(row[0]), float(row[1])) == (api["lat"][index[0]], api["lon"][index[1]])
+            assert row[:2] == ["2020-02-15 12:00", "0 m"]
+            assert (float(row[2]), float(row[3])) == (api["lat"][index[0]], api["lon"][index[1]])
             if np.ma.is_masked(expected):
-                assert row[2] == ""
+                assert row[4] == ""
             else:
-                assert float(row[2]) == expected
+                assert float(row[4]) == expected
 
 
 def test_categories_have_names(browser: browsers.Browser, example: Path) -> None:
@@ -257,6 +376,17 @@ def test_a_dataset_of_nothing(browser: browsers.Browser, tmp_path: Path) -> None
     with serve(tmp_path / "empty.zarr", open_browser=False) as page:
         browser.open(page.url)
         browser.wait(lambda: "no variables" in browser.text())
+
+
+@pytest.mark.parametrize("colours", ["jet", "categories", "%00", "%ED%A0%80", "a" * 20_000])
+def test_colours_that_there_are_not_are_as_if_none_were_asked_for(
+    colours: str, browser: browsers.Browser, steps: Path
+) -> None:
+    with serve(steps, open_browser=False) as page:
+        browser.driver.get("about:blank")
+        browser.open(f"{page.url}?variable=/v&colours={colours}&low=1e999&high=nan&place=9,9")
+        browser.wait(lambda: browser.has_figure("picture"))
+        assert not browser.find("[role=alert]")
 
 
 def test_text_is_a_table(browser: browsers.Browser, example: Path) -> None:

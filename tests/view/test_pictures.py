@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from urllib.parse import urlencode
 
 import cftime
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
 from nczarr.view.data.opened import OpenedDataset
@@ -20,7 +22,7 @@ from nczarr.view.page.address import Address
 from nczarr.view.picture.coastlines import coastlines
 from nczarr.view.picture.colours import adjust_colours, choose_colours, find_categories
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.make import Drawer
+from nczarr.view.picture.make import Drawer, Spread
 from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
 from nczarr.view.picture.selection import select
 from nczarr.view.picture.tables import to_csv
@@ -73,9 +75,10 @@ def test_a_curvilinear_grid_is_a_map() -> None:
     assert set(picture.pixels.compressed().tolist()) == set(range(21, 32))
     assert picture.where == "t = 1"
     rows = list(csv.reader(io.StringIO(to_csv(picture))))
-    assert rows[0] == ["latitude", "longitude", "v"]
-    assert rows[1] == ["10.0", "0.0", "21.0"]
-    assert rows[-1] == ["15.0", "6.0", ""]
+    assert rows[0] == ["t", "latitude", "longitude", "v"]
+    assert {row[0] for row in rows[1:]} == {"1"}
+    assert rows[1][1:] == ["10.0", "0.0", "21.0"]
+    assert rows[-1][1:] == ["15.0", "6.0", ""]
 
 
 def test_a_rotated_grid_is_a_map_where_it_really_is() -> None:
@@ -317,3 +320,71 @@ def test_any_address_is_read(text: str) -> None:
         Address.from_search(f"?variable=/ocean/temp&at=time=99&axes=lat,{text}&place=1").selection(
             opened, coordinates
         )
+
+
+def test_the_limits_of_all_steps_come_from_all_steps_of_a_small_variable() -> None:
+    with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
+        drawer = Drawer(opened)
+        for step in ("0", "1"):
+            drawing = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": step}))
+            assert drawer.spread(drawing) == Spread(1.0, 31.0, 2, 2, True)
+        line = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": "0", "y": "1"}))
+        assert drawer.spread(line) is None
+
+
+def test_the_limits_of_very_many_steps_come_from_a_sample_without_damaged_steps(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "many.zarr", "w") as ds:
+        for name, size in (("t", 10**12), ("y", 2), ("x", 3)):
+            ds.createDimension(name, size)
+        v = ds.createVariable("v", "f4", ("t", "y", "x"), chunksizes=(1, 2, 3), compression="zstd")
+        v[0], v[10**12 - 1], v[10**12 // 2] = -5, 7, 1
+    (tmp_path / "many.zarr/v/c" / str(10**12 - 1) / "0/0").write_bytes(b"damaged")
+    with OpenedDataset(tmp_path / "many.zarr") as opened:
+        drawer = Drawer(opened)
+        drawing = drawer.draw(select(opened, drawer.coordinates, "/v", {"t": str(10**12 // 2)}))
+        spread = drawer.spread(drawing)
+        assert spread is not None
+        assert (spread.low, spread.count, spread.is_whole) == (-5.0, 10**12, False)
+        assert 1 <= spread.read < 100
+
+
+@pytest.mark.parametrize("limits", ["", "step", "nonsense"])
+@given(
+    colours=st.sampled_from(["viridis", "jet", "categories", "none", "x" * 70_000, "<script>", "\udcff"])
+    | st.text(),
+    numbers=st.lists(
+        st.sampled_from(["", "nan", "-inf", "1e999", "9" * 5000, "0", "-3", "1e-320"]), min_size=2
+    ),
+    at=st.sampled_from(
+        ["", "t=1", "t=99999999999999999", "t=-1", "=1", "%ff=2", "t=1,t=0", "9" * 5000 + "=1"]
+    ),
+    axes=st.sampled_from(["", "t", "t,t", "y,x", "x,t", "t,y,x", "nothing", "%00"]),
+    place=st.sampled_from(["", "0,0", "9,9", "-1,0", "9" * 5000, "0", "0,0,0", "²,²"]),
+    variable=st.sampled_from(["/v", "/lat", "/", "", "v", "//v", "/v/", "\\", "/nothing", "/v\x00"]),
+)
+def test_no_address_makes_the_viewer_fail(
+    limits: str, colours: str, numbers: list[str], at: str, axes: str, place: str, variable: str
+) -> None:
+    query = {
+        "variable": variable,
+        "at": at,
+        "axes": axes,
+        "colours": colours,
+        "limits": limits,
+        "place": place,
+    }
+    query |= {"low": numbers[0], "high": numbers[1]}
+    address = Address.from_search("?" + urlencode(query, errors="surrogateescape"))
+    with OpenedDataset(cdl.loads(CURVILINEAR)) as opened:
+        drawer = Drawer(opened)
+        selection = address.selection(opened, drawer.coordinates)
+        if selection is None:
+            return
+        drawing = drawer.draw(selection)
+        chosen = choose_colours(opened.variable(selection.fqn), drawing.sample)
+        shown = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        assert len(shown.palette) == 256
+        assert shown.low < shown.high
+        if isinstance(drawing, Picture) and len(address.place) == len(selection.drawn):
+            drawing.place_of(address.place)
+        assert Address.from_search(address.to_search()) == address

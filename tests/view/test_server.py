@@ -14,6 +14,7 @@ import pytest
 from nczarr.cli import main
 from nczarr.errors import NCZarrError
 from nczarr.view import serve
+from nczarr.view.page.address import Address
 
 pytest.importorskip("panel_material_ui")
 requests = pytest.importorskip("requests")
@@ -79,6 +80,14 @@ def test_a_port_that_is_in_use_is_a_message() -> None:
             serve(EXAMPLE, port=port, open_browser=False)
 
 
+@pytest.mark.parametrize("port", [80_000, 65_536, -1])
+def test_a_number_that_is_no_port_is_a_message(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NCZarrError, match=f"{port} is not a port"):
+        serve(EXAMPLE, port=port, open_browser=False)
+    assert main(["view", str(EXAMPLE), "--no-open", f"--port={port}"]) == 1
+    assert f"{port} is not a port" in capsys.readouterr().err
+
+
 def test_what_cannot_be_opened_is_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(tmp_path / "nothing.zarr"), "--no-open"]) == 1
     assert "nothing.zarr" in capsys.readouterr().err
@@ -106,3 +115,26 @@ def test_the_command_ends_when_it_is_told(signal: str) -> None:
         _, errors = process.communicate(timeout=60)
     assert process.returncode in (0, 130, 143)
     assert "Traceback" not in errors
+
+
+def test_a_variable_and_a_step_are_shown_first() -> None:
+    with serve(EXAMPLE, variable="temp", at={"time": "2020-03", "depth": 1}, open_browser=False) as page:
+        parts = urlsplit(page.url)
+        assert requests.get(page.url, timeout=60).status_code == 200
+    address = Address.from_search(f"?{parts.query}")
+    assert (address.variable, address.drawn) == ("/ocean/temp", ("lat", "lon"))
+    assert (address.at["time"], address.at["depth"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["temp", "-d", "time=1999-01"], "the nearest is 2020-01-16 12:00:00"),
+        (["temp", "-d", "time=9"], "the dimension has the size 6"),
+        (["tempp"], "did you mean 'temp'"),
+        (["-d", "time=1"], "a step needs a variable"),
+    ],
+)
+def test_what_cannot_be_shown_first(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", str(EXAMPLE), *words, "--no-open"]) == 1
+    assert said in capsys.readouterr().err

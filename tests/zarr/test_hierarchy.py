@@ -40,6 +40,7 @@ class Counting(Store):
 
     def __init__(self, inner: Store, *, listable: bool = True) -> None:
         self.inner, self.url, self.listable = inner, "counting", listable
+        self.lists_all = listable and inner.lists_all
         self.log: list[str] = []
 
     def get(self, key):

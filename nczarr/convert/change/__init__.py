@@ -11,17 +11,33 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.convert.change.choosing import choose, find_variable, matches
+    from nczarr.convert.change.choosing import choose, find_variable, matches, named_by
     from nczarr.convert.change.renaming import rename
-    from nczarr.convert.change.selecting import SelectedSource, find_dimension, select
+    from nczarr.convert.change.selecting import (
+        SelectedSource,
+        find_dimension,
+        find_indices,
+        is_time,
+        parse_range,
+        parse_selection,
+        select,
+    )
     from nczarr.convert.change.shaping import Shaped, Shaping, parse_bytes, parse_kind, shape
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "choosing": ["choose", "find_variable", "matches"],
+            "choosing": ["choose", "find_variable", "matches", "named_by"],
             "renaming": ["rename"],
-            "selecting": ["SelectedSource", "find_dimension", "select"],
+            "selecting": [
+                "SelectedSource",
+                "find_dimension",
+                "find_indices",
+                "is_time",
+                "parse_range",
+                "parse_selection",
+                "select",
+            ],
             "shaping": ["Shaped", "Shaping", "parse_bytes", "parse_kind", "shape"],
         },
     )
@@ -32,10 +48,15 @@ __all__ = [
     "Shaping",
     "choose",
     "find_dimension",
+    "find_indices",
     "find_variable",
+    "is_time",
     "matches",
+    "named_by",
     "parse_bytes",
     "parse_kind",
+    "parse_range",
+    "parse_selection",
     "rename",
     "select",
     "shape",

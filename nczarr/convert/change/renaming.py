@@ -30,6 +30,7 @@ from nczarr.model import (
     resolve,
     split_fqn,
 )
+from nczarr.model.names import check_length
 
 _G = TypeVar("_G", bound=Group)
 
@@ -59,7 +60,7 @@ def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
     if not names:
         return dataset
     for old, new in names.items():
-        wrong = check_name(normalize_name(new))
+        wrong = check_name(normalize_name(new)) or check_length(normalize_name(new))
         if wrong:
             raise UnsupportedError(f"--rename {old}={new}: {wrong}")
     renamer = _Renamer(dataset, names)

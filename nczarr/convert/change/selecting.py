@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ITEM = rf"{_DATE}|{_NUMBER}"
 _RANGE = re.compile(rf"(?P<start>{_ITEM})?:(?P<stop>{_ITEM})?(?::(?P<step>\d+))?")
+_INDEX = r"[+-]?\d+"
+_INDICES = re.compile(rf"#(?P<start>{_INDEX})?(?:(?P<range>:)#?(?P<stop>{_INDEX})?(?::(?P<step>\d+))?)?")
+_YEAR = re.compile(r"\d{4}")
 _FIELDS = re.compile(
     r"(-?\d{4,})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2})(?::(\d{2})(?::(\d{2}(?:\.\d+)?))?)?Z?)?)?"
 )
@@ -41,8 +45,17 @@ class SelectedSource(ChangedSource):
         )
 
 
+class YearOrIndex(int):
+    """Four digits of the command line: a year on an axis of times, an index on every other."""
+
+    def __repr__(self) -> str:
+        return f"YearOrIndex({int(self)})"
+
+    __str__ = int.__repr__
+
+
 def parse_selection(text: str) -> tuple[str, Any]:
-    """Read ``NAME=RANGE`` of the command line.
+    """Read ``NAME=RANGE`` of the command line; see :func:`parse_range`.
 
     Raises
     ------
@@ -57,16 +70,51 @@ def parse_selection(text: str) -> tuple[str, Any]:
     ('time', slice('2020-01-01T06:00', '2020-12-31', None))
     """
     name, equals, chosen = text.rpartition("=")
-    found = _RANGE.fullmatch(chosen)
-    if equals and name and found:
-        step = found["step"]
-        return name, slice(_item(found["start"]), _item(found["stop"]), int(step) if step else None)
-    if not (equals and name and re.fullmatch(_ITEM, chosen)):
-        raise UnsupportedError(
-            f"-d {text}: not a selection",
-            hint="NAME=START:STOP[:STEP] with indices, numbers with a point, or dates",
+    if not (equals and name):
+        raise _no_selection(text)
+    return name, parse_range(chosen, text)
+
+
+def parse_range(text: str, option: str | None = None) -> Any:
+    """Read what a selection takes of a dimension: an index, a number with a point, a date, or a range of them.
+
+    ``#`` in front says that numbers are indices; without, four digits are a year on an axis of times.
+
+    Parameters
+    ----------
+    text : str
+    option : str, optional
+        The whole text, for messages.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> parse_range("#2001"), parse_range("2001"), parse_range("#0:10"), parse_range("2001:2003-06")
+    (2001, YearOrIndex(2001), slice(0, 10, None), slice(YearOrIndex(2001), '2003-06', None))
+    """
+    found = _INDICES.fullmatch(text)
+    if found and (found["range"] or found["start"]):
+        start, stop, step = (None if found[n] is None else int(found[n]) for n in ("start", "stop", "step"))
+        return slice(start, stop, step) if found["range"] else start
+    found = _RANGE.fullmatch(text)
+    if found:
+        return slice(
+            _item(found["start"]), _item(found["stop"]), int(found["step"]) if found["step"] else None
         )
-    return name, _item(chosen)
+    if not re.fullmatch(_ITEM, text):
+        raise _no_selection(text if option is None else option)
+    return _item(text)
+
+
+def _no_selection(text: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"-d {text}: not a selection",
+        hint="NAME=START:STOP[:STEP] with indices (#0:10), numbers with a point, years or dates",
+    )
 
 
 def _item(text: str | None) -> int | float | str | None:
@@ -74,7 +122,9 @@ def _item(text: str | None) -> int | float | str | None:
         return None
     if re.fullmatch(_DATE, text):
         return text
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    if _YEAR.fullmatch(text):
+        return YearOrIndex(text)
+    return int(text) if re.fullmatch(_INDEX, text) else float(text)
 
 
 def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
@@ -87,6 +137,11 @@ def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
         values of its coordinate variable, both ends included; a slice of dates as text: both included, in the
         coordinate's calendar, a short date such as ``2020-01`` standing for the whole of it. A single value or
         date is a slice of one.
+
+    Warns
+    -----
+    UserWarning
+        If a range reaches beyond what there is.
 
     Raises
     ------
@@ -108,7 +163,9 @@ def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
         fqn = find_dimension(dataset, name, "-d")
         if fqn in chosen:
             raise UnsupportedError(f"-d {name}: the dimension {fqn} is selected twice")
-        chosen[fqn] = _indices(dataset, fqn, wanted)
+        chosen[fqn] = find_indices(
+            fqn, dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn), wanted
+        )
 
     def dimension(fqn: str, old: Dimension) -> Dimension:
         return replace(old, size=len(chosen[fqn])) if fqn in chosen else old
@@ -158,43 +215,120 @@ def find_dimension(dataset: Dataset, name: str, option: str) -> str:
     )
 
 
-def _indices(dataset: Dataset, fqn: str, wanted: Any) -> range:
-    size = dataset.dimension_at(fqn).size
+def find_indices(fqn: str, size: int, coordinate: Variable | None, wanted: Any) -> range:
+    """Return the indices that a selection means on an axis; see :func:`select`.
+
+    Parameters
+    ----------
+    fqn : str
+        The dimension, for messages.
+    size : int
+    coordinate : Variable or None
+        Its coordinate, with data.
+    wanted
+        An index, a value or a date, or a slice of them.
+
+    Raises
+    ------
+    UnsupportedError
+        If it means nothing on this axis, or nothing is there.
+    """
     if isinstance(wanted, range):
         wanted = slice(wanted.start, wanted.stop, wanted.step)
-    start, stop, step = _parts(fqn, wanted)
+    times = coordinate is not None and is_time(coordinate)
+    start, stop, step = _parts(fqn, wanted, times)
     if step is not None and (not isinstance(step, int) or step < 1):
         raise UnsupportedError(f"-d: the step of {fqn} is {step}; it is at least 1")
     ends = [end for end in (start, stop) if end is not None]
     if all(isinstance(end, int) for end in ends):
         if not isinstance(wanted, slice):
             if not -size <= start < size:
-                raise UnsupportedError(f"-d: index {start} is outside {fqn}, which has {size}")
+                raise UnsupportedError(
+                    f"-d: index {start} is outside {fqn}: the dimension has the size {size}",
+                    hint='a year is the text "2001", on the command line 2001 without #' if times else None,
+                )
             start += size if start < 0 else 0
-            stop = start + 1
+            return range(start, start + 1)
         picked = range(size)[start:stop:step]
+        if picked and any(not -size <= end <= size for end in ends):
+            _say_cut(fqn, wanted, f"the indices 0 to {size - 1}")
     elif any(isinstance(end, int) for end in ends):
         raise UnsupportedError(
-            f"-d: the range of {fqn} mixes an index and a value", hint="a value has a point: 30."
+            f"-d: the range of {fqn} mixes an index and a value",
+            hint="a value has a point: 30.; indices have a # in front, where they are not to be years: #0:2001",
         )
     else:
-        low, high = _by_value(dataset, fqn, start, stop, isinstance(wanted, slice))
+        low, high = _by_value(fqn, coordinate, start, stop, wanted)
         picked = range(low, high, step or 1)
-    if not len(picked):
-        raise UnsupportedError(f"-d: nothing of {fqn} is in the range; it has {size} values")
+    if not picked:
+        raise UnsupportedError(
+            f"-d: nothing of {fqn} is in the range; it has {size} values",
+            hint=_there_is(fqn, coordinate, wanted),
+        )
     return picked
 
 
-def _parts(fqn: str, wanted: Any) -> tuple[Any, Any, Any]:
+def _say_cut(fqn: str, wanted: Any, there: str) -> None:
+    ends = ":".join("" if e is None else str(e) for e in (wanted.start, wanted.stop))
+    warnings.warn(f"-d {fqn}={ends} reaches beyond what there is: {fqn} has {there}", stacklevel=4)
+
+
+def _there_is(fqn: str, coordinate: Variable | None, wanted: Any) -> str | None:
+    """What an axis has, and what of it is nearest to a single value or date."""
+    if coordinate is None or coordinate.data is None or len(coordinate.dimensions) != 1:
+        return None
+    values = _coordinates(fqn, coordinate)
+    if not len(values):
+        return None
+    ends = f"{fqn} goes from {_shown(values[0], coordinate)} to {_shown(values[-1], coordinate)}"
+    end = None if isinstance(wanted, slice) else _end(fqn, wanted, is_time(coordinate))
+    if not isinstance(end, str):
+        return ends
+    begin, after = _period(coordinate, fqn, end)
+    nearest = values[np.argmin(np.abs(values - (begin + after) / 2))]
+    return f"the nearest is {_shown(nearest, coordinate)}; {ends}"
+
+
+def _shown(value: Any, coordinate: Variable) -> str:
+    """A value of a coordinate for people: a date of times."""
+    if is_time(coordinate):
+        import cftime
+
+        try:
+            date = cftime.num2date(
+                float(value), _text(coordinate, "units"), _text(coordinate, "calendar").lower() or "standard"
+            )
+        except (ValueError, TypeError, OverflowError):
+            return str(value)
+        return str(date.isoformat(" ")).removesuffix(" 00:00:00")
+    return str(value)
+
+
+def _text(variable: Variable, name: str) -> str:
+    attribute = variable.attribute.get(name)
+    is_text = attribute is not None and attribute.type.name in ("char", "string")
+    return attribute.text.strip("\0 ") if attribute is not None and is_text else ""
+
+
+def is_time(variable: Variable) -> bool:
+    """True if a variable has numbers in units such as ``days since 2000-01-01``."""
+    if variable.type.is_user_defined or variable.type.dtype.kind not in "iuf":
+        return False
+    return " since " in _text(variable, "units")
+
+
+def _parts(fqn: str, wanted: Any, times: bool) -> tuple[Any, Any, Any]:
     if isinstance(wanted, slice):
-        return _end(fqn, wanted.start), _end(fqn, wanted.stop), wanted.step
-    end = _end(fqn, wanted)
+        return _end(fqn, wanted.start, times), _end(fqn, wanted.stop, times), wanted.step
+    end = _end(fqn, wanted, times)
     if end is None:
         raise UnsupportedError(f"-d: nothing is said of what to take of {fqn}")
     return end, end, None
 
 
-def _end(fqn: str, value: Any) -> Any:
+def _end(fqn: str, value: Any, times: bool) -> Any:
+    if isinstance(value, YearOrIndex):
+        return f"{value:04d}" if times else int(value)
     if isinstance(value, np.generic) and value.dtype.kind in "iuf":
         value = value.item()
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
@@ -205,13 +339,13 @@ def _end(fqn: str, value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, str) and _FIELDS.fullmatch(value.strip()):
         return value.strip()
-    if isinstance(value, str) and re.fullmatch(r"\d{4}", value.strip()):
+    if isinstance(value, str) and _YEAR.fullmatch(value.strip()):
         return value.strip()
     raise UnsupportedError(f"-d: {value!r} is no index, number or date for {fqn}")
 
 
-def _by_value(dataset: Dataset, fqn: str, start: Any, stop: Any, is_range: bool) -> tuple[int, int]:
-    variable = dataset.all_variables.get(fqn)
+def _by_value(fqn: str, variable: Variable | None, start: Any, stop: Any, wanted: Any) -> tuple[int, int]:
+    is_range = isinstance(wanted, slice)
     if variable is None or variable.data is None or len(variable.dimensions) != 1:
         raise UnsupportedError(
             f"-d: {fqn} has no coordinate variable to look values up in", hint="select by index: 0:10"
@@ -245,6 +379,12 @@ def _by_value(dataset: Dataset, fqn: str, start: Any, stop: Any, is_range: bool)
     if not is_range and first == last and side == "right":
         nearest = values[np.argmin(np.abs(values - low))]
         raise UnsupportedError(f"-d: {fqn} has no value {start}", hint=f"the nearest is {nearest}")
+    if is_range and first < last and len(values) > 1:
+        step = float(np.abs(steps).max())
+        beyond = low is not None and float(low) < float(ordered[0]) - step
+        if beyond or (high is not None and float(high) > float(ordered[-1]) + step):
+            there = [_shown(end, variable) for end in (values[0], values[-1])]
+            _say_cut(fqn, wanted, f"{len(values)} values from {there[0]} to {there[1]}")
     return (len(values) - last, len(values) - first) if descending else (first, last)
 
 
@@ -297,11 +437,9 @@ def _period(variable: Variable, fqn: str, text: Any) -> tuple[Any, Any]:
         return None, None
     import cftime
 
-    units = variable.attribute.get("units")
-    calendar = variable.attribute.get("calendar")
-    name = calendar.text.rstrip("\0") if calendar is not None else "standard"
+    units, name = _text(variable, "units"), _text(variable, "calendar").lower() or "standard"
     fields = _FIELDS.fullmatch(text) if isinstance(text, str) else None
-    if units is None or (fields is None and not (isinstance(text, str) and text.isdecimal())):
+    if not is_time(variable) or (fields is None and not (isinstance(text, str) and text.isdecimal())):
         raise UnsupportedError(f"-d: the coordinate {fqn} is not a time with units; {text!r} means nothing")
     year, month, day, hour, minute, second = fields.groups() if fields else (text, *[None] * 5)
     try:
@@ -321,8 +459,8 @@ def _period(variable: Variable, fqn: str, text: Any) -> tuple[Any, Any]:
                 length = {"microseconds": 1} if part else {"seconds": 1}
             end = begin + datetime.timedelta(**length)
         return (
-            cftime.date2num(begin, units.text.rstrip("\0"), name),
-            cftime.date2num(end, units.text.rstrip("\0"), name),
+            cftime.date2num(begin, units, name),
+            cftime.date2num(end, units, name),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise UnsupportedError(f"-d: {text!r} is no date of {fqn}: {error}") from None

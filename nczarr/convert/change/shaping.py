@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nczarr.errors import UnsupportedError
+from nczarr.errors import UnsupportedError, placed
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values import parse_compression
 from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.transfer import block_shape, value_bytes
-from nczarr.zarr import NamedConfig, RegularGrid
+from nczarr.zarr import RegularGrid, inner_codecs
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -241,7 +241,18 @@ def shape(
     replaced = (
         _lzf_replaced(dataset, made) if keeps_filters and (format or dataset.format) not in _CLASSIC else ()
     )
+    if how.checksum and target == "netcdf":
+        replaced += _unchecked(made)
     return Shaped(made, arrays, how.compression or ("default" if better else "source"), replaced)
+
+
+def _unchecked(dataset: Dataset) -> tuple[str, ...]:
+    """A sentence for each variable whose values no checksum of HDF5 covers."""
+    return tuple(
+        f"{fqn}: a checksum; HDF5 keeps strings and sequences outside of the chunks that it checks"
+        for fqn, variable in dataset.all_variables.items()
+        if variable.type.dtype.hasobject
+    )
 
 
 def _lzf_replaced(before: Dataset, after: Dataset) -> tuple[str, ...]:
@@ -272,7 +283,8 @@ def _stored(variable: Variable) -> ArrayShape | None:
     if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
         shards, configuration = chunks, codecs[0].configuration
         chunks = tuple(configuration["chunk_shape"])
-        codecs = tuple(NamedConfig(c["name"], c.get("configuration", {})) for c in configuration["codecs"])
+        with placed(data.array.store.url, fqn=data.fqn):
+            codecs = inner_codecs(codecs[0])
     if not all(codec.name in _PORTABLE for codec in codecs):
         return None
     return ArrayShape(chunks[:rank], shards and shards[:rank], codecs, metadata.data_type)

@@ -12,13 +12,14 @@ import numpy as np
 
 from nczarr.convert.change import SelectedSource, find_dimension
 from nczarr.convert.edges import name_of
-from nczarr.convert.many.fit import differences, refuse, same_data
+from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
+from nczarr.convert.many.steps import as_known, refuse_repeated_names, steps_of, tolerance_between
 from nczarr.convert.verify import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding import writing_alone
-from nczarr.model import STRING, ArraySource, Dataset, Region, Variable, rewrite
+from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite
 from nczarr.stores import open_store
 from nczarr.transfer import Progress, Work, blocks_of, data_bytes, transfer
 
@@ -30,7 +31,7 @@ def append(
     *,
     along: str | None = None,
     replace_steps: bool = False,
-    exact: bool = False,
+    join: str = "outer",
     target_options: Mapping[str, Any] | None = None,
     progress: Progress,
     workers: int,
@@ -50,8 +51,9 @@ def append(
         The dimension; the only unlimited one of the target by default.
     replace_steps : bool
         Write over steps that the target has already, where they would be refused.
-    exact : bool
-        All attributes must be the same.
+    join : {'outer', 'first', 'exact'}
+        Refuse attributes that mean another thing than those of the target; keep those of the target; or refuse where
+        any attribute differs.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def append(
             )
         fqn = growing_dimension(stored.dataset, along, str(target))
         with opening(fqn) as opened:
-            added, first, count = prepare(stored.dataset, opened, fqn, sources, replace_steps, exact)
+            added, first, count = prepare(stored.dataset, opened, fqn, sources, target, replace_steps, join)
             if count or first != stored.dataset.dimension_at(fqn).size:
                 size = _write(stored, added, fqn, first, True, progress, workers, memory)
                 made = without_digest(stored.dataset)
@@ -93,7 +95,7 @@ def append_records(
     target: Path,
     *,
     along: str | None = None,
-    exact: bool = False,
+    join: str = "outer",
     progress: Progress,
     memory: int,
 ) -> int:
@@ -115,7 +117,7 @@ def append_records(
     with edit_records(target) as file:
         fqn = growing_dimension(file.dataset, along, str(target))
         with opening(fqn) as opened:
-            added, first, count = prepare(file.dataset, opened, fqn, sources, False, exact)
+            added, first, count = prepare(file.dataset, opened, fqn, sources, target, False, join)
             if count:
                 file.count_records(_write(file, added, fqn, first, False, progress, 1, memory))
             return _growth(file.dataset, added, fqn)
@@ -128,7 +130,7 @@ def append_to_copy(
     *,
     along: str | None = None,
     replace_steps: bool = False,
-    exact: bool = False,
+    join: str = "outer",
     progress: Progress,
     memory: int,
 ) -> int:
@@ -151,7 +153,7 @@ def append_to_copy(
     with edit_copy(target) as file:
         fqn = growing_dimension(file.dataset, along, str(target))
         with opening(fqn) as opened:
-            added, first, _ = prepare(file.dataset, opened, fqn, sources, replace_steps, exact)
+            added, first, _ = prepare(file.dataset, opened, fqn, sources, target, replace_steps, join)
             file.lengthen({fqn: _write(file, added, fqn, first, False, progress, 1, memory)})
             if ATTRIBUTE in file.dataset.attribute:
                 file.update(without_digest(file.dataset))
@@ -187,7 +189,13 @@ def growing_dimension(dataset: Dataset, along: str | None, target: str) -> str:
 
 
 def prepare(
-    old: Dataset, added: Dataset, along: str, sources: Sequence[Any], replace_steps: bool, exact: bool
+    old: Dataset,
+    added: Dataset,
+    along: str,
+    sources: Sequence[Any],
+    target: Any,
+    replace_steps: bool,
+    join: str,
 ) -> tuple[Dataset, int, int]:
     """Check that the dataset of some sources fits behind another one.
 
@@ -199,9 +207,11 @@ def prepare(
     names = [name_of(source) for source in (sources[0], sources[-1])]
     source = names[0] if len(sources) == 1 else " … ".join(names)
     growing = growing_variables(old, along, False)
-    found = [(source, t) for t in differences(old, added, along, exact=exact, growing=growing)]
-    what = f"it does not fit behind the dataset along {along}"
+    found = [(source, t) for t in differences(old, added, along, exact=join == "exact", growing=growing)]
+    what = f"it does not fit behind the dataset {target} along {along}"
     refuse(found, what)
+    if join == "outer":
+        refuse([(source, t) for t in other_meanings(old, added)], what, OTHER_MEANING)
     with placed(source):
         added = in_units_of(old, added, growing)
     for fqn, variable in old.all_variables.items():
@@ -210,55 +220,70 @@ def prepare(
     refuse(found, what)
     size = old.dimension_at(along).size
     with placed(source):
-        first = _place(old, added, along, replace_steps)
+        added, first = _place(old, added, along, replace_steps)
     return added, first, max(0, first + added.dimension_at(along).size - size)
 
 
-def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> int:
-    """The index in the target of the first added step."""
+def _place(old: Dataset, added: Dataset, along: str, replace_steps: bool) -> tuple[Dataset, int]:
+    """What is added, repeated steps with the target's own numbers, and the index in the target of the first step."""
     size = old.dimension_at(along).size
-    here, there = _steps(old, along), _steps(added, along)
+    here, there = steps_of(old, along), steps_of(added, along)
     if here is None or there is None or not len(here) or not len(there):
         if replace_steps:
             raise UnsupportedError(f"--replace: {along} has no coordinate to find repeated steps by")
-        return size
+        return added, size
+    if there.dtype.kind == "O":
+        return added, _place_of_names(here, there, along, replace_steps)
+    data = [dataset.all_variables[along].data for dataset in (old, added)]
+    tolerance = tolerance_between(
+        old.all_variables[along], here, there, data=[d for d in data if d is not None]
+    )
+    known = as_known(here, there, tolerance)
+    if (known != there).any():
+        own = MemorySource(known.astype(there.dtype))
+        added = rewrite(added, variable=lambda fqn, v: v.with_data(own) if fqn == along else v)
+        there = known
     repeated = np.isin(there, here)
-    if there.dtype.kind == "O" and not repeated.any():
-        return size  # names have no order
-    if there.dtype.kind == "O" and replace_steps:
-        raise UnsupportedError(
-            f"--replace: the steps along {along} are names, which do not say what follows them"
-        )
     down = len(here) > 1 and here[-1] < here[0]
     if repeated.any() and not replace_steps:
-        raise UnsupportedError(
-            f"{int(repeated.sum())} steps along {along} are there already, the first is {there[repeated][0]}",
-            hint="--replace writes over them",
-        )
+        raise _repeated(there[repeated], along)
     whole = np.concatenate([here[: size if not repeated.any() else _index(here, there[0])], there])
-    steps = np.diff(whole)
+    # Differences of unsigned numbers would wrap around.
+    follows = whole[1:] < whole[:-1] if down else whole[1:] > whole[:-1]
     first = len(whole) - len(there)
     fits = np.array_equal(here[first : first + len(there)], there[: max(0, size - first)])
-    if not ((steps < 0).all() if down else (steps > 0).all()) or not fits:
+    if not follows.all() or not fits:
         raise UnsupportedError(
             f"the steps along {along} begin at {there[0]} and end at {there[-1]}; the dataset ends at {here[-1]}, "
             "and they do not follow it",
             hint="join the files anew, in order",
         )
-    return first
+    return added, first
+
+
+def _place_of_names(here: np.ndarray, there: np.ndarray, along: str, replace_steps: bool) -> int:
+    """The index of the first added step, of names, which have no order."""
+    repeated = np.isin(there, here)
+    if repeated.any() and replace_steps:
+        raise UnsupportedError(
+            f"--replace: the steps along {along} are names, which do not say what follows them"
+        )
+    if repeated.any():
+        raise _repeated(there[repeated], along)
+    refuse_repeated_names(there, along, lambda step: "the source")
+    return len(here)
+
+
+def _repeated(steps: np.ndarray, along: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{len(steps)} steps along {along} are there already, the first is {steps[0]}",
+        hint="--replace writes over them",
+    )
 
 
 def _index(here: np.ndarray, value: Any) -> int:
     found = np.flatnonzero(here == value)
     return int(found[0]) if found.size else len(here)
-
-
-def _steps(dataset: Dataset, along: str) -> np.ndarray | None:
-    variable = dataset.all_variables.get(along)
-    if variable is None or variable.data is None or variable.dimensions != (along,):
-        return None
-    values = variable.data.read((slice(0, variable.data.shape[0], 1),))
-    return values if values.dtype.kind in "iuf" or variable.type is STRING else None
 
 
 class _Growing(Protocol):
@@ -351,11 +376,11 @@ def appended(
     sources: Sequence[Any],
     target: Any,
     replace_steps: bool,
-    exact: bool,
+    join: str,
 ) -> Dataset:
     """Return a dataset with another one behind it; for formats that are written as a whole."""
     fqn = growing_dimension(old, along, str(target))
-    added, first, _ = prepare(old, added, fqn, sources, replace_steps, exact)
+    added, first, _ = prepare(old, added, fqn, sources, target, replace_steps, join)
     last = first + added.dimension_at(fqn).size
 
     def variable(at: str, v: Variable) -> Variable:

@@ -12,7 +12,8 @@ import numpy as np
 from nczarr.convert.change import find_dimension
 from nczarr.convert.edges import name_of
 from nczarr.convert.many.files import Files
-from nczarr.convert.many.fit import differences, refuse, same_data
+from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data
+from nczarr.convert.many.steps import refuse_disorder
 from nczarr.convert.many.times import moved, moves
 from nczarr.errors import UnsupportedError, placed
 from nczarr.model import (
@@ -102,8 +103,9 @@ def join(
     along : str
         A dimension by FQN or simple name; one that no source has is made new, and every variable that is no
         coordinate gets it in front.
-    attributes : {'outer', 'exact'}
-        All attributes of any source, the first source's where they differ; or refuse where they differ.
+    attributes : {'outer', 'first', 'exact'}
+        All attributes of any source, the first source's where they differ and mean the same; those of the first
+        source only; or refuse where they differ.
     choose : callable
         Returns the parts of the sources that are joined.
 
@@ -119,13 +121,12 @@ def join(
     UnsupportedError
         If times cannot be brought to the units of the first, or the joined coordinate is not monotonic.
     """
-    if attributes not in ("outer", "exact"):
-        raise UnsupportedError(f"--join {attributes}: it is outer or exact")
+    check_join(attributes)
     with Files(sources, storage_options) as files:
         headers = choose([files.header(number) for number in range(len(sources))])
         with placed(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
-        joined = _joined(headers, sources, fqn, is_new, attributes == "exact")
+        joined = _joined(headers, sources, fqn, is_new, attributes)
         yield joined
 
 
@@ -143,7 +144,9 @@ def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
     return fqn, True
 
 
-def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: bool, exact: bool) -> Dataset:
+def _joined(
+    headers: list[Dataset], sources: Sequence[Any], along: str, is_new: bool, attributes: str
+) -> Dataset:
     first = headers[0]
     growing = growing_variables(first, along, is_new)
     for fqn, variable in first.all_variables.items():
@@ -154,12 +157,17 @@ def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: 
                 fqn=fqn,
                 hint="-x leaves a variable out",
             )
+    refused = f"the files cannot be joined along {along}; {name_of(sources[0])} is compared with the others"
+    others = list(zip(sources[1:], headers[1:], strict=True))
     found = [
         (name_of(source), text)
-        for source, other in zip(sources[1:], headers[1:], strict=True)
-        for text in differences(first, other, along, exact=exact, growing=growing)
+        for source, other in others
+        for text in differences(first, other, along, exact=attributes == "exact", growing=growing)
     ]
-    refuse(found, f"the files cannot be joined along {along}")
+    refuse(found, refused)
+    if attributes == "outer":
+        meant = [(name_of(source), text) for source, other in others for text in other_meanings(first, other)]
+        refuse(meant, refused, OTHER_MEANING)
     parts = [headers[0]]
     for source, other in zip(sources[1:], headers[1:], strict=True):
         with placed(name_of(source)):
@@ -169,10 +177,14 @@ def _joined(headers: list[Dataset], sources: Sequence[Any], along: str, is_new: 
                 found += [
                     (name_of(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
                 ]
-    refuse(found, f"the files cannot be joined along {along}")
-    made = _assembled(parts, along, is_new, growing, exact)
+    refuse(found, refused)
+    made = _assembled(parts, along, is_new, growing, attributes == "outer")
     refuse_disorder(made, along, sources)
-    return replace(made, left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)))
+    return replace(
+        made,
+        left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
+        gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
+    )
 
 
 def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[str]:
@@ -210,12 +222,12 @@ def in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Data
 
 
 def _assembled(
-    parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], exact: bool
+    parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], merge: bool
 ) -> Dataset:
     first = parts[0]
 
     def variable(fqn: str, old: Variable) -> Variable:
-        if not exact:
+        if merge:
             old = replace(old, attributes=_union([p.all_variables[fqn].attributes for p in parts]))
         if fqn not in growing:
             return old
@@ -240,7 +252,7 @@ def _assembled(
     else:
         size = sum(part.dimension_at(along).size for part in parts)
         made = rewrite(first, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
-    if not exact:
+    if merge:
         made = replace(made, attributes=_union([part.attributes for part in parts]))
     return rewrite(made, variable=variable)
 
@@ -264,29 +276,3 @@ def _union(lists: Sequence[tuple[Attribute, ...]]) -> tuple[Attribute, ...]:
         for attribute in attributes:
             found.setdefault(attribute.name, attribute)
     return tuple(found.values())
-
-
-def refuse_disorder(dataset: Dataset, along: str, sources: Sequence[Any]) -> None:
-    """Refuse a joined coordinate with repeated steps, or with steps that go back."""
-    variable = dataset.all_variables.get(along)
-    if variable is None or variable.data is None or variable.dimensions != (along,):
-        return
-    values = variable.data.read((slice(0, variable.data.shape[0], 1),))
-    if values.dtype.kind not in "iuf" or len(values) < 2:
-        return
-    # The first file says which way the coordinate goes, if it can.
-    parts = variable.data.parts if isinstance(variable.data, JoinedSource) else ()
-    end = parts[0].shape[0] - 1 if parts and parts[0].shape[0] > 1 else -1
-    down = values[end] < values[0]
-    wrong = np.flatnonzero(values[1:] >= values[:-1] if down else values[1:] <= values[:-1])
-    if wrong.size:
-        at = int(wrong[0]) + 1
-        source = sources[0]
-        if isinstance(variable.data, JoinedSource):
-            ends = np.cumsum([part.shape[0] for part in variable.data.parts])
-            source = sources[int(np.searchsorted(ends, at, "right"))]
-        raise UnsupportedError(
-            f"the coordinate {along} has {values[at]} behind {values[at - 1]}",
-            path=name_of(source),
-            hint="steps are repeated, or the files are not in order",
-        )

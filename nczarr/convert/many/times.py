@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import find_variable
-from nczarr.convert.many.fit import calendar_of, is_time
+from nczarr.convert.change import find_variable, is_time
+from nczarr.convert.many.fit import calendar_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import (
     Dataset,
@@ -111,9 +112,17 @@ class MovedSource(ChangedSource):
             wrapped = int(step) % (1 << 8 * self.dtype.itemsize)
             unsigned = values.astype(np.dtype(f"u{self.dtype.itemsize}"))
             return (unsigned + unsigned.dtype.type(wrapped)).astype(self.dtype)
-        exact = _long(values, factor, step)
-        whole = np.rint(exact)
-        if (np.abs(whole - exact) > self.move.tolerance).any():
+        return self._whole(values)
+
+    def _whole(self, values: np.ndarray) -> np.ndarray:
+        """Whole numbers in the other units, by arithmetic of whole numbers."""
+        factor, step = self.move.factor, self.move.step
+        divisor = math.lcm(factor.denominator, step.denominator)
+        times, plus = int(factor * divisor), int(step * divisor)
+        largest = max(abs(int(values.min())), abs(int(values.max()))) * abs(times) + abs(plus) + divisor
+        counts = values.astype(np.int64 if 2 * largest < 1 << 63 else object) * times + plus
+        whole = (2 * counts + divisor) // (2 * divisor)
+        if (abs(counts - whole * divisor) > math.floor(Fraction(self.move.tolerance) * divisor)).any():
             raise UnsupportedError(
                 f"times are no whole numbers in the units of the first file, as their type ({self.dtype.name}) needs"
             )
@@ -150,6 +159,18 @@ def moves(first: Dataset, other: Dataset, growing: frozenset[str]) -> Mapping[st
 def moved(variable: Variable, move: Move) -> Variable:
     """Return a variable with its values in other units."""
     return variable if variable.data is None else variable.with_data(MovedSource(variable.data, move))
+
+
+def rounding_of(variable: Variable) -> float | None:
+    """Return by how much times may be rounded where they are brought to the units of a variable, in its numbers.
+
+    None for whole numbers, which are brought to other units exactly, and for what is no time.
+    """
+    if not is_time(variable) or variable.type.dtype.kind != "f":
+        return None
+    length = _LENGTHS.get(_unit(variable), _LENGTHS["day"])
+    scale = abs(float(_number(variable.name, variable, "scale_factor", 1))) or 1.0
+    return _ROUNDING / length / scale
 
 
 def _between(fqn: str, mine: Variable, theirs: Variable) -> tuple[Fraction, Fraction, int]:

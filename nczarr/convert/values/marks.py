@@ -13,6 +13,7 @@ from nczarr.convert.verify import header_digest
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset
+from nczarr.targets import client_options
 
 #: By which file systems behind URLs tell that a file is another one now.
 _TAGS = (
@@ -100,7 +101,7 @@ def _tags(url: str, options: Mapping[str, Any] | None) -> str | None:
     from nczarr.stores.remote.fsspec_store import file_system
 
     try:
-        fs, root = file_system(url, dict(options or {}))
+        fs, root = file_system(url, client_options(options))
         fs.invalidate_cache()
         if kind_of_source(url) == "netcdf":
             found = {root: fs.info(root)}

@@ -34,7 +34,11 @@ Twin = Callable[[Region | None], Iterator[tuple[str, Callable[[], Any]]]]
 
 
 def copy_stored(work: Iterable[Work], sink: Target, progress: Progress, workers: int) -> list[Work]:
-    """Copy the chunks of variables that can be copied so; return the other variables."""
+    """Copy the chunks of variables that can be copied so; return the other variables.
+
+    Every chunk that the source may have is asked for by its key: a listing proves that a chunk is missing only where
+    the store promises complete listings (:attr:`nczarr.stores.Store.lists_all`).
+    """
     rest = []
     for fqn, variable, data in work:
         twin = twin_of(fqn, variable, data, sink)
@@ -92,11 +96,9 @@ def _zarr_chunks(fqn: str, data: ArraySource, sink: Target) -> Twin | None:
         return None
 
     def chunks(region: Region | None) -> Iterator[tuple[str, Callable[[], Any]]]:
-        indices = iter(
-            source.initialized_chunks() if region is None else _indices(region, source.chunk_shape)
-        )
+        indices = iter(source.possible_chunks() if region is None else _indices(region, source.chunk_shape))
         while batch := list(islice(indices, _BATCH)):
-            values = source.store.get_many([source.chunk_key(index) for index in batch])
+            values = source.stored_chunks(batch)
             for index, value in zip(batch, values, strict=True):
                 yield target.chunk_key(index), partial(_known, value)
 

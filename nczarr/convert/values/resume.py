@@ -21,6 +21,7 @@ from nczarr.atomic import remove_partial_values
 from nczarr.convert.values.marks import Mark
 from nczarr.convert.verify import canonical_bytes
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.limits import read_json
 from nczarr.mapping import StoredDataset
 from nczarr.mapping.guarding import RECORD as MANIFEST
 from nczarr.mapping.guarding import UNFINISHED
@@ -69,7 +70,7 @@ class Manifest:
         same = False
         lines = text.decode("utf-8", "surrogateescape").split("\n")
         try:
-            first = json.loads(lines[0])
+            first = read_json(lines[0])
             if first["fingerprint"] != mark.copy:
                 raise UnsupportedError(
                     "the unfinished copy is of another source, or of one that has changed, or has other options",
@@ -78,7 +79,7 @@ class Manifest:
                 )
             same = bool(mark.touched) and first.get("touched") == mark.touched
             for line in lines[1:]:
-                fqn, starts, stops, crc = json.loads(line)
+                fqn, starts, stops, crc = read_json(line)
                 region = tuple(slice(a, b, 1) for a, b in zip(starts, stops, strict=True))
                 found[fqn, tuple(starts)] = region, crc
         except (ValueError, KeyError, TypeError):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nczarr import mapping, netcdf
-from nczarr.errors import NCZarrError
+from nczarr.errors import NCZarrError, NotAllowedError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
 from nczarr.model import Dataset, Variable, regions
+from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, data_bytes, value_bytes
 
 
@@ -19,6 +20,7 @@ def check(
     *,
     data: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
     """Yield what is wrong with a Zarr dataset or a netCDF file.
@@ -33,6 +35,9 @@ def check(
         Read every chunk too; each one that cannot be decoded is a finding.
     storage_options : mapping, optional
         For fsspec.
+    allow : str or sequence of str
+        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
+        lies beside them, and what lies below these.
     progress : Progress, optional
         Is told of the values that are read.
 
@@ -55,7 +60,7 @@ def check(
         yield from _netcdf(source, data, progress)
         return
     try:
-        stored, found = mapping.check_metadata(source, storage_options=storage_options)
+        stored, found = mapping.check_metadata(source, storage_options=allowing(storage_options, allow))
     except FileNotFoundError:
         raise
     except NCZarrError as error:
@@ -104,6 +109,8 @@ def _values(fqn: str, variable: Variable, progress: Progress) -> Iterator[Findin
     for region in regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
         try:
             source.read(region)
+        except NotAllowedError:
+            raise
         except NCZarrError as error:
             yield Finding("chunk", fqn, str(error), "error")
         count = math.prod(s.stop - s.start for s in region)

@@ -12,7 +12,9 @@ import numpy as np
 from nczarr.convert.edges import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
+from nczarr.mapping.plain import ORDER
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
+from nczarr.targets import allowing
 from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, value_bytes
 
 
@@ -82,6 +84,7 @@ def diff(
     atol: float = 0.0,
     places: int = 1,
     storage_options: Mapping[str, Any] | None = None,
+    allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Iterator[Difference]:
     """Yield the differences between two datasets of any kind.
@@ -107,6 +110,9 @@ def diff(
         How many differing values of each variable to list.
     storage_options : mapping, optional
         For fsspec.
+    allow : str or sequence of str
+        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
+        lies beside them, and what lies below these.
     progress : Progress, optional
 
     Yields
@@ -129,9 +135,10 @@ def diff(
         if not value >= 0:
             raise UnsupportedError(f"{option} {value}: a tolerance is a number that is not below zero")
     progress = progress or NoProgress()
+    options = allowing(storage_options, allow)
     with (
-        open_source(left, storage_options=storage_options, fresh=True) as a,
-        open_source(right, storage_options=storage_options, fresh=True) as b,
+        open_source(left, storage_options=options, fresh=True) as a,
+        open_source(right, storage_options=options, fresh=True) as b,
     ):
         yield from compare(
             a,
@@ -168,14 +175,14 @@ def differences_of_copy(
         What was to be written.
     copy : str, path or store
     losses : sequence of str
-        What the format could not hold. If there is anything, values are compared, and the rest is not.
+        What the format could not hold. If there is anything but an order, values are compared, and the rest is not.
     order, nan_payloads : bool
         False: the format has none.
     storage_options : mapping, optional
         For fsspec.
     progress : Progress, optional
     """
-    if not losses:
+    if not {*losses} - {ORDER}:
         yield from diff(
             dataset,
             copy,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from nczarr.model import (
     describe_type,
     source_of,
 )
+from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, data_bytes, value_bytes
 
 #: The global attribute in which a digest is stored; it is no part of what is digested.
@@ -64,6 +65,7 @@ def digest(
     *,
     lossy: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Digest:
     """Digest a dataset of any format.
@@ -76,6 +78,9 @@ def digest(
         Digest what can be read of a dataset of which something cannot.
     storage_options : mapping, optional
         For fsspec.
+    allow : str or sequence of str
+        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
+        lies beside them, and what lies below these.
     progress : Progress, optional
 
     Raises
@@ -94,10 +99,12 @@ def digest(
     >>> digest(Dataset("d", attributes=(Attribute.of("title", "T"),))).dataset[:12]
     '9220a2ec7435'
     """
-    with open_source(source, storage_options=storage_options, fresh=True) as dataset:
-        if dataset.left_out and not lossy:
+    options = allowing(storage_options, allow)
+    with open_source(source, storage_options=options, fresh=True) as dataset:
+        lost = (*dataset.left_out, *dataset.gone)
+        if lost and not lossy:
             raise LossError(
-                f"the digest would be of a part: {dataset.left_out[0]}",
+                f"the digest would be of a part: {lost[0]}",
                 path=name_of(source),
                 hint="--lossy, in Python lossy=True, digests what can be read",
             )

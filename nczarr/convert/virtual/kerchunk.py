@@ -22,6 +22,7 @@ from nczarr.convert.virtual.places import Place
 from nczarr.convert.virtual.references import Virtual
 from nczarr.errors import StoreError, UnsupportedError
 from nczarr.formats import state_of_file
+from nczarr.limits import read_json
 from nczarr.mapping import create_dataset, documents_v2
 
 #: Where both forms say what the files were when they were referred to; others pass over it.
@@ -65,7 +66,7 @@ def write_parquet(found: Virtual, path: Path) -> None:
     }
     schema = pyarrow.schema(list(fields.items()))
     kept, chunks, grids = _contents(found)
-    documents = {key: json.loads(value) for key, value in kept.items() if _is_document(key)}
+    documents = {key: read_json(value) for key, value in kept.items() if _is_document(key)}
     rows = _rows(kept, chunks, grids)
     protocols = sorted({url.partition("://")[0] if "://" in url else "file" for _, _, (url, _, _) in chunks})
     partial = partial_path(path)
@@ -142,7 +143,7 @@ def _contents(
 
 def _states(chunks: Iterable[tuple[str, str, Place]]) -> dict[str, tuple[int, int]]:
     """The size and time of change of each local file: bytes that nobody encoded do not show that they are others."""
-    states = {url: state_of_file(Path(url)) for url in sorted({url for _, _, (url, _, _) in chunks})}
+    states = {url: state_of_file(url) for url in sorted({url for _, _, (url, _, _) in chunks})}
     return {url: state for url, state in states.items() if state is not None}
 
 

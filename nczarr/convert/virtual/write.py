@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from nczarr.convert.virtual.references import virtual
 from nczarr.errors import DatasetExistsError, StoreError, UnsupportedError
 from nczarr.formats import is_icechunk, is_references, local_path
 from nczarr.model import Dataset
+from nczarr.stores.reach import place_of
 
 _WRITERS = {
     ".json": write_json,
@@ -22,7 +24,7 @@ _WRITERS = {
 
 def write_virtual(
     dataset: Dataset, source: Any, target: Any, unchanged: Callable[[], None], *, overwrite: bool = False
-) -> None:
+) -> tuple[str, ...]:
     """Write references to the chunks of a dataset of netCDF files.
 
     Values that have no bytes of their own in the files (text, sequences, small variables) are put beside them.
@@ -36,6 +38,11 @@ def write_virtual(
     unchanged : callable
         Raises an error if a file has changed since it was opened.
 
+    Returns
+    -------
+    tuple of str
+        What has to be allowed to read the references back: folders that are not beside them.
+
     Raises
     ------
     UnsupportedError
@@ -47,7 +54,7 @@ def write_virtual(
         found = virtual(dataset, source)
         unchanged()
         write_session(found, target)
-        return
+        return ()
     path = local_path(target)
     write = None if path is None else _WRITERS.get(path.suffix.lower())
     if path is None or write is None:
@@ -72,3 +79,6 @@ def write_virtual(
     found = virtual(dataset, source)
     unchanged()
     write(found, path)
+    beside = place_of(os.path.dirname(os.path.realpath(path)))
+    places = {place_of(url) for v in found.places.values() for url, _, _ in v.places.values()}
+    return tuple(sorted({place.folder for place in places if not place.is_within(beside)}))

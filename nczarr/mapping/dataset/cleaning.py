@@ -15,6 +15,7 @@ from nczarr.atomic import (
     remove_partial_values,
     restore,
 )
+from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 from nczarr.mapping.guarding import (
     RECORD,
     UNFINISHED,
@@ -70,6 +71,7 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
         said += [f"{removed}: removed" for removed in remove_partial_values(path)]
     store = open_store(target, "r+", storage_options)
     try:
+        refuse_group_of_dataset(store, "cleaned")
         found = _clean_store(store, force)
     finally:
         if store is not target:

@@ -12,7 +12,15 @@ from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import rewriting
 from nczarr.mapping.dataset.dialects import dialect_named, dialect_of
 from nczarr.mapping.dataset.stored import StoredDataset
-from nczarr.mapping.dialect import Reading
+from nczarr.mapping.dataset.subgroup import (
+    as_dataset,
+    findings_of_group,
+    may_be_group,
+    refuse_group,
+    refuse_group_of_dataset,
+    root_above,
+)
+from nczarr.mapping.dialect import Part, Reading
 from nczarr.mapping.findings import Finding, warn_of
 from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes
 from nczarr.mapping.node_names import NodeNames
@@ -82,6 +90,12 @@ def open_dataset(
             if consolidated is None:
                 hierarchy, found = _own_documents(store, hierarchy, mode)
             dialect = dialect_of(hierarchy)
+            if may_be_group(hierarchy, dialect):
+                group = _open_through_dataset(store, hierarchy, mode, consolidated)
+                if group is not None:
+                    if store is not target:
+                        store.close()
+                    return group
             with paused_collector():
                 reading = dialect.read(hierarchy, _dataset_name(store))
         except NCZarrError as error:
@@ -90,14 +104,9 @@ def open_dataset(
             raise
         if isinstance(store, LocalStore | MemoryStore) or _has_moving(hierarchy, reading):
             rewriting.refuse_interrupted(store)
-        left_out = tuple(Finding("left-out", "/", loss, "warning") for loss in reading.losses)
-        reading = replace(
-            reading,
-            dataset=replace(reading.dataset, left_out=reading.losses) if left_out else reading.dataset,
-            findings=(*found, *reading.findings, *left_out),
-        )
-        if reading.findings:
-            warn_of(reading.findings, store.url)
+        if reading.part is not None:
+            reading = _group_alone(reading, reading.part, store, mode)
+        reading = _with_losses(replace(reading, findings=(*found, *reading.findings)), store)
         options = replace(
             options or WriteOptions(),
             layout=_layout_name(dialect.name),
@@ -174,6 +183,8 @@ def create_dataset(
     options = options or WriteOptions()
     dialect = dialect_named(options.layout)
     dataset = resolve(dataset)
+    if overwrite and isinstance(target, str | os.PathLike):
+        _refuse_replacing_a_group(target, storage_options)
     destination = Destination(target, overwrite=overwrite, storage_options=storage_options, resume=resume)
     store = destination.store
     if not store.keeps_consolidated:
@@ -196,11 +207,83 @@ def create_dataset(
         raise
 
 
+def _with_losses(reading: Reading, store: Store) -> Reading:
+    """What was found, with a finding for each node that is left out; warns of all findings."""
+    left_out = tuple(Finding("left-out", "/", loss, "warning") for loss in reading.losses)
+    gone = tuple(f"{f.where}: {f.what}" for f in reading.findings if f.code == "node-missing")
+    if left_out or gone:
+        dataset = replace(reading.dataset, left_out=reading.losses, gone=gone)
+        reading = replace(reading, dataset=dataset, findings=(*reading.findings, *left_out))
+    if reading.findings:
+        warn_of(reading.findings, store.url, mends=reading.part is None)
+    return reading
+
+
+def _group_alone(reading: Reading, part: Part, store: Store, mode: Literal["r", "r+"]) -> Reading:
+    """What was found of a group whose dataset is not above it."""
+    if mode == "r+":
+        refuse_group(store.url, "changed", part)
+    if part.fqn:
+        reading = as_dataset(reading, part, _dataset_name(store), "")
+    return replace(reading, findings=findings_of_group(reading, part))
+
+
+def _open_through_dataset(
+    store: Store, hierarchy: Hierarchy, mode: Literal["r", "r+"], consolidated: bool | None
+) -> StoredDataset | None:
+    """Open a group by the documents of its dataset; None if the dataset is not above it.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is to be changed.
+    """
+    above = root_above(store, hierarchy.layout)
+    if above is None:
+        return None
+    outer, path = above
+    opened = False
+    try:
+        whole = _open_hierarchy(outer, None if consolidated else consolidated, "r")
+        if consolidated is None:
+            whole, _ = _own_documents(outer, whole, "r")
+        dialect = dialect_of(whole)
+        with paused_collector():
+            reading = dialect.read(whole, _dataset_name(outer))
+        fqn = next((fqn for fqn, at in reading.groups.items() if at == path), None)
+        if dialect.is_plain or fqn is None or reading.part is not None or path in reading.foreign:
+            return None
+        part = Part(fqn, outer.url)
+        if mode == "r+":
+            refuse_group(store.url, "changed", part)
+        reading = _with_losses(as_dataset(reading, part, _dataset_name(store), path), store)
+        options = WriteOptions(layout=_layout_name(dialect.name), consolidated=whole.consolidated)
+        names = _node_names(outer, options, dialect.zarr_layout)
+        stored = StoredDataset(whole, dialect, reading, reading.dataset, options=options, names=names)
+        opened = True
+        return stored
+    except DatasetNotFoundError:
+        return None
+    finally:
+        if not opened:
+            outer.close()
+
+
 def _has_moving(hierarchy: Hierarchy, reading: Reading) -> bool:
     """True if it may be that arrays are between two names; elsewhere than here, looking for a key is a request."""
     return any(f.code.startswith("node-") for f in reading.findings) or any(
         path.startswith(rewriting.ASIDE) for path in hierarchy.nodes
     )
+
+
+def _refuse_replacing_a_group(target: Any, storage_options: dict[str, Any] | None) -> None:
+    """Refuse to put a dataset in the place of a group of another dataset."""
+    try:
+        store = open_store(target, "r", storage_options)
+    except NCZarrError:
+        return  # the destination says more
+    with store:
+        refuse_group_of_dataset(store, "replaced")
 
 
 def _open_hierarchy(store: Store, consolidated: bool | None, mode: Literal["r", "r+"]) -> Hierarchy:
@@ -238,7 +321,8 @@ def _layout_name(name: str) -> LayoutName:
 
 def _dataset_name(store: Store) -> str:
     """The name of a dataset is not stored: it is that of the file, as netCDF has it."""
-    name = PurePosixPath(store.url.replace("\\", "/").rstrip("/")).name
+    place = store.url.partition("?")[0] if "://" in store.url else store.url
+    name = PurePosixPath(place.replace("\\", "/").rstrip("/")).name
     for suffix in (".zip", ".zarr", ".nc", ".ncz"):
         name = name.removesuffix(suffix)
     return name or "dataset"

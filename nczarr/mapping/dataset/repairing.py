@@ -11,9 +11,11 @@ from typing import Any
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
+from nczarr.mapping.dataset.subgroup import refuse_group
 from nczarr.mapping.findings import Finding, RecoveryWarning
 from nczarr.mapping.guarding import writing_alone
 from nczarr.mapping.nczarr3 import validate
+from nczarr.model import long_names
 from nczarr.stores import Store, open_store
 
 #: After the first one; each has less to do than the one before.
@@ -25,6 +27,9 @@ def find_faults(stored: StoredDataset) -> tuple[Finding, ...]:
     found = dict.fromkeys(stored.findings)
     if stored.layout == "nczarr-v3":
         found.update(dict.fromkeys(validate(stored.hierarchy, stored.reading)))
+    for fqn, wrong in long_names(stored.dataset):
+        what = f"{wrong}; no netCDF file can have it, so a copy has to rename it"
+        found[Finding("name-long", fqn, what, "warning")] = None
     for difference in stored.hierarchy.check_consolidated():
         found[Finding("consolidated-stale", "/", f"stale: {difference}", "note", "consolidate")] = None
     # What is left to people is left as it is altogether.
@@ -133,6 +138,12 @@ def _mend_store(store: Store, dry_run: bool) -> tuple[Finding, ...]:
                 hint="copy it",
             )
         found = find_faults(stored)
+        if any(f.code == "copy-unclear" for f in found) and not dry_run:
+            raise UnsupportedError(
+                "copies of several records stand in arrays, and nothing tells which is that of this dataset",
+                path=stored.store.url,
+                hint="remove the arrays that were copied in from another dataset",
+            )
         if dry_run or not any(f.remedy for f in found):
             return found
         if any(f.remedy and f.code != "consolidated-stale" for f in found):
@@ -148,4 +159,11 @@ def _open(target: Any, mode: Any, storage_options: Mapping[str, Any] | None) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecoveryWarning)
         stored = open_dataset(target, mode, consolidated=False, storage_options=options)
+    if stored.reading.part is not None:
+        stored.close()
+        refuse_group(_place(target), "checked or repaired", stored.reading.part)
     return stored
+
+
+def _place(target: Any) -> str:
+    return str(getattr(target, "url", target))

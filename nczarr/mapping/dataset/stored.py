@@ -13,13 +13,13 @@ import numpy as np
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.forking import inheriting
 from nczarr.mapping import rewriting
-from nczarr.mapping.dialect import Binding, Dialect, Plan, Reading
+from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.guarding import Destination, begin_changes, end_changes, record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.rewriting import VariableData
-from nczarr.model import Dataset, Region, bind_data, with_lengths
+from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
 from nczarr.zarr import Hierarchy, open_hierarchy
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting("_inherit")
+_ALL_KINDS = frozenset({"attribute", "name", "type", "variable"})
 
 
 class StoredDataset:
@@ -89,6 +90,7 @@ class StoredDataset:
         self.written: set[str] = set()
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
+        self._identity = found.identity
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
         self._lengths: dict[str, int] = {}
         self._lengths_lock = threading.Lock()
@@ -190,6 +192,20 @@ class StoredDataset:
 
     # -- changes
 
+    @property
+    def limited(self) -> frozenset[str]:
+        """The kinds of things of which the layout cannot hold all that the netCDF-4 model allows."""
+        return frozenset() if self._dialect.name == "nczarr-v3" else _ALL_KINDS
+
+    def check_model(self, dataset: Dataset) -> None:
+        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing.
+
+        Raises
+        ------
+        LossError, ModelError, UnsupportedError
+        """
+        self._dialect.plan(resolve(dataset), self._options, self._names, Known())
+
     def update(self, dataset: Dataset) -> None:
         """Make the stored dataset say what `dataset` says: write the difference of the metadata.
 
@@ -212,6 +228,7 @@ class StoredDataset:
         plan, bound = rewriting.apply_update(self._before(self.groups), dataset)
         self.losses = plan.losses
         self.groups = plan.groups
+        self._identity = plan.identity
         self._dataset = self._bind(bound, plan.variables)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
@@ -266,7 +283,15 @@ class StoredDataset:
 
     def _before(self, groups: Mapping[str, str]) -> rewriting.Before:
         return rewriting.Before(
-            self.hierarchy, self._dialect, self.dataset, self._data, groups, self._options, self._names
+            self.hierarchy,
+            self._dialect,
+            self.dataset,
+            self._data,
+            groups,
+            self._options,
+            self._names,
+            self._identity,
+            self.reading.foreign,
         )
 
     def _begin(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from nczarr.atomic import holds_nothing, is_partial, is_writing, new_writer, partial_path, replace_directory
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.limits import read_json
 from nczarr.locks import is_locked_elsewhere
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
@@ -71,7 +72,7 @@ class Mark:
         if data is None:
             return None
         try:
-            said = json.loads(data.splitlines()[1])
+            said = read_json(data.splitlines()[1])
             return cls(str(said["writer"]), bool(said["staged"]))
         except (ValueError, LookupError, TypeError):  # written by an older version
             return cls("")
@@ -96,7 +97,7 @@ def is_zarr(store: Store) -> bool:
         if data is None:
             continue
         try:
-            document = json.loads(data)
+            document = read_json(data)
         except ValueError:
             continue
         if isinstance(document, dict) and any(key in document for key in keys):
@@ -276,18 +277,15 @@ class Destination:
 
     def _checked(self, store: Store, overwrite: bool) -> Store:
         """Return where to write: the store, or a place beside what it holds."""
-        if store.listable:
-            keys, prefixes = store.list_dir()
-            if not keys and not prefixes:
-                return store
-        elif not is_zarr(store) and Mark.read(store) is None:
+        listed = any(store.list_dir()) if store.listable else False
+        if not listed and (store.lists_all or (not is_zarr(store) and Mark.read(store) is None)):
             return store
         if self._goes_on(store):
             return store
         self._refuse(store, overwrite)
-        if not store.listable:
+        if not store.lists_all:
             raise DatasetExistsError(
-                "the store cannot be listed, so what is there cannot be removed, and would show through",
+                "the store does not list all its keys, so what is there cannot be removed, and would show through",
                 path=store.url,
                 hint="write to another place, or remove it yourself",
             )
@@ -469,7 +467,7 @@ def foreign_entry(root: Path) -> Path | None:
 def _is_draft(root: Path) -> bool:
     """Whether the document of the root is the bootstrap document of a draft, which says no kind of node."""
     try:
-        document = json.loads((root / "zarr.json").read_bytes())
+        document = read_json((root / "zarr.json").read_bytes())
         return "node_type" not in document and isinstance(document["zarr_format"], str)
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -480,7 +478,7 @@ def _kind(folder: Path) -> tuple[bool, re.Pattern[str] | None]:
     if (folder / ".zarray").exists():
         return True, _CHUNKS
     try:
-        document = json.loads((folder / "zarr.json").read_bytes())
+        document = read_json((folder / "zarr.json").read_bytes())
         keys = document.get("chunk_key_encoding", {})
         name = keys if isinstance(keys, str) else keys.get("name")
         return document.get("node_type") == "array", _CHUNKS if name in _STANDARD_KEYS else None

@@ -69,7 +69,7 @@ def recorded_arrays(hierarchy: Hierarchy) -> list[str]:
 
 def _known(hierarchy: Hierarchy) -> Iterator[tuple[str, ArrayMetadata]]:
     """The arrays that can be opened."""
-    unknown = hierarchy.unknown_arrays()
+    unknown = hierarchy.unknown_nodes()
     for path in hierarchy.nodes:
         if hierarchy.is_array(path) and path not in unknown:
             metadata = hierarchy.nodes[path]
@@ -112,10 +112,12 @@ def missing_chunks(hierarchy: Hierarchy) -> Iterator[tuple[str, str]]:
         if record is None or record.ndim != array.ndim:
             yield path, f"{KEY}: it cannot be understood"
             continue
-        there = set(array.initialized_chunks())
-        for index in map(tuple, np.argwhere(record).tolist()):
-            # The array may have been cut since.
-            if index not in there and all(i < n for i, n in zip(index, array.grid_shape, strict=True)):
+        # The array may have been cut since.
+        inside = record[tuple(slice(0, n) for n in array.grid_shape)]
+        written: list[tuple[int, ...]] = [tuple(index) for index in np.argwhere(inside).tolist()]
+        there = set(array.existing(array.possible_chunks() if array.store.lists_all else written))
+        for index in written:
+            if index not in there:
                 yield path, f"the chunk {array.chunk_key(index)} was written, and is not there"
 
 

@@ -24,6 +24,10 @@ class FixedTextEncoding(Encoding):
     ['ab', 'é']
     """
 
+    @property
+    def limited(self) -> bool:
+        return True
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         size = self.data_type.dtype.itemsize
         out = np.empty(values.shape, self.data_type.dtype)
@@ -59,6 +63,10 @@ class ScalarEncoding(Encoding):
     """
 
     inner: Encoding = field(default=PlainEncoding(STRING, data_type_for("string")))
+
+    @property
+    def limited(self) -> bool:
+        return self.inner.limited
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         return self.inner.encode(np.asarray(values, self.dtype).reshape(1))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, placed
-from nczarr.mapping.dialect import Binding, Reading, left_out_arrays, own_dimension
+from nczarr.limits import read_json
+from nczarr.mapping.dialect import Binding, Reading, left_out_nodes, own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import (
@@ -27,6 +28,7 @@ from nczarr.mapping.values import (
     Encoding,
     PlainEncoding,
     array_of,
+    check_unicode,
     filters_of,
     float_from_json,
     infer_attribute,
@@ -79,8 +81,8 @@ class _Reader:
     def __post_init__(self) -> None:
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
-        self.unknown = self.hierarchy.unknown_arrays()
-        self.losses = [*left_out_arrays(self.unknown)]
+        self.unknown = self.hierarchy.unknown_nodes()
+        self.losses = [*left_out_nodes(self.unknown)]
         self.dimensions: dict[str, Dimension] = {}
         #: Lengths of dimensions that are other than the groups say.
         self.grown: dict[str, int] = {}
@@ -216,6 +218,7 @@ class _Reader:
             if name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES):
                 continue
             try:
+                check_unicode(name, "attributes")
                 declared = attribute_type(types[name]) if name in types else None
                 if declared is None and name == "_FillValue" and type_ is not None:
                     declared = type_
@@ -233,10 +236,14 @@ class _Reader:
         if type_ == CHAR:
             if not isinstance(value, str):
                 value = self.spelled(path, name, value)
+            check_unicode(value, "the value")
             return np.frombuffer(value.encode("utf-8", "surrogateescape"), "S1").copy()
         items = value if isinstance(value, list) else [value]
         if type_ == STRING:
-            return array_of(STRING, [i if isinstance(i, str) else _compact(i) for i in items])
+            texts = [i if isinstance(i, str) else _compact(i) for i in items]
+            for text in texts:
+                check_unicode(text, "the value")
+            return array_of(STRING, texts)
         convert = float_from_json if type_.is_float else int_from_json
         return array_of(type_, [convert(item, type_.dtype) for item in items])
 
@@ -247,7 +254,7 @@ class _Reader:
             return _compact(value)
         try:
             # Numbers keep their spelling: 1.50 is not 1.5.
-            document = json.loads(data, parse_float=str, parse_int=str, parse_constant=str)
+            document = read_json(data, parse_float=str, parse_int=str, parse_constant=str)
         except ValueError:
             return _compact(value)
         text = document.get(name) if isinstance(document, dict) else None

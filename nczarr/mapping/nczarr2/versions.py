@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.values import show
+from nczarr.mapping.values import check_unicode, show
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -40,6 +40,9 @@ from nczarr.model import (
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.documents import parse_object
+
+#: Sizes of dimensions have fewer digits than this.
+_MOST_DIGITS = 20
 
 #: The name that netcdf-c gives to the dimension of a scalar in ``_ARRAY_DIMENSIONS``.
 SCALAR = "_scalar_"
@@ -179,7 +182,7 @@ def attribute_type(spelled: str) -> PrimitiveType | None:
         return None
     if spelled in (">S1", "<U1", ">U1", "char"):
         return CHAR
-    if spelled[1:2] in ("S", "U") and spelled[2:].isdigit():
+    if spelled[1:2] in ("S", "U") and spelled[2:].isascii() and spelled[2:].isdigit():
         return STRING
     try:
         found = primitive_for_dtype(spelled)
@@ -203,7 +206,7 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
 
 
 def _size(value: Any, what: str) -> int:
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < _MOST_DIGITS:
         value = int(value)
     if type(value) is not int or value < 0:
         raise MetadataError(f"{what}: {show(value)} is not a size")
@@ -218,6 +221,7 @@ def _group_info(value: Any) -> GroupInfo | None:
     declared = info.get("dimensions", info.get("dims", {}))
     for name, size in _object(declared, "_nczarr_group.dimensions").items():
         what = f"_nczarr_group.dimensions.{name}"
+        check_unicode(name, "_nczarr_group.dimensions")
         if isinstance(size, dict):
             dimensions[name] = (_size(size.get("size"), what), bool(size.get("unlimited")))
         else:

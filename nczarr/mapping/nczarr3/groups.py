@@ -17,7 +17,8 @@ from nczarr.errors import MetadataError, ModelError
 from nczarr.lazy import cached_property
 from nczarr.mapping.dialect import own_dimension
 from nczarr.mapping.findings import Findings
-from nczarr.mapping.nczarr3.keys import ARRAY_KEY, COPY_KEY, GROUP_KEY, array_keys, copies_of, group_keys
+from nczarr.mapping.nczarr3.identity import Home, find_copies, find_home
+from nczarr.mapping.nczarr3.keys import ARRAY_KEY, GROUP_KEY, array_keys, group_keys
 from nczarr.mapping.node_names import escape_name, unescape_name
 from nczarr.mapping.values import show
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
@@ -89,12 +90,20 @@ class GroupFinder:
         self.children: dict[str, list[str]] = {}
         self.array_keys: dict[str, dict[str, Any]] = {}
         self.unreadable: set[str] = set()
-        self.unknown = hierarchy.unknown_arrays()
+        #: The paths of groups and arrays that belong to another dataset.
+        self.foreign: set[str] = set()
+        self.home = Home(None)
+        self.unknown: dict[str, str] = {}
 
     def find(self) -> GroupNode:
         """Return the root with all that is below it."""
         if not self.hierarchy.complete:
             self._load_declared()
+        self.unknown = self.hierarchy.unknown_nodes()
+        self.home = find_home(self.hierarchy, self.unknown) or Home(None)
+        if self.home.unclear:
+            what = "the group's keys are gone, and copies of several records stand in arrays; none of them counts"
+            self.findings.add("copy-unclear", "/", what, "error")
         nodes = self.hierarchy.nodes
         for path in nodes:
             if path in self.unknown:
@@ -102,22 +111,46 @@ class GroupFinder:
             if path:
                 self.children.setdefault(path.rpartition("/")[0], []).append(path)
             metadata = nodes[path]
-            if isinstance(metadata, ArrayMetadata):
+            if not self.home.has(metadata):
+                self._note_foreign(path, metadata)
+            elif isinstance(metadata, ArrayMetadata):
                 self.array_keys[path], wrong = array_keys(metadata)
                 for what in wrong:
                     self.unreadable.add(path)
                     self.findings.add(
                         "key-unreadable", f"/{path}", f"{what}; it is read as plain Zarr", "error"
                     )
-        return self._group("", "/", "")
+        return self._root()
+
+    def _note_foreign(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> None:
+        """Note a node of another dataset: its keys say nothing here."""
+        self.foreign.add(path)
+        is_array = isinstance(metadata, ArrayMetadata)
+        if is_array:
+            self.array_keys[path] = {}
+        what = f"the {'array' if is_array else 'group'} belongs to another dataset, from which it was copied"
+        self.findings.add("node-foreign", f"/{path}", f"{what}; it is read as plain Zarr", "error")
+
+    def _root(self) -> GroupNode:
+        """The root with all that is below it; above a group that is opened without its dataset, empty groups."""
+        if not self.home.is_part or self.home.fqn is None:
+            return self._group("", "/", "")
+        *above, name = parse_fqn(self.home.fqn)
+        node = self._group("", self.home.fqn, name)
+        for depth in range(len(above), -1, -1):
+            name = above[depth - 1] if depth else ""
+            parent = GroupNode(format_fqn(above[:depth]), "", name, GroupMetadata(), {}, "none")
+            parent.groups.append(node)
+            node = parent
+        return node
 
     def _load_declared(self) -> None:
-        """On a store that cannot list, look for what groups declare: one batch for each level."""
+        """Where listings do not name every node, look for what groups declare: one batch for each level."""
         level = [""]
         while level:
             wanted: list[str] = []
             for path in level:
-                if self.hierarchy.is_array(path):
+                if self.hierarchy.is_array(path) or path in self.hierarchy.unknown_nodes():
                     continue
                 info = self.hierarchy.nodes[path].attributes.get(GROUP_KEY)
                 for key in ("arrays", "groups"):
@@ -125,16 +158,19 @@ class GroupFinder:
                     if isinstance(names, list):
                         names = [n for n in names if isinstance(n, str) and n and "/" not in n]
                         wanted += [f"{path}/{n}" if path else n for n in names]
-            level = self.hierarchy.load(wanted) if wanted else []
+            self.hierarchy.load(wanted)
+            level = [path for path in dict.fromkeys(wanted) if path in self.hierarchy.nodes]
 
     @cached_property
     def copies(self) -> dict[str, dict[str, Any]]:
-        """All records of groups that arrays hold, by FQN."""
+        """The records of this dataset's groups that arrays hold, by FQN: where they should be, before others."""
         found: dict[str, dict[str, Any]] = {}
-        for keys in self.array_keys.values():
-            if COPY_KEY in keys:
-                for fqn, record in copies_of(keys[COPY_KEY]).items():
-                    found.setdefault(fqn, record)
+        copies = [c for c in find_copies(self.hierarchy, self.array_keys) if c.dataset == self.home.dataset]
+        if self.home.copy is not None:
+            found[self.home.copy.fqn] = self.home.copy.record
+        for copy in sorted(copies, key=lambda c: not c.is_in_place):
+            if not self.home.unclear:
+                found.setdefault(copy.fqn, copy.record)
         return found
 
     # -- groups
@@ -145,11 +181,13 @@ class GroupFinder:
             raise MetadataError(
                 "an array in place of a group", path=self.hierarchy.store.place(f"{path}/zarr.json"), fqn=fqn
             )
-        keys, wrong = group_keys(metadata)
+        keys, wrong = group_keys(metadata) if path not in self.foreign else ({}, [])
         for what in wrong:
             self._wrong_record(fqn, what)
         source: Literal["own", "copy", "none"] = "own"
-        if not keys:
+        if path in self.foreign:
+            source = "none"
+        elif not keys:
             keys, source = self._recovered(path, fqn)
         node = GroupNode(fqn, path, name, metadata, keys, source)
         node.dimensions = list(self._dimensions(node))

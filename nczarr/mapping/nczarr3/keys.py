@@ -6,10 +6,10 @@ object, as xarray shows every attribute of an array. Version 3.0 had attributes 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from nczarr.limits import read_json
 from nczarr.mapping.values import ATTR_KEY, show
 from nczarr.zarr import ArrayMetadata, GroupMetadata
 
@@ -22,7 +22,13 @@ CONVENTION_KEY = "zarr_conventions"
 #: The name of the top-level object, and of the entry in ZEP 10's list.
 EXTENSION_NAME = "nczarr"
 
-VERSION = "3.1.0"
+VERSION = "3.2.0"
+#: The member that names the dataset: of the superblock, of a group's record, of an array's configuration.
+DATASET = "dataset"
+#: The member of a group's record that has the group's own FQN.
+FQN = "fqn"
+#: The member of the superblock that tells this convention from others with the same keys.
+MARK = "convention"
 NZUG = "NZUG-1.0"
 CONVENTION: Mapping[str, str] = {
     "uuid": "4058cf9a-85c0-4aeb-a3e4-72f486c51814",
@@ -129,8 +135,8 @@ def copies_of(text: str) -> dict[str, dict[str, Any]]:
     ({'/g': {'_nczarr_group': {'arrays': ['v']}}}, {})
     """
     try:
-        records = json.loads(text)
-    except (ValueError, RecursionError):
+        records = read_json(text)
+    except ValueError:
         return {}
     if not isinstance(records, dict):
         return {}

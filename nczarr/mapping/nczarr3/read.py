@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nczarr.errors import MetadataError, placed
-from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
+from nczarr.mapping.dialect import Binding, Part, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import (
     ArrayNode,
@@ -21,14 +21,8 @@ from nczarr.mapping.nczarr3.groups import (
     group_of,
     is_reference,
 )
-from nczarr.mapping.nczarr3.keys import (
-    ARRAY_KEY,
-    GROUP_KEY,
-    SUPERBLOCK_KEY,
-    array_keys,
-    group_keys,
-    is_known_version,
-)
+from nczarr.mapping.nczarr3.identity import Home, find_home
+from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_known_version
 from nczarr.mapping.plain import PlainArrays
 from nczarr.mapping.values import (
     ATTR_KEY,
@@ -55,27 +49,18 @@ from nczarr.model import (
     split_fqn,
 )
 from nczarr.model.nodes import dataset_of
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+from nczarr.zarr import ArrayMetadata, Hierarchy
 
 
 def is_nczarr_v3(hierarchy: Hierarchy) -> bool:
-    """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3, or any array has its object."""
-    root = hierarchy.nodes[""]
-    if not isinstance(root, GroupMetadata):
-        return False
-    keys, wrong = group_keys(root)
-    if SUPERBLOCK_KEY in keys or GROUP_KEY in keys or wrong:
-        return True
-    unknown = hierarchy.unknown_arrays()
-    for path in hierarchy.nodes:
-        if hierarchy.is_array(path) and path not in unknown:
-            metadata = hierarchy.nodes[path]
-            assert isinstance(metadata, ArrayMetadata)
-            if metadata.extra or metadata.extensions:
-                found = array_keys(metadata)[0]
-                if found:
-                    return True
-    return False
+    """True if the root of a hierarchy (v3, or a draft) has NCZarr's keys of version 3, or its arrays say so.
+
+    Raises
+    ------
+    UnsupportedError
+        If the keys are those of netCDF-C's draft for Zarr v3.
+    """
+    return find_home(hierarchy, hierarchy.unknown_nodes()) is not None
 
 
 def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
@@ -86,9 +71,12 @@ def read_nczarr_v3(hierarchy: Hierarchy, name: str) -> Reading:
         dataset,
         reader.variables,
         reader.group_paths,
-        left_out_arrays(reader.unknown),
+        left_out_nodes(reader.unknown),
         findings=tuple(reader.findings.items),
-        guessed=frozenset(reader.dimensions.guessed.values()),
+        guessed=frozenset(reader.dimensions.guessed.values()) | reader.dimensions_of_foreign(dataset),
+        identity=reader.home.dataset,
+        foreign=frozenset(reader.foreign),
+        part=Part(reader.home.fqn or "") if reader.home.is_part else None,
     )
 
 
@@ -115,6 +103,8 @@ class _Reader:
         self.held: dict[str, _Held | None] = {}
         self.known: Known = {}
         self.unknown: dict[str, str] = {}
+        self.home = Home(None)
+        self.foreign: set[str] = set()
 
     def place(self, path: str) -> str:
         return self.hierarchy.store.place(f"{path}/zarr.json" if path else "zarr.json")
@@ -122,6 +112,7 @@ class _Reader:
     def read(self, name: str) -> Dataset:
         finder = GroupFinder(self.hierarchy, self.findings)
         root, self.unknown = finder.find(), finder.unknown
+        self.home, self.foreign = finder.home, finder.foreign
         superblock = self.superblock(root)
         groups = list(root.walk())
         self.group_paths = {node.fqn: node.path for node in groups}
@@ -136,6 +127,16 @@ class _Reader:
             self.plain.begin_group(node.fqn, [t.name for t in self.group_types[node.fqn]], sizes)
         body = self.group(root, final)
         return dataset_of(body, name, superblock.get("format"))
+
+    def dimensions_of_foreign(self, dataset: Dataset) -> frozenset[str]:
+        """The dimensions that were made up for arrays of another dataset, and that no array of this one has."""
+        if not self.foreign:
+            return frozenset()
+        made = {join_fqn(g, d.name) for g in self.group_paths for d in self.plain.dimensions(g)}
+        for fqn, variable in dataset.all_variables.items():
+            if self.variables[fqn].path not in self.foreign:
+                made -= {r for r in variable.dimensions if isinstance(r, str)}
+        return frozenset(made)
 
     def superblock(self, root: GroupNode) -> dict[str, Any]:
         superblock: dict[str, Any] = dict(root.keys.get(SUPERBLOCK_KEY, {}))

@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.mapping.dialect import Known, Plan
+from nczarr.mapping.nczarr3.identity import dataset_of, new_identity
 from nczarr.mapping.nczarr3.keys import (
     ARRAY_KEY,
     CONVENTION,
     CONVENTION_KEY,
     COPY_KEY,
+    DATASET,
     EXTENSION_NAME,
+    FQN,
     GROUP_KEY,
+    MARK,
     NZUG,
     SUPERBLOCK_KEY,
     VERSION,
@@ -44,8 +48,13 @@ def plan_nczarr_v3(
 ) -> Plan:
     """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     known = known or Known()
-    # What another form of the keys holds is written anew.
-    arrays = {fqn: entry for fqn, entry in known.arrays.items() if has_object(entry[0]) or fqn in known.fixed}
+    # An array whose keys have another form, or name no dataset, is written anew.
+    arrays = {
+        fqn: entry
+        for fqn, entry in known.arrays.items()
+        if fqn in known.fixed
+        or (has_object(entry[0]) and known.identity is not None and dataset_of(entry[0]) == known.identity)
+    }
     return _Writer(dataset, options, names, replace(known, arrays=arrays)).plan()
 
 
@@ -72,13 +81,19 @@ class _Writer:
         for fqn, group in self.dataset.all_groups.items():
             path = plan.groups[fqn]
             records[fqn] = self.group_keys(fqn, group, documents, path)
-            plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], records[fqn])
+            if self.in_attributes:
+                plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], records[fqn])
         keys = {
             fqn: self.array_keys(fqn, variable, documents)
             for fqn, variable in self.dataset.all_variables.items()
             if plan.variables[fqn].path not in documents.kept
         }
-        copies = {} if self.in_attributes else self.copies(records)
+        identity = None
+        copies: dict[str, str] = {}
+        if not self.in_attributes:
+            identity = self.known.identity or new_identity(self.dataset, self.content(records, keys, plan))
+            self.identify(identity, records, plan)
+            copies = self.copies(records)
         for fqn, binding in plan.variables.items():
             node = plan.nodes[binding.path]
             assert isinstance(node, ArrayMetadata)
@@ -89,8 +104,34 @@ class _Writer:
                 continue
             if fqn in copies:
                 keys[fqn][COPY_KEY] = copies[fqn]
-            plan.nodes[binding.path] = self.array_metadata(node, keys[fqn])
-        return plan
+            plan.nodes[binding.path] = self.array_metadata(node, keys[fqn], identity)
+        return replace(plan, identity=identity)
+
+    # -- identity
+
+    def content(
+        self, records: dict[str, dict[str, Any]], keys: dict[str, dict[str, Any]], plan: Plan
+    ) -> list[Any]:
+        """All that the documents say, as JSON from which a new identity is made."""
+        nodes = [
+            [path, node.attributes, list(node.shape) if isinstance(node, ArrayMetadata) else None]
+            for path, node in plan.nodes.items()
+        ]
+        return [records, keys, nodes]
+
+    def identify(self, identity: str, records: dict[str, dict[str, Any]], plan: Plan) -> None:
+        """Name the dataset, and the group itself, in the record of each group."""
+        for fqn, record in records.items():
+            if fqn == "/":
+                record[SUPERBLOCK_KEY] = {
+                    **record[SUPERBLOCK_KEY],
+                    MARK: CONVENTION["uuid"],
+                    DATASET: identity,
+                }
+            else:
+                record[GROUP_KEY] = {FQN: fqn, DATASET: identity, **record.get(GROUP_KEY, {})}
+            path = plan.groups[fqn]
+            plan.nodes[path] = self.group_metadata(fqn, plan.nodes[path], record)
 
     # -- groups
 
@@ -137,13 +178,14 @@ class _Writer:
 
     def copies(self, records: dict[str, dict[str, Any]]) -> dict[str, str]:
         """The text of the copies that each array holds: the first of a group that of the group."""
-        variables = self.dataset.all_variables
+        variables = [fqn for fqn in self.dataset.all_variables if fqn not in self.known.fixed]
         if not variables:
             return {}
         held: dict[str, dict[str, Any]] = {}
         for fqn, group in self.dataset.all_groups.items():
             if records[fqn]:
-                at = join_fqn(fqn, group.variables[0].name) if group.variables else next(iter(variables))
+                own = [f for v in group.variables if (f := join_fqn(fqn, v.name)) not in self.known.fixed]
+                at = own[0] if own else variables[0]
                 held.setdefault(at, {})[fqn] = _without_growing_sizes(records[fqn])
         return {
             at: json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -176,21 +218,21 @@ class _Writer:
             keys[ATTR_KEY] = documents.attributes[binding.path]
         return keys
 
-    def array_metadata(self, node: ArrayMetadata, keys: dict[str, Any]) -> ArrayMetadata:
-        if not keys:
-            return node
-        if self.in_attributes:
-            return node.with_attributes({**node.attributes, **keys})
-        extensions = (_extension_entry(keys),) if self.options.extensions else ()
-        return replace(node, extra={EXTENSION_NAME: _array_object(keys)}, extensions=extensions)
+    def array_metadata(
+        self, node: ArrayMetadata, keys: dict[str, Any], identity: str | None
+    ) -> ArrayMetadata:
+        if identity is None:
+            return node.with_attributes({**node.attributes, **keys}) if keys else node
+        extensions = (_extension_entry(keys),) if self.options.extensions and keys else ()
+        return replace(node, extra={EXTENSION_NAME: _array_object(keys, identity)}, extensions=extensions)
 
 
-def _array_object(keys: dict[str, Any]) -> dict[str, Any]:
+def _array_object(keys: dict[str, Any], identity: str) -> dict[str, Any]:
     """The top-level object that carries the keys of an array."""
     return {
         "name": EXTENSION_NAME,
         "must_understand": False,
-        "configuration": {"version": VERSION, **keys},
+        "configuration": {"version": VERSION, DATASET: identity, **keys},
     }
 
 

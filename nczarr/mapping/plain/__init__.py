@@ -14,6 +14,7 @@ from nczarr.lazy import lazy
 if TYPE_CHECKING:
     from nczarr.mapping.plain.arrays import DIMENSIONS_KEY, PlainArrays
     from nczarr.mapping.plain.documents import Documents, Labels, chunks_of, plan_documents
+    from nczarr.mapping.plain.losses import ORDER
     from nczarr.mapping.plain.read import read_plain
     from nczarr.mapping.plain.write import CHUNK_KEYS, plan_plain_v2, plan_plain_v3, v2_codecs
 else:
@@ -22,6 +23,7 @@ else:
         {
             "arrays": ["DIMENSIONS_KEY", "PlainArrays"],
             "documents": ["Documents", "Labels", "chunks_of", "plan_documents"],
+            "losses": ["ORDER"],
             "read": ["read_plain"],
             "write": ["CHUNK_KEYS", "plan_plain_v2", "plan_plain_v3", "v2_codecs"],
         },
@@ -30,6 +32,7 @@ else:
 __all__ = [
     "CHUNK_KEYS",
     "DIMENSIONS_KEY",
+    "ORDER",
     "Documents",
     "Labels",
     "PlainArrays",

@@ -152,7 +152,7 @@ class _Planner:
         plan.nodes[path] = ArrayMetadata(
             shape=shape + encoding.inner_shape,
             data_type=encoding.data_type,
-            chunk_grid=grid,
+            chunk_grid=self.known.grids.get(fqn, grid),
             chunk_key_encoding=_CHUNK_KEYS[self.options.chunk_keys],
             fill_value=encoding.encode_fill(fill) if can_fill else encoding.data_type.zero(),
             codecs=codecs,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from nczarr.errors import DatasetNotFoundError, NCZarrError, placed
-from nczarr.mapping.dialect import Binding, Reading, left_out_arrays
+from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
+from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import unescape_name
 from nczarr.mapping.plain.arrays import PlainArrays, plain_attributes
 from nczarr.model import Group, Variable, check_name, join_fqn
 from nczarr.model.nodes import dataset_of
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
+
+#: The key in the document of an array that holds NCZarr's keys.
+_NCZARR = "nczarr"
 
 
 def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
@@ -23,7 +29,7 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     DatasetNotFoundError
         If it cannot be found out which nodes there are.
     """
-    if not hierarchy.complete:
+    if not hierarchy.complete and not hierarchy.store.listable:
         raise DatasetNotFoundError(
             "the store cannot list its keys, and there are no consolidated metadata that say what it holds",
             path=hierarchy.store.url,
@@ -35,7 +41,28 @@ def read_plain(hierarchy: Hierarchy, name: str) -> Reading:
     else:
         body = reader.group("/", "", name)
     dataset = dataset_of(body, name)
-    return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses))
+    findings = list(_arrays_of_nczarr(hierarchy, reader.variables))
+    if not hierarchy.complete and not hierarchy.is_array(""):
+        findings.append(_UNSURE)
+    return Reading(dataset, reader.variables, reader.groups, tuple(reader.losses), tuple(findings))
+
+
+#: Nothing but a listing names the nodes, and it need not name all.
+_UNSURE = Finding(
+    "nodes-unsure",
+    "/",
+    "there are no consolidated metadata, and listings of this store need not name every array: some may be left out",
+)
+
+
+def _arrays_of_nczarr(hierarchy: Hierarchy, variables: Mapping[str, Binding]) -> Iterator[Finding]:
+    """The arrays that were copied in from an NCZarr dataset, whose keys say nothing here."""
+    for fqn, binding in variables.items():
+        if binding.path and _NCZARR in hierarchy.nodes[binding.path].extra:
+            what = (
+                "the array belongs to an NCZarr dataset, from which it was copied; it is read as plain Zarr"
+            )
+            yield Finding("node-foreign", fqn, what, "warning")
 
 
 class _Reader:
@@ -44,8 +71,8 @@ class _Reader:
         self.plain = PlainArrays(hierarchy)
         self.variables: dict[str, Binding] = {}
         self.groups: dict[str, str] = {}
-        unknown = hierarchy.unknown_arrays()
-        self.losses = [*left_out_arrays(unknown)]
+        unknown = hierarchy.unknown_nodes()
+        self.losses = [*left_out_nodes(unknown)]
         self.children: dict[str, list[str]] = {}
         for path in hierarchy.nodes:
             if path and path not in unknown:

@@ -74,6 +74,10 @@ _NAT = np.iinfo(np.int64).min
 class CastEncoding(Encoding):
     """Numbers that netCDF has only in a wider type."""
 
+    @property
+    def limited(self) -> bool:
+        return True
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             held = values.astype(self.data_type.dtype)
@@ -95,6 +99,10 @@ class CastEncoding(Encoding):
 class TruthEncoding(ViewEncoding):
     """Truth values as 0 and 1."""
 
+    @property
+    def limited(self) -> bool:
+        return True
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         if (values.view(np.uint8) > 1).any():
             raise UnsupportedError("a value is neither 0 nor 1, and the array holds truth values only")
@@ -109,6 +117,10 @@ class TimeEncoding(Encoding):
     """Times as whole numbers of the unit `step`, which divides the unit of the array."""
 
     step: str = "s"
+
+    @property
+    def limited(self) -> bool:
+        return True
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         dtype = self.data_type.dtype
@@ -138,6 +150,10 @@ class TimeEncoding(Encoding):
 @dataclass(frozen=True)
 class TextEncoding(Encoding):
     """Text of a fixed number of characters or bytes."""
+
+    @property
+    def limited(self) -> bool:
+        return True
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         dtype = self.data_type.dtype

@@ -39,6 +39,10 @@ class Before:
         The values of each variable, by FQN.
     groups : mapping
         The path of each group, by FQN.
+    identity : str or None
+        The identity of the dataset, where the dialect has one.
+    foreign : frozenset of str
+        The paths of nodes that belong to another dataset.
     """
 
     hierarchy: Hierarchy
@@ -48,6 +52,8 @@ class Before:
     groups: Mapping[str, str]
     options: WriteOptions
     names: NodeNames
+    identity: str | None = None
+    foreign: frozenset[str] = frozenset()
 
     def plan(self, dataset: Dataset, known: Known) -> Plan:
         """Make the documents for a model."""
@@ -175,9 +181,17 @@ def _kept(
     return kept
 
 
-def keep_foreign(plan: Plan, before: Before, sources: Mapping[str, str]) -> Plan:
-    """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys."""
+def keep_foreign(plan: Plan, before: Before, new: Dataset, sources: Mapping[str, str]) -> Plan:
+    """The plan, with what is no part of the model and belongs to others: conventions, and unknown keys.
+
+    The document of a group from another dataset stays while its attributes do.
+    """
     groups, nodes = before.groups, dict(plan.nodes)
+    for fqn, path in plan.groups.items():
+        old = groups.get(fqn)
+        same = old is not None and before.dataset.all_groups[fqn].attributes == new.all_groups[fqn].attributes
+        if same and old == path and old in before.foreign:
+            nodes[path] = before.hierarchy.nodes[old]
     places = {path: groups[fqn] for fqn, path in plan.groups.items() if fqn in groups}
     places.update({plan.variables[fqn].path: before.data[source].path for fqn, source in sources.items()})
     for path, old in places.items():
@@ -188,7 +202,7 @@ def keep_foreign(plan: Plan, before: Before, sources: Mapping[str, str]) -> Plan
         foreign = {
             k: v
             for k, v in existing.extra.items()
-            if k != EXTENSION_NAME and not k.startswith(("_NCZARR_", "_nczarr_"))
+            if (k != EXTENSION_NAME or before.dialect.is_plain) and not k.startswith(("_NCZARR_", "_nczarr_"))
         }
         if foreign:
             planned = replace(planned, extra={**foreign, **planned.extra})

@@ -16,6 +16,7 @@ from typing import Any
 
 from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import MetadataError, NCZarrError, StoreError
+from nczarr.limits import read_json
 from nczarr.mapping.rewriting.changed import Metadata, is_same, put_changed
 from nczarr.stores import Store
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
@@ -70,7 +71,7 @@ class Journal:
         if data is None:
             return None
         try:
-            said = json.loads(data)
+            said = read_json(data)
             steps = tuple((str(here), str(there)) for here, there in said["steps"])
             gone = tuple(map(str, said["gone"]))
             nodes = tuple(
@@ -234,12 +235,16 @@ def _copy_array(hierarchy: Hierarchy, here: str, there: str) -> None:
             hierarchy.delete(path)  # it has moved before
     old, new = hierarchy.chunk_prefix(here), hierarchy.chunk_prefix(there)
     hierarchy.store.delete_prefix(new.rstrip("/"))  # what an interrupted change may have left
-    _copy(hierarchy.store, old, new, set(hierarchy.nodes.documents(here)))
+    array = hierarchy.array(here)
+    # A listing names what belongs to the array besides its chunks, and need not name all of these.
+    chunks = () if hierarchy.store.lists_all else map(array.chunk_key, array.initialized_chunks())
+    _copy(hierarchy.store, old, new, set(hierarchy.nodes.documents(here)), chunks)
     hierarchy.put_array(there, metadata)
 
 
-def _copy(store: Store, old: str, new: str, documents: set[str]) -> None:
-    keys = [key for key in store.list(old.rstrip("/")) if key not in documents]
+def _copy(store: Store, old: str, new: str, documents: set[str], chunks: Iterable[str]) -> None:
+    listed = (key for key in store.list(old.rstrip("/")) if key not in documents)
+    keys = list(dict.fromkeys([*listed, *chunks]))
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         values = store.get_many(batch)

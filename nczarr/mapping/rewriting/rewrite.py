@@ -48,7 +48,7 @@ def rewrite_documents(before: Before, reading: Reading, untouched: frozenset[str
         plan.nodes[path] = replace(
             planned, attributes=_plain(existing.attributes, planned, group.attributes, dataset, None)
         )
-    plan = keep_foreign(plan, before, {fqn: fqn for fqn in plan.variables})
+    plan = keep_foreign(plan, before, dataset, {fqn: fqn for fqn in plan.variables})
     put_changed(hierarchy, plan.nodes)
     return replace(plan, variables=dict(reading.variables))
 
@@ -105,8 +105,13 @@ def _known(hierarchy: Hierarchy, reading: Reading, untouched: frozenset[str]) ->
         metadata = hierarchy.nodes[reading.variables[fqn].path]
         assert isinstance(metadata, ArrayMetadata)
         arrays[fqn] = (metadata, reading.variables[fqn])
-    encodings = {fqn: binding.encoding for fqn, binding in reading.variables.items()}
-    return Known(nodes, arrays, frozenset(arrays), encodings)
+    encodings, grids = {}, {}
+    for fqn, binding in reading.variables.items():
+        encodings[fqn] = binding.encoding
+        metadata = hierarchy.nodes[binding.path]
+        assert isinstance(metadata, ArrayMetadata)
+        grids[fqn] = metadata.chunk_grid
+    return Known(nodes, arrays, frozenset(arrays), encodings, grids, reading.identity)
 
 
 def _plain(

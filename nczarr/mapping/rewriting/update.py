@@ -18,6 +18,7 @@ from nczarr.mapping.rewriting.moving import move, plan_steps, touch
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, format_fqn, parse_fqn, resolve
 from nczarr.zarr import ArrayMetadata
+from nczarr.zarr.grids import ChunkGrid
 
 
 def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
@@ -38,11 +39,15 @@ def apply_update(before: Before, new: Dataset) -> tuple[Plan, Dataset]:
     if hierarchy.is_array(""):
         _refuse_more_than_an_array(before, resolved)
     encodings = kept_encodings(before, resolved, sources)
-    known = replace(_known(before, new, resolved, sources), encodings=encodings)
+    known = replace(
+        _known(before, new, resolved, sources),
+        encodings=encodings,
+        grids={fqn: _grid(before, sources[fqn]) for fqn in encodings},
+    )
     plan = before.plan(resolved, known)
     resolved = plan.dataset or resolved
     plan = keep_storage(plan, before, resolved, sources, encodings)
-    plan = keep_foreign(keep_plain(plan, before, resolved, sources), before, sources)
+    plan = keep_foreign(keep_plain(plan, before, resolved, sources), before, resolved, sources)
     removed = _removed(plan, before, sources)
     moves = _moves(plan, before, sources)
     _refuse_loss_of_others(plan, before, removed)
@@ -119,18 +124,30 @@ def _known(before: Before, given: Dataset, new: Dataset, sources: Mapping[str, s
             *parents, name = parse_fqn(fqn)
             nodes[format_fqn(parents), "array", name] = data[fqn].path.rpartition("/")[2]
     arrays: dict[str, tuple[ArrayMetadata, Binding]] = {}
-    if list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types:
-        for fqn, source in sources.items():
-            variable = given.all_variables[fqn]
-            same = fqn == source and variable is old.all_variables[fqn]
-            if same and new.shape(variable) == data[fqn].shape:
-                binding = data[fqn].binding
-                metadata = before.hierarchy.nodes[binding.path]
-                if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
-                    data[fqn].shape
-                ):
-                    arrays[fqn] = (metadata, binding)
-    return Known(nodes, arrays)
+    unchanged = list(old.all_dimensions) == list(new.all_dimensions) and old.all_types == new.all_types
+    fixed = set()
+    for fqn, source in sources.items():
+        foreign = data[source].path in before.foreign
+        if not unchanged and not foreign:
+            continue
+        variable = given.all_variables[fqn]
+        same = fqn == source and variable is old.all_variables[fqn]
+        if same and new.shape(variable) == data[fqn].shape:
+            binding = data[fqn].binding
+            metadata = before.hierarchy.nodes[binding.path]
+            if isinstance(metadata, ArrayMetadata) and metadata.shape[: len(variable.dimensions)] == (
+                data[fqn].shape
+            ):
+                arrays[fqn] = (metadata, binding)
+                if foreign:
+                    fixed.add(fqn)
+    return Known(nodes, arrays, frozenset(fixed), identity=before.identity)
+
+
+def _grid(before: Before, fqn: str) -> ChunkGrid:
+    metadata = before.hierarchy.nodes[before.data[fqn].path]
+    assert isinstance(metadata, ArrayMetadata)
+    return metadata.chunk_grid
 
 
 def _own(before: Before) -> set[str]:

@@ -126,6 +126,16 @@ class VariableData:
         return self._binding.encoding.dtype
 
     @property
+    def limited(self) -> bool:
+        """True if not each value of the type can be stored."""
+        return self._binding.encoding.limited
+
+    def check(self, values: np.ndarray) -> None:
+        """Raise what :meth:`write` would raise for values that cannot be stored, and write nothing."""
+        with placed(fqn=self.fqn):
+            self._binding.encoding.encode(values)
+
+    @property
     def chunk_shape(self) -> tuple[int, ...]:
         """Shape of the blocks in which values are best written: those of the chunks, or of the shards."""
         return tuple(self.array.chunk_shape)[: len(self._shape)]

@@ -24,6 +24,7 @@ from nczarr.mapping.values.encodings import (
 )
 from nczarr.mapping.values.json import (
     array_of,
+    check_unicode,
     float_from_json,
     float_to_json,
     int_from_json,
@@ -43,6 +44,7 @@ __all__ = [
     "TypeBinder",
     "ViewEncoding",
     "array_of",
+    "check_unicode",
     "codecs_of_filters",
     "declarations",
     "decode_attributes",

@@ -63,6 +63,11 @@ class Encoding:
     is_identity = False
 
     @property
+    def limited(self) -> bool:
+        """True if :meth:`encode` refuses some values of the type."""
+        return False
+
+    @property
     def dtype(self) -> np.dtype:
         """The dtype of the variable's values."""
         return self.type.dtype

@@ -92,13 +92,13 @@ def bytes_from_json(value: Any) -> bytes:
     return from_base64(value)
 
 
-def check_unicode(name: str, what: str) -> None:
-    """Refuse a name with half a surrogate pair, which JSON can spell and nobody can write again.
+def check_unicode(text: str, what: str) -> None:
+    """Refuse text with half a surrogate pair, which JSON can spell and nobody can write again.
 
     Surrogate escapes stay: they stand for bytes that are no UTF-8.
     """
-    if not (name.isascii() or is_unicode(name)):  # most are ASCII, and there are thousands
-        raise MetadataError(f"{what}: {show(name)} is not Unicode text")
+    if not (text.isascii() or is_unicode(text)):  # most are ASCII, and there are thousands
+        raise MetadataError(f"{what}: {show(text)} is not Unicode text")
 
 
 def float_to_json(value: Any) -> Any:

@@ -26,11 +26,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from nczarr.errors import UnsupportedError
+from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import EnumType, Filter, PrimitiveType, Storage
-from nczarr.zarr import NamedConfig, RegularGrid
+from nczarr.zarr import NamedConfig, RegularGrid, inner_codecs
 
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd")  # number 3, snappy, is gone from blosc
 _BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
@@ -292,7 +292,10 @@ def filters_of(codecs: Sequence[NamedConfig]) -> tuple[Filter, ...]:
     for codec in codecs:
         name, c = codec.name, codec.configuration
         if name == "sharding_indexed":
-            return filters_of([NamedConfig(**_named(item)) for item in c.get("codecs", [])])
+            try:
+                return filters_of(inner_codecs(codec))
+            except MetadataError:  # reading the values reports it
+                return ()
         if name in ("gzip", "numcodecs.gzip", "numcodecs.zlib"):
             filters.append(Filter(Filter.DEFLATE, (_int(c.get("level"), 1),)))
         elif name in ("zstd", "numcodecs.zstd"):
@@ -321,14 +324,6 @@ def _from_blosc(c: Any) -> list[Filter]:
     kind = _BLOSC_SHUFFLES.index(shuffle) if shuffle in _BLOSC_SHUFFLES else 1
     size, block = _int(c.get("typesize"), 1), _int(c.get("blocksize"), 0)
     return [Filter(Filter.BLOSC, (2, 2, size, block, level, kind, number))]
-
-
-def _named(item: Any) -> dict[str, Any]:
-    if isinstance(item, NamedConfig):
-        return {"name": item.name, "configuration": item.configuration}
-    if isinstance(item, dict):
-        return {"name": str(item.get("name")), "configuration": item.get("configuration") or {}}
-    return {"name": str(item)}
 
 
 def _int(value: Any, default: int) -> int:

@@ -18,6 +18,7 @@ from nczarr.netcdf.classic.writer import (
     check_places,
     format_header,
     header_of,
+    make_header,
     refuse_losses,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "format_header",
     "header_of",
     "is_stream",
+    "make_header",
     "padded",
     "parse_header",
     "read_classic",

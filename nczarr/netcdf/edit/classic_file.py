@@ -21,6 +21,7 @@ from nczarr.netcdf.classic import (
     format_header,
     header_of,
     is_stream,
+    make_header,
     padded,
     parse_header,
     read_classic,
@@ -54,6 +55,8 @@ class EditedClassic(FileEditor):
     """
 
     disk_format = "NETCDF3"
+    #: A variable may be too large for the format.
+    limited = frozenset({"variable"})
 
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
@@ -104,6 +107,11 @@ class EditedClassic(FileEditor):
         return made
 
     # -- values and changes
+
+    def check_model(self, dataset: Dataset) -> None:
+        assert dataset.format is not None
+        refuse_losses(self.path, dataset, dataset.format)
+        make_header(dataset, self.header.version)
 
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says; see :class:`FileEditor`.

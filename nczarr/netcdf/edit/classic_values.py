@@ -84,6 +84,9 @@ class ClassicValues(EditedValues):
         whole = inner == self.shape[1:]
         return (max(1, _BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
 
+    def check(self, values: np.ndarray) -> None:
+        """Nothing to do: each value of the type can be stored."""
+
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
         """Values of a shape as they are where nothing was written."""
         return np.full(shape, self.fill, self.dtype)

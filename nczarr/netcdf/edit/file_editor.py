@@ -65,6 +65,10 @@ class FileEditor(ABC):
             raise ModelError(f"there is no variable {fqn!r}", path=self.path) from None
 
     @abstractmethod
+    def check_model(self, dataset: Dataset) -> None:
+        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+
+    @abstractmethod
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
 

@@ -36,6 +36,9 @@ class EditedFile(Protocol):
     def data(self, fqn: str) -> Any:
         """The values of a variable."""
 
+    def check_model(self, dataset: Dataset) -> None:
+        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says."""
 

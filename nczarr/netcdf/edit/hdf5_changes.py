@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import ModelError
+from nczarr.errors import ModelError, NCZarrError
 from nczarr.model import (
     CHAR,
     Attribute,
     Dataset,
+    Dimension,
     Variable,
     fill_value_of,
     format_fqn,
@@ -22,6 +23,7 @@ from nczarr.model import (
     ordered_types,
     parse_fqn,
 )
+from nczarr.model.parts import Part, without
 from nczarr.netcdf.edit.hdf5_values import HDF5Values, Owner
 from nczarr.netcdf.edit.matching import Matches
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, write_attribute
@@ -112,8 +114,16 @@ class HDF5Objects:
             size = self.owner.file.dataset(dimension.link).shape[0]
             self.scales[dimension.fqn] = Scale(dimension.number, dimension.group.fqn, link, owner, size)
 
-    def change(self, old: Dataset, new: Dataset, found: Matches) -> None:
+    def change(
+        self, old: Dataset, new: Dataset, found: Matches
+    ) -> tuple[Dataset, list[tuple[str, Exception]]]:
         """Make the file say what `new` says; it says `old`.
+
+        Returns
+        -------
+        (Dataset, list of (str, Exception))
+            What the file says now: `new` without the variables and attributes that HDF5 refused; and these, with
+            the reasons.
 
         Raises
         ------
@@ -121,9 +131,12 @@ class HDF5Objects:
             Before anything is changed.
         """
         self._check(old, new, found)
-        _Change(self, old, new, found).all()
+        return _Change(self, old, new, found).all()
 
     def _check(self, old: Dataset, new: Dataset, found: Matches) -> None:
+        for fqn, type_ in new.all_types.items():
+            if fqn not in old.all_types:
+                self.make.check_type(type_)
         for fqn, variable in new.all_variables.items():
             was = found.variables.get(fqn)
             if was is None:
@@ -167,13 +180,16 @@ class _Change:
         self.owned: set[int] = set()
         #: Variables and axes that need a scale.
         self.loose: set[tuple[str, int]] = set()
+        #: What HDF5 refused.
+        self.refused: dict[Part, Exception] = {}
 
-    def all(self) -> None:
+    def all(self) -> tuple[Dataset, list[tuple[str, Exception]]]:
         self.groups()
         self.types()
         self.dimensions_and_variables()
         self.attributes()
         self.objects.lengthen({f: d.size for f, d in self.new.all_dimensions.items() if d.unlimited})
+        return self.new, [(str(part), error) for part, error in self.refused.items()]
 
     # -- groups and types
 
@@ -274,7 +290,8 @@ class _Change:
             scale = before.get(self.found.dimensions.get(d, ""))
             numbers[d] = objects.next_number if scale is None else scale.number
             objects.next_number = max(objects.next_number, numbers[d] + 1)
-        made = self.create(kept, coordinates, owners, numbers)
+        made = self.create(kept, coordinates, numbers)
+        new = self.new  # without what HDF5 refused
         self.attach(made, numbers)
         self.objects.values = self.values
         self.objects.scales = {d: kept[d] for d in new.all_dimensions if d in kept}
@@ -380,36 +397,52 @@ class _Change:
         return NON_COORDINATE + name if foreign else name
 
     def create(
-        self,
-        kept: dict[str, Scale],
-        coordinates: dict[str, Variable | None],
-        owners: dict[str, HDF5Values | None],
-        numbers: dict[str, int],
+        self, kept: dict[str, Scale], coordinates: dict[str, Variable | None], numbers: dict[str, int]
     ) -> list[str]:
-        """Make scales and variables that are new; return the new variables."""
+        """Make scales and variables that are new; return the new variables.
+
+        A variable that HDF5 refuses is left out; a dimension of its name gets a dataset of its own.
+        """
         made = []
         for fqn, group in self.new.walk():
             at = self.objects.groups[fqn]
             for dimension in group.dimensions:
                 d = join_fqn(fqn, dimension.name)
                 if d not in kept and coordinates[d] is None:
-                    self.make.dimension(at.id, dimension, numbers[d], d)
-                    kept[d] = Scale(numbers[d], fqn, bytes_of(dimension.name), None, dimension.size)
+                    self.create_dimension(fqn, dimension, kept, numbers)
             for variable in group.variables:
                 name = join_fqn(fqn, variable.name)
                 if name not in self.values:
-                    self.values[name] = self.create_variable(at, fqn, name, variable)
-                    made.append(name)
-        for d, coordinate in coordinates.items():
-            if d in kept or coordinate is None:
-                continue
-            values = self.values[d]
-            dataset = self.dataset(values)
-            hdf5().h5ds.set_scale(dataset, values.link)
-            _drop(dataset, _DIMENSION_ID)
-            self.make.books(dataset, _DIMENSION_ID, (numbers[d],), scalar=True)
-            kept[d] = Scale(numbers[d], values.group, values.link, values, values.shape[0])
+                    try:
+                        self.values[name] = self.create_variable(at, fqn, name, variable)
+                    except NCZarrError as error:
+                        self.refused[Part("variable", name)] = error
+                    else:
+                        made.append(name)
+        if self.refused:
+            self.new = without(self.new, self.old, list(self.refused))
+        for fqn, group in self.new.walk():
+            for dimension in group.dimensions:
+                d = join_fqn(fqn, dimension.name)
+                if d in kept:
+                    continue
+                if d not in self.values:
+                    self.create_dimension(fqn, dimension, kept, numbers)
+                    continue
+                values = self.values[d]
+                dataset = self.dataset(values)
+                hdf5().h5ds.set_scale(dataset, values.link)
+                _drop(dataset, _DIMENSION_ID)
+                self.make.books(dataset, _DIMENSION_ID, (numbers[d],), scalar=True)
+                kept[d] = Scale(numbers[d], values.group, values.link, values, values.shape[0])
         return made
+
+    def create_dimension(
+        self, group: str, dimension: Dimension, kept: dict[str, Scale], numbers: dict[str, int]
+    ) -> None:
+        d = join_fqn(group, dimension.name)
+        self.make.dimension(self.objects.groups[group].id, dimension, numbers[d], d)
+        kept[d] = Scale(numbers[d], group, bytes_of(dimension.name), None, dimension.size)
 
     def create_variable(self, at: GroupObject, group: str, fqn: str, variable: Variable) -> HDF5Values:
         link = self.link_of(fqn)
@@ -492,11 +525,18 @@ class _Change:
             if not _identical(before, variable.attributes):
                 dataset = self.dataset(self.values[fqn])
                 self.change_attributes(dataset, before, variable.attributes, fqn)
+        refused = [part for part in self.refused if part.kind == "attribute"]
+        if refused:
+            self.new = without(self.new, self.old, refused)
 
     def change_attributes(
         self, owner: Any, before: tuple[Attribute, ...], after: tuple[Attribute, ...], fqn: str
     ) -> None:
-        """Write what differs; HDF5 keeps attributes in the order in which they are made."""
+        """Write what differs; HDF5 keeps attributes in the order in which they are made.
+
+        An attribute that HDF5 refuses is left out, or keeps its old value.
+        """
+        known = self.old.all_variables.keys() | self.old.all_groups.keys()
         names = {a.name for a in after}
         for attribute in before:
             if attribute.name not in names:
@@ -506,12 +546,23 @@ class _Change:
         for held, wanted in zip(left, after, strict=False):
             if held.name != wanted.name:
                 break
-            if held is not wanted and held != wanted and not self.overwrite(owner, wanted, fqn):
-                break
+            if held is not wanted and held != wanted:
+                try:
+                    if not self.overwrite(owner, wanted, fqn):
+                        break
+                except NCZarrError as error:
+                    self.refused[Part("attribute", fqn, wanted.name)] = error
             done += 1
         for attribute in left[done:]:
             _drop_named(owner, attribute.name)
-        self.make.attributes(owner, after[done:], fqn)
+        for attribute in after[done:]:
+            try:
+                self.make.attributes(owner, (attribute,), fqn)
+            except NCZarrError as error:
+                self.refused[Part("attribute", fqn, attribute.name)] = error
+                _drop_named(owner, attribute.name)
+                if fqn in known:  # its old value stays
+                    self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)
 
     def overwrite(self, owner: Any, attribute: Attribute, fqn: str) -> bool:
         """Write other values to an attribute; False if they do not fit into it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.atomic import Output
-from nczarr.errors import NCZarrError, NetCDFFileError
+from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
 from nczarr.netcdf.bytes import ByteFile, DiskFile, GuardedFile
 from nczarr.netcdf.classic import refuse_losses
@@ -26,6 +26,8 @@ from nczarr.netcdf.hdf5.types import address_of
 #: Datasets of the file that are kept open.
 _KEPT = 64
 _STRICT = "netCDF-4 classic model"
+#: A dimension has a dataset of 4-byte floats, whose size HDF5 counts in 64 bits.
+_LARGEST_SCALE = 1 << 62
 
 
 class FixedFileError(NetCDFFileError):
@@ -66,6 +68,10 @@ class EditedHDF5(FileEditor):
     renamed_last = True
     #: Strings are C's.
     strings_end_at_nul = True
+    #: The chunks of strings and sequences hold references to HDF5's heaps.
+    strings_outside_chunks = True
+    #: A filter may not be there, a fill value, a dimension or a variable be too large.
+    limited = frozenset({"name", "variable"})
     #: netCDF's books, and what its library computes when it is asked.
     reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS) | {
         "_Format",
@@ -121,6 +127,14 @@ class EditedHDF5(FileEditor):
 
     # -- values and changes
 
+    def check_model(self, dataset: Dataset) -> None:
+        self._check_open()
+        for dimension in dataset.dimensions:
+            if dimension.size >= _LARGEST_SCALE:
+                raise UnsupportedError(f"HDF5 has no dimension scale of {dimension.size} elements")
+        for fqn, variable in dataset.all_variables.items():
+            self._make.check(variable, dataset, fqn)
+
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
         self._check_open()
@@ -131,9 +145,11 @@ class EditedHDF5(FileEditor):
             check_types(dataset, self.path)
             if dataset.format == _STRICT:
                 refuse_losses(self.path, dataset, _STRICT)
-            self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
-            self._dataset = bind_data(dataset, self._objects.values)
+            there, refused = self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
+            self._dataset = bind_data(there, self._objects.values)
             self.check()
+            if refused:
+                raise PartlyStoredError(refused, path=self.path)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the lengths of unlimited dimensions, given by FQN."""

@@ -12,7 +12,7 @@ from nczarr.model import Region, Type, regions
 from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.hdf5.filters import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
+from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_pointers
 from nczarr.netcdf.hdf5.objects import VariableObject
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.sink import block_shape
@@ -72,6 +72,7 @@ class HDF5Values(EditedValues):
     def __post_init__(self) -> None:
         #: The values are strings or sequences.
         self.pointers = has_pointers(self.layout)
+        self.limited = has_fixed_text(self.layout)
 
     @property
     def dtype(self) -> np.dtype:
@@ -112,6 +113,10 @@ class HDF5Values(EditedValues):
         values = np.empty(shape, self.dtype)
         fill_with(values, self.fill)
         return values
+
+    def check(self, values: np.ndarray) -> None:
+        """Raise :class:`UnsupportedError` if a text does not fit into strings of fixed size."""
+        encode(self.layout, values, self.type, [])
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""

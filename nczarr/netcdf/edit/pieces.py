@@ -24,6 +24,7 @@ class EditedValues(ABC):
     shape: tuple[int, ...]
     #: A part of a block is written as it is.
     in_place = False
+    limited = False
 
     @property
     @abstractmethod

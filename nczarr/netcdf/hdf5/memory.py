@@ -35,7 +35,18 @@ class Plain(MemoryLayout):
 
 @dataclass(frozen=True)
 class FixedText(MemoryLayout):
-    """A string of fixed size, which only other programs than netCDF write."""
+    """A string of fixed size, which only other programs than netCDF make.
+
+    Attributes
+    ----------
+    room : int
+        Bytes of text that it holds, at most.
+    pad : bytes
+        Fills the rest.
+    """
+
+    room: int
+    pad: bytes = b"\0"
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any
     Raises
     ------
     UnsupportedError
-        If a string has a NUL inside.
+        If a string has a NUL inside, or is too long for strings of fixed size.
     """
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
@@ -135,6 +146,8 @@ def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[An
     out = np.zeros(values.shape, layout.dtype)
     if isinstance(layout, Text):
         out[:] = [0 if text is None else _keep_text(text, keep) for text in values]
+    elif isinstance(layout, FixedText):
+        out[:] = [_fixed_text("" if text is None else text, layout) for text in values]
     elif isinstance(layout, Sequence):
         assert isinstance(type_, VlenType)
         for i, items in enumerate(values):
@@ -152,10 +165,33 @@ def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[An
     return out
 
 
-def _keep_text(text: str, keep: list[Any]) -> int:
+def has_fixed_text(layout: MemoryLayout) -> bool:
+    """True if strings of the layout have a greatest length."""
+    if isinstance(layout, Record):
+        return any(has_fixed_text(part) for part in layout.fields)
+    if isinstance(layout, Sequence):
+        return has_fixed_text(layout.base)
+    return isinstance(layout, FixedText)
+
+
+def _fixed_text(text: str, layout: FixedText) -> bytes:
+    data = _text_bytes(text)
+    if len(data) > layout.room:
+        raise UnsupportedError(
+            f"the text {text[:40]!r} has {len(data)} bytes, and the file has room for {layout.room}"
+        )
+    return data.ljust(layout.dtype.itemsize, layout.pad)
+
+
+def _text_bytes(text: str) -> bytes:
     data = text.encode("utf-8", "surrogateescape")
     if b"\0" in data:
         raise UnsupportedError(f"netCDF-4 cannot hold a string with a NUL inside: {text!r}")
+    return data
+
+
+def _keep_text(text: str, keep: list[Any]) -> int:
+    data = _text_bytes(text)
     buffer = ctypes.create_string_buffer(data)
     keep.append(buffer)
     return ctypes.addressof(buffer)

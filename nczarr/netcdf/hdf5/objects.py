@@ -54,6 +54,8 @@ _LAST_OWN = 255
 #: Types of texts that are kept.
 _TEXT_TYPES = 256
 _CHUNK_LIMIT = (1 << 32) - 1
+#: Bytes of a fill value, which is in the header of the object.
+_LARGEST_FILL = 65_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,11 @@ class ObjectMaker:
             record_bases(made, type_, declared)
             self.types.committed[type_.fqn] = made
 
+    def check_type(self, type_: UserType) -> None:
+        """Raise what :meth:`type` would raise for what the type is, and make nothing."""
+        with hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
+            self.types.build(type_)
+
     def dimension(self, group: Any, dimension: Dimension, number: int, fqn: str) -> Any:
         """Make a dimension that has no coordinate variable: a dataset of its own, without data."""
         api = hdf5()
@@ -150,6 +157,18 @@ class ObjectMaker:
         """Raise what :meth:`variable` would raise for a filter or a type, and make nothing."""
         with hdf5_errors(self.path, fqn, "the variable cannot be written"):
             type_id = self.types.make(variable.type, variable.storage.endian)
+            if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
+                raise UnsupportedError(
+                    f"a value has {type_id.get_size()} bytes; HDF5 has room for {_LARGEST_FILL} in a fill value",
+                    path=self.path,
+                    fqn=fqn,
+                )
+            if math.prod(dataset.shape(variable)) * type_id.get_size() >= 1 << 64:
+                raise UnsupportedError(
+                    f"HDF5 counts the bytes of a variable in 64 bits; the shape is {dataset.shape(variable)}",
+                    path=self.path,
+                    fqn=fqn,
+                )
             layout = self.types.layout(variable.type, type_id)
             if not has_pointers(layout) and not is_ours(variable.storage.filters):
                 for filter_ in variable.storage.filters:

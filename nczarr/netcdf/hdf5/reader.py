@@ -181,7 +181,7 @@ class _Reader:
                 return Attribute(name, CHAR, raw)
             if type_ == CHAR:
                 type_ = STRING
-                layout = FixedText(np.dtype("S1"))
+                layout = FixedText(np.dtype("S1"), 1)
         if kind == api.h5s.NULL:
             return Attribute(name, type_, np.empty(0, type_.dtype))
         if len(attribute.shape) > 1:

@@ -113,7 +113,11 @@ class KnownTypes:
             if type_id.is_variable_str():
                 return STRING, Text()
             size = type_id.get_size()
-            return (CHAR, Plain(CHAR.dtype)) if size == 1 else (STRING, FixedText(np.dtype(f"S{size}")))
+            if size == 1:
+                return CHAR, Plain(CHAR.dtype)
+            ended = type_id.get_strpad() == h5t.STR_NULLTERM
+            blank = type_id.get_strpad() == h5t.STR_SPACEPAD
+            return STRING, FixedText(np.dtype(f"S{size}"), size - ended, b" " if blank else b"\0")
         if kind in (h5t.ENUM, h5t.OPAQUE, h5t.COMPOUND, h5t.VLEN):
             named = self._named(type_id, group)
             if named is None and self._may_name:

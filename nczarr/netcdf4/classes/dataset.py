@@ -33,7 +33,7 @@ from nczarr.netcdf4.classes.user_types import (
 )
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.edit import GroupNode, Session
+from nczarr.netcdf4.edit import GroupNode, Session, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFIndexError,
     NetCDFKeyError,
@@ -43,6 +43,7 @@ from nczarr.netcdf4.errors import (
     NotPicklableError,
 )
 from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
+from nczarr.targets import allowing
 
 #: Datasets that are open for writing: what is still open when Python ends is closed then.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
@@ -92,6 +93,9 @@ class Dataset(AttributeOwner):
         models as pairs along a dimension, as netCDF4-python does.
     storage_options : dict, optional
         For remote stores.
+    allow : str or sequence of str
+        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
+        lies beside them, and what lies below these.
     options : nczarr.mapping.WriteOptions, optional
         How a new dataset is laid out. Default: as the variables' filters say, uncompressed where there are none.
     shared : bool
@@ -170,12 +174,14 @@ class Dataset(AttributeOwner):
         auto_complex: bool = False,
         *,
         storage_options: dict[str, Any] | None = None,
+        allow: str | Sequence[str] = (),
         options: Any = None,
         shared: bool = False,
         storage: str | None = None,
         isolated: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        storage_options = allowing(storage_options, allow)
         path = local_path(filename)
         if memory is None and _is_written_here(path):
             gc.collect()  # a dataset that the program has dropped is written and closed now, not at some later time
@@ -454,6 +460,8 @@ class Dataset(AttributeOwner):
         NetCDFRuntimeError
             If the name is in use or not legal, or the dataset is read-only or has a classic data model.
         """
+        if not isinstance(groupname, str):
+            raise NetCDFTypeError(f"the name of a group is text, not {groupname!r}")
         group: Any = self
         for name in posixpath.normpath(groupname).split("/"):
             if not name:
@@ -524,6 +532,7 @@ class Dataset(AttributeOwner):
         NetCDFRuntimeError, NetCDFValueError, NetCDFTypeError, NetCDFAttributeError
             As netCDF4-python raises the builtins of these names.
         """
+        varname = kept_name(varname)
         directory, varname = posixpath.split(posixpath.normpath(varname))
         group: Any = self.createGroup(directory) if directory else self
         if isinstance(dimensions, str | bytes | Dimension):
@@ -816,7 +825,9 @@ def _member(group: Dataset, kind: str, name: str) -> Any:
 
 def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     """Find a dimension by its simple name in a group, then upwards."""
-    wanted = normalize_name(name.decode() if isinstance(name, bytes) else name)
+    if not isinstance(name, str | bytes):
+        raise NetCDFTypeError(f"a dimension is a Dimension or its name, not {name!r}", fqn=group.path)
+    wanted = normalize_name(name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name)
     scope: Dataset | None = group
     while scope is not None:
         found = scope.dimensions.get(wanted)

@@ -9,7 +9,7 @@ from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
 from nczarr.netcdf4.classes.attributes import node_of, reference_to, session_of
 from nczarr.netcdf4.edit import DimensionNode, Session
-from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError
+from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translated
 
 
 class Dimension:
@@ -51,7 +51,12 @@ class Dimension:
         session = session_of(grp)
         if isinstance(size, str | bytes):
             raise NetCDFTypeError(f"the size of the dimension {name!r} is a number, not {size!r}")
-        length = 0 if size is None else operator.index(int(size))
+        try:
+            length = 0 if size is None else operator.index(int(size))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise translated(
+                error, f"the size of the dimension {name!r} is a number, not {size!r}"
+            ) from error
         with session.lock:
             shown = grp.dimensions
             node = node_of(grp).add_dimension(name, length, unlimited=length == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
-from nczarr.errors import NCZarrError
 from nczarr.model import (
     CHAR,
     STRING,
@@ -24,13 +24,14 @@ from nczarr.model import (
 from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
-from nczarr.netcdf4.edit import DimensionNode, TypeNode
+from nczarr.netcdf4.edit import DimensionNode, TypeNode, check_unicode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOverflowError,
     NetCDFRuntimeError,
     NetCDFTypeError,
     NetCDFValueError,
+    translated,
 )
 from nczarr.netcdf4.values import (
     ATTRIBUTE_OF_MODE,
@@ -38,6 +39,8 @@ from nczarr.netcdf4.values import (
     SZIP,
     complex_type,
     default_chunks,
+    describe_filters,
+    item_size,
     make_attribute,
     part_type,
 )
@@ -45,6 +48,8 @@ from nczarr.netcdf4.values import (
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in BLOSC if name != "blosc_snappy"))
 _SZIP_MOST_PIXELS = 32
+#: Bytes of a chunk in HDF5.
+_LARGEST_CHUNK = (1 << 32) - 1
 
 
 def make_filters(
@@ -81,7 +86,7 @@ def make_filters(
             hint=f"one of {', '.join(_COMPRESSIONS)}",
         )
     if compression and complevel:
-        level = _whole("complevel", complevel)
+        level = _int("complevel", complevel)
         low, high = {"zstd": (-131072, 22), "bzip2": (1, 9)}.get(compression, (0, 9))
         if compression != "szip" and not low <= level <= high:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
@@ -92,9 +97,10 @@ def make_filters(
                 filters.append(Filter(Filter.SHUFFLE))
             filters.append(Filter(Filter.DEFLATE, (level,)))
         elif compression in ("zstd", "bzip2"):
-            filters.append(Filter(Filter.ZSTD if compression == "zstd" else Filter.BZIP2, (level,)))
+            number = Filter.ZSTD if compression == "zstd" else Filter.BZIP2
+            filters.append(Filter(number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
         else:
-            shuffling = _whole("blosc_shuffle", blosc_shuffle)
+            shuffling = _int("blosc_shuffle", blosc_shuffle)
             if shuffling not in (0, 1, 2):
                 raise NetCDFRuntimeError(f"NetCDF: Invalid argument: blosc_shuffle {shuffling}")
             parameters = (0, 0, 0, 0, level, shuffling, BLOSC.index(compression))
@@ -113,7 +119,16 @@ def _whole(name: str, value: Any) -> int:
     raise NetCDFTypeError(f"{name} is a whole number, not {value!r}")
 
 
+def _int(name: str, value: Any) -> int:
+    """A number of a C ``int``."""
+    number = _whole(name, value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise NetCDFOverflowError(f"{name} does not fit into 32 bits: {number}")
+    return number
+
+
 def _szip(coding: str, pixels: int) -> Filter:
+    pixels = _int("szip_pixels_per_block", pixels)
     if coding not in SZIP:
         raise NetCDFValueError(f"unknown szip coding {coding!r} ('ec' or 'nn' supported)")
     if pixels % 2 or not 2 <= pixels <= _SZIP_MOST_PIXELS:
@@ -155,8 +170,43 @@ def make_storage(
     if dimensions and (chunks is not None or filters or unlimited):
         defaults = default_chunks(type_, dimensions)
         shape = tuple(c or d for c, d in zip(chunks or defaults, defaults, strict=True))
+        _check_chunk(type_, shape, filters, where)
         return Storage("chunked", shape, filters, endian, no_fill)
     return Storage("contiguous", None, (), endian, no_fill)
+
+
+def _check_chunk(type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...], where: str) -> None:
+    """Raise for a chunk that HDF5 has no room for, or that is smaller than a block of szip."""
+    count = math.prod(shape)
+    if count * item_size(type_) > _LARGEST_CHUNK:
+        raise NetCDFRuntimeError(
+            f"NetCDF: Bad chunk sizes: {shape} {where}", hint="a chunk has less than 4 GiB"
+        )
+    for filter_ in filters:
+        if filter_.id == Filter.SZIP and count < filter_.parameters[1]:
+            raise NetCDFRuntimeError(
+                f"NetCDF: Invalid argument: szip_pixels_per_block {filter_.parameters[1]} is more than "
+                f"the {count} elements of a chunk {where}"
+            )
+
+
+def suitable_filters(filters: tuple[Filter, ...], type_: Type, where: str) -> tuple[Filter, ...]:
+    """Return the filters that a netCDF file can apply to values of a type; warn of those that are left off.
+
+    Chunks of strings and sequences hold references to what lies elsewhere in the file: a checksum would cover the
+    references only, and HDF5 refuses it; plugins have nothing to compress.
+    """
+    if not type_.dtype.hasobject:
+        return filters
+    kept = tuple([f for f in filters if f.id in (Filter.SHUFFLE, Filter.DEFLATE, Filter.SZIP)])
+    left = [name for name, found in describe_filters([f for f in filters if f not in kept]).items() if found]
+    names = [name for name in left if name != "complevel"]
+    if names:
+        warnings.warn(
+            f"netCDF files keep strings and sequences outside of the chunks: {', '.join(names)} is left off {where}",
+            stacklevel=4,
+        )
+    return kept
 
 
 def _checked_chunks(
@@ -168,8 +218,8 @@ def _checked_chunks(
     if len(chunks) != len(dimensions):
         raise NetCDFValueError(f"chunksizes must be a sequence with the same length as dimensions {where}")
     for chunk, dimension in zip(chunks, dimensions, strict=True):
-        if chunk < 0:
-            raise NetCDFOverflowError(f"chunksizes must not be negative {where}")
+        if chunk < 0 or (dimension.unlimited and chunk >= 1 << 64):
+            raise NetCDFOverflowError(f"a chunksize has 64 bits and no sign, {chunk} does not fit {where}")
         if not dimension.unlimited and chunk > dimension.size:
             raise NetCDFValueError(f"chunksize cannot exceed dimension size {where}")
     return chunks
@@ -333,20 +383,17 @@ def fill_attribute(type_: Type, dtype: Any, fill_value: Any) -> Attribute | None
             return None
         fill_value = np.array(default_fillvals[type_.dtype.str[1:]], type_.dtype)
     if type_ == STRING:
-        return Attribute.of(name, str(fill_value), STRING)
+        text = str(fill_value)
+        check_unicode(text, "the fill value")
+        return Attribute.of(name, text, STRING)
     if not primitive and not isinstance(type_, model.EnumType):
         raise NetCDFAttributeError("cannot set _FillValue attribute for VLEN or compound variable")
     try:
         given = np.array(fill_value, dtype)
         value = np.array(given.reshape(-1)[:1], type_.dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        kind: type[NCZarrError] = NetCDFValueError
-        if isinstance(error, OverflowError):
-            kind = NetCDFOverflowError
-        elif isinstance(error, TypeError):
-            kind = NetCDFTypeError
-        raise kind(f"fill_value {fill_value!r} is no value of {dtype}: {error}") from error
-    if given.ndim > 1 or (given.size != 1 and type_ != CHAR):
+        raise translated(error, f"fill_value {fill_value!r} is no value of {dtype}") from error
+    if given.ndim > 1 or given.size > 1 or (not given.size and type_ != CHAR):
         raise NetCDFValueError(f"fill_value {fill_value!r} is not one value")
     if type_ == CHAR and value.size == 0:
         value = np.array([b"\0"], "S1")
@@ -365,7 +412,7 @@ def quantization_attribute(type_: Type, digits: int, mode: str, where: str) -> A
     NetCDFTypeError
         If the number of digits is none.
     """
-    digits = _whole("significant_digits", digits)
+    digits = _int("significant_digits", digits)
     if mode not in ATTRIBUTE_OF_MODE:
         raise NetCDFValueError(
             f"'quantize_mode' keyword argument must be 'BitGroom','GranularBitRound' or 'BitRound', got '{mode}'"

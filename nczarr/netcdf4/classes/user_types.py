@@ -12,8 +12,14 @@ from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
 from nczarr.netcdf4.classes.attributes import node_of
-from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name
-from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFTypeError, NetCDFValueError, NotPicklableError
+from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name, kept_name
+from nczarr.netcdf4.errors import (
+    NetCDFKeyError,
+    NetCDFTypeError,
+    NetCDFValueError,
+    NotPicklableError,
+    translated,
+)
 from nczarr.netcdf4.values import aligned_dtype, find_compound, view_dtype
 
 
@@ -68,6 +74,8 @@ class CompoundType(UserDefinedType):
         For an array of nested records.
     NetCDFValueError
         For a field that netCDF has no type for, or a nested record without a type.
+    NetCDFRuntimeError
+        If there are no fields, or a field has no elements or a name that is not legal.
 
     Examples
     --------
@@ -109,7 +117,7 @@ def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
         if shape:
             raise NetCDFTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
         return Field(name, find_compound(group, base))
-    if base.kind == "S" and base.itemsize > 1 and not shape:
+    if base.kind == "S" and base.itemsize != 1 and not shape:
         return Field(name, CHAR, (base.itemsize,))
     type_ = primitive_for_dtype(base)
     if type_ is None:
@@ -195,6 +203,10 @@ class EnumType(UserDefinedType):
     ------
     NetCDFKeyError
         If the type is not an integer type.
+    NetCDFRuntimeError
+        If there are no members, a name is not legal, or two members have one value.
+    NetCDFTypeError, NetCDFValueError, NetCDFOverflowError
+        If a name is no text, or a value is none of the type.
 
     Examples
     --------
@@ -210,10 +222,15 @@ class EnumType(UserDefinedType):
     enum_dict: dict[str, int]
 
     def __init__(self, grp: Any, dt: Any, dtype_name: str, enum_dict: Mapping[str, int]) -> None:
-        base = primitive_for_dtype(dt)
+        try:
+            base = primitive_for_dtype(dt)
+        except TypeError as error:
+            raise NetCDFTypeError(f"unsupported datatype specified for ENUM: {error}") from error
         if base is None or not base.is_integer:
             raise NetCDFKeyError(f"unsupported datatype specified for ENUM (must be integer): {np.dtype(dt)}")
-        members = tuple((str(key), int(np.array(value, base.dtype))) for key, value in enum_dict.items())
+        if not isinstance(enum_dict, Mapping):
+            raise NetCDFTypeError(f"the members are a mapping of names to values, not {enum_dict!r}")
+        members = tuple([(_member_name(key), _member_value(key, v, base)) for key, v in enum_dict.items()])
         name = checked_name(dtype_name, "type")
         group = node_of(grp)
         self._nc_declare(group, model.EnumType(join_fqn(group.fqn, name), base, members))
@@ -228,6 +245,19 @@ class EnumType(UserDefinedType):
             f"\"<class 'nczarr.EnumType'>\": name = '{visible(str(self.name))}', numpy dtype = {self.dtype}, "
             f"fields/values ={self.enum_dict}"
         )
+
+
+def _member_name(key: Any) -> str:
+    if not isinstance(key, str | bytes):
+        raise NetCDFTypeError(f"the name of a member is text, not {key!r}")
+    return key if isinstance(key, str) else kept_name(key)
+
+
+def _member_value(key: Any, value: Any, base: model.PrimitiveType) -> int:
+    try:
+        return int(np.array(value, base.dtype))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise translated(error, f"the value {value!r} of the member {key!r} is no {base.name}") from error
 
 
 class OpaqueType(UserDefinedType):

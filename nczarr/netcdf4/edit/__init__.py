@@ -15,7 +15,9 @@ from nczarr.netcdf4.edit.errors import (
     NodeAttributeError,
     NotWritableError,
     RangeError,
+    TextError,
     UnknownNameError,
+    check_unicode,
 )
 from nczarr.netcdf4.edit.nodes import (
     DimensionNode,
@@ -42,9 +44,11 @@ __all__ = [
     "SourceOnly",
     "Stored",
     "StoredArray",
+    "TextError",
     "TypeNode",
     "UnknownNameError",
     "VariableNode",
+    "check_unicode",
     "checked_name",
     "default_bytes",
     "kept_name",

@@ -24,6 +24,7 @@ import numpy as np
 
 from nczarr.model import STRING
 from nczarr.netcdf4.edit.nodes import VariableNode
+from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures
 from nczarr.netcdf4.edit.stored import StoredArray
 from nczarr.zarr.chunks import each_axis
 from nczarr.zarr.pool import run, run_while_quick
@@ -460,27 +461,49 @@ class ChunkCache:
 
     # -- as a whole
 
-    def flush(self) -> None:
-        """Write all changed chunks; they stay in memory."""
+    def flush(self, failures: Failures) -> bool:
+        """Write all changed chunks; they stay in memory. Chunks that cannot be written stay changed.
+
+        Returns
+        -------
+        bool
+            True if a chunk was written.
+        """
         with self._lock:
             changed = list(self._dirty)
         if changed:
-            self._store_all(changed)
+            self._store_all(changed, failures)
+        return any(not block.dirty for block in changed)
 
-    def _store_all(self, blocks: list[Block]) -> None:
-        """Write those of some chunks that were changed; small ones that lie behind each other, together."""
+    def _store_all(self, blocks: list[Block], failures: Failures | None = None) -> None:
+        """Write those of some chunks that were changed; small ones that lie behind each other, together.
+
+        `failures` gets the errors; without it the first one is raised.
+        """
 
         def store(together: list[Block]) -> None:
             with ExitStack() as stack:  # in one order everywhere
                 for block in together:
                     stack.enter_context(block.lock)
                 for row in _rows([block for block in together if block.dirty], _TOGETHER):
-                    self._store(row)
+                    if failures is None:
+                        self._store(row)
+                    else:
+                        store_each(row, failures)
+
+        def store_each(row: list[Block], failures: Failures) -> None:
+            try:
+                self._store(row)
+            except STORE_ERRORS as error:
+                if len(row) == 1:
+                    failures.add(row[0].node.fqn, error)
+                    return
+                for block in row:
+                    store_each([block], failures)
 
         changed = [block for block in blocks if block.dirty]
         if len(changed) == 1:
-            with changed[0].lock:
-                self._store(changed)
+            store(changed)
             return
         runs = list(_rows(sorted(changed, key=lambda b: (id(b.node), b.index[1:], b.index[0])), _TOGETHER))
         if len(runs) == 1:

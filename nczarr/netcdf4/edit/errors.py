@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nczarr.errors import NCZarrError, ReadOnlyError
 
 
@@ -35,3 +37,43 @@ class ArgumentTypeError(NCZarrError, TypeError):
 
 class RangeError(NCZarrError, OverflowError):
     """A number is out of range (also an :class:`OverflowError`)."""
+
+
+class TextError(NCZarrError, UnicodeEncodeError):
+    """A text has half a surrogate pair, which no encoding can store (also a :class:`UnicodeEncodeError`).
+
+    Parameters
+    ----------
+    cause : UnicodeEncodeError
+        The text, the encoding, and the place in the text.
+    """
+
+    def __init__(self, message: str, *, cause: UnicodeEncodeError, fqn: str | None = None) -> None:
+        UnicodeEncodeError.__init__(self, *cause.args)
+        self.message, self.path, self.fqn, self.hint = message, None, fqn, None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _text_error, (self.message, self.fqn, self.args)
+
+
+def _text_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> TextError:
+    return TextError(message, cause=UnicodeEncodeError(*cause), fqn=fqn)
+
+
+def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
+    """Raise :class:`TextError` if a text cannot be encoded.
+
+    Examples
+    --------
+    >>> check_unicode("caf\u00e9", "the attribute 'a'")
+    >>> check_unicode("\ud800", "the attribute 'a'")
+    Traceback (most recent call last):
+    nczarr.netcdf4.edit.errors.TextError: the attribute 'a' has half a surrogate pair, which is no character: '\ud800'
+    """
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        message = f"{what} has half a surrogate pair, which is no character: {text[:40]!r}"
+        raise TextError(message, cause=error, fqn=fqn) from None

@@ -8,12 +8,13 @@ of the model, until they change, so that freezing a large tree after a small cha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nczarr import model
 from nczarr.collector import paused_collector
+from nczarr.errors import NCZarrError
 from nczarr.model import (
     Attribute,
     DimensionRef,
@@ -23,7 +24,7 @@ from nczarr.model import (
     join_fqn,
     normalize_name,
 )
-from nczarr.model.names import check_new_name
+from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
@@ -34,6 +35,7 @@ from nczarr.netcdf4.edit.errors import (
     NotWritableError,
     RangeError,
     UnknownNameError,
+    check_unicode,
 )
 from nczarr.netcdf4.edit.stored import StoredArray
 
@@ -74,6 +76,10 @@ class State:
         self.renamed_last = False
         #: True if strings of the store end at the first NUL.
         self.strings_end_at_nul = False
+        #: True if chunks of strings and sequences hold references only.
+        self.strings_outside_chunks = False
+        #: The kinds of things of which the store cannot hold all that the model allows.
+        self.limited: frozenset[str] = frozenset()
         #: Names of attributes that the store needs for itself.
         self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
@@ -128,11 +134,26 @@ class State:
                 hint="make them before, and open it without shared=True",
             )
 
-    def check_text(self, text: str) -> None:
-        """Raise if the store would cut a string; found later, it would keep what waits with it from being stored."""
+    def check_model(self, dataset: model.Dataset) -> None:
+        """Raise :class:`EditError` if the store cannot hold a dataset; nothing is changed."""
+
+    def check_text(self, text: str, fqn: str | None = None) -> None:
+        """Raise if no store can hold a string, or this one would cut it.
+
+        Raises
+        ------
+        TextError
+            If it has half a surrogate pair; surrogate escapes stand for bytes that are no UTF-8, and may stay.
+        ArgumentError
+            If it has a NUL, and the store's strings end there.
+        """
+        if not is_unicode(text):
+            check_unicode(text, "the string", fqn)
         if self.strings_end_at_nul and "\0" in text:
             raise ArgumentError(
-                f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}", path=self.name
+                f"netCDF-4 files cannot hold a string with a NUL inside: {text[:40]!r}",
+                path=self.name,
+                fqn=fqn,
             )
 
     def check_growth(self, name: str, size: int) -> None:
@@ -193,23 +214,34 @@ class _WithAttributes:
         """Set an attribute; one that is there already keeps its place."""
         with self.state.lock:
             self.state.check_structure()
-            if attribute.name not in self.attributes:  # what other programs made can be changed
-                check_attribute_name(attribute.name)
-            if attribute.type == model.STRING:
-                for text in attribute.values:
-                    self.state.check_text(text)
-            if attribute.name in self.state.reserved_names:
-                raise NodeAttributeError(
-                    f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
-                )
+            self.check_attribute(attribute)
             self.attributes[attribute.name] = attribute
             self.touch()
+
+    def check_attribute(self, attribute: Attribute) -> None:
+        """Raise if the store cannot hold an attribute."""
+        if attribute.name not in self.attributes:  # what other programs made can be changed
+            check_attribute_name(attribute.name)
+        if attribute.type == model.STRING:
+            for text in attribute.values:
+                self.state.check_text(text, self.fqn)
+        if attribute.name in self.state.reserved_names:
+            raise NodeAttributeError(
+                f"NetCDF: String match to name in use: {attribute.name!r} is netCDF-4's own", fqn=self.fqn
+            )
+        if "attribute" in self.state.limited:
+            self.state.check_model(self.sample((attribute,)))
+
+    def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
+        """Return a dataset with nothing but this node, with the given attributes: what a store is asked for."""
+        raise NotImplementedError
 
     def delete_attribute(self, name: str) -> None:
         """Delete an attribute, or raise :class:`EditError` if there is none."""
         with self.state.lock:
             self.state.check_structure()
             if self.attributes.pop(kept_name(name), None) is None:
+                check_unicode(kept_name(name), "the name of an attribute", self.fqn)
                 raise EditError(f"NetCDF: Attribute not found: {name!r}", fqn=self.fqn)
             self.touch()
 
@@ -219,6 +251,7 @@ class _WithAttributes:
             self.state.check_structure()
             new = checked_name(new, "attribute")
             if old not in self.attributes:
+                check_unicode(kept_name(old), "the name of an attribute", self.fqn)
                 raise EditError(f"NetCDF: Attribute not found: {old!r}", fqn=self.fqn)
             if new in self.attributes or new in self.state.reserved_names:
                 raise EditError(f"NetCDF: String match to name in use: {new!r}", fqn=self.fqn)
@@ -346,6 +379,21 @@ class VariableNode(_WithAttributes):
     def fqn(self) -> str:
         return join_fqn(self.group.fqn, self.name)
 
+    def sample(self, attributes: tuple[Attribute, ...], name: str | None = None) -> model.Dataset:
+        names = {d: f"d{i}" for i, d in enumerate(dict.fromkeys(self.dimensions))}
+        variable = model.Variable(
+            self.name if name is None else name,
+            self.type,
+            tuple([join_fqn("/", names[d]) for d in self.dimensions]),
+            attributes=attributes,
+            storage=self.storage,
+        )
+        return replace(
+            self.group.sample_of_types(),
+            dimensions=tuple([model.Dimension(name, d.size, d.unlimited) for d, name in names.items()]),
+            variables=(variable,),
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Current sizes of the dimensions."""
@@ -419,6 +467,23 @@ class GroupNode(_WithAttributes):
         for group in self.walk():
             yield from group.variables.values()
 
+    def sample(self, attributes: tuple[Attribute, ...]) -> model.Dataset:
+        return replace(self.sample_of_types(), attributes=attributes)
+
+    def sample_of_types(self) -> model.Dataset:
+        """Return a dataset that declares the types of this one, and nothing else."""
+
+        def groups(node: GroupNode) -> tuple[model.Group, ...]:
+            found = [
+                model.Group(child.name, types=tuple([t.type for t in child.types]), groups=groups(child))
+                for child in node.groups.values()
+            ]
+            return tuple([group for group in found if group.types or group.groups])
+
+        root = self.root
+        types = tuple([node.type for node in root.types])
+        return model.Dataset("sample", format=self.state.format, types=types, groups=groups(root))
+
     def all_types(self) -> dict[str, TypeNode]:
         """The user-defined types here and below, by fully qualified name."""
         return {node.type.fqn: node for group in self.walk() for node in group.types}
@@ -443,6 +508,7 @@ class GroupNode(_WithAttributes):
             ):
                 raise EditError(f"NetCDF: String match to name in use: the dimension {name!r}", fqn=self.fqn)
             self.state.check_size(name, size)
+            self._check_storable(dimensions=(model.Dimension(name, size, unlimited),))
             if unlimited and self.state.classic and any(d.unlimited for d in self.dimensions.values()):
                 raise EditError("NetCDF: NC_UNLIMITED size already in use", path=self.state.name)
             node = DimensionNode(self, name, size, unlimited=unlimited)
@@ -458,6 +524,7 @@ class GroupNode(_WithAttributes):
             name = checked_name(name, "group")
             if name in self.groups or name in self.variables or self._is_taken(name):
                 raise EditError(f"NetCDF: String match to name in use: the group {name!r}", fqn=self.fqn)
+            self._check_storable(groups=(model.Group(name),))
             node = GroupNode(self.state, self, name)
             self.groups[name] = node
             self.touch()
@@ -468,6 +535,7 @@ class GroupNode(_WithAttributes):
         with self.state.lock:
             self.state.check_structure()
             self.state.check_enhanced(f"the type {type_.name!r}")
+            _check_type(type_)
             name = type_.name
             if self._has_type(name) or (
                 self.state.one_name_space
@@ -480,6 +548,12 @@ class GroupNode(_WithAttributes):
                     self._check_type_first(declared[part.fqn], type_.fqn)
             node = TypeNode(self, type_)
             self.types.append(node)
+            try:
+                if "type" in self.state.limited:
+                    self.state.check_model(self.sample_of_types())
+            except NCZarrError:
+                self.types.remove(node)
+                raise
             self.touch()
             return node
 
@@ -501,6 +575,10 @@ class GroupNode(_WithAttributes):
             if isinstance(type_, TypeNode):
                 self._check_type_first(type_, join_fqn(self.fqn, name))
             node = VariableNode(self, name, type_, dimensions, storage)
+            for attribute in attributes.values():
+                node.check_attribute(attribute)
+            if "variable" in self.state.limited:
+                self.state.check_model(node.sample(tuple(attributes.values())))
             node.attributes.update(attributes)
             self.variables[name] = node
             self.touch()
@@ -597,7 +675,18 @@ class GroupNode(_WithAttributes):
         )
         if new in nodes or new in others or taken:
             raise EditError(f"NetCDF: String match to name in use: the {what} {new!r}", fqn=self.fqn)
+        if what == "variable":
+            self._check_storable(variables=(model.Variable(new, model.INT, ()),))
+        elif what == "dimension":
+            self._check_storable(dimensions=(model.Dimension(new, 1),))
+        else:
+            self._check_storable(groups=(model.Group(new),))
         return new
+
+    def _check_storable(self, **content: Any) -> None:
+        """Raise if the store cannot hold a dimension or a group of a name, or a variable."""
+        if "name" in self.state.limited:
+            self.state.check_model(model.Dataset("sample", format=self.state.format, **content))
 
     def _requalify(self, old: str, new: str) -> None:
         """Give everything here and below that names the group `old` the name `new`."""
@@ -619,6 +708,44 @@ def _type_too_late(type_: str, user: str) -> EditError:
         fqn=user,
         hint="declare the type in the root group",
     )
+
+
+def _check_type(type_: UserType) -> None:
+    """Raise if netCDF has no such type.
+
+    Raises
+    ------
+    EditError
+        For an enum without members, a compound without fields or with a field of no elements, and for names of
+        members and fields that are not legal or are there twice, and values that two members have.
+    TextError
+        For a name with half a surrogate pair.
+    """
+    if isinstance(type_, model.EnumType):
+        names, what = [name for name, _ in type_.members], "member"
+    elif isinstance(type_, model.CompoundType):
+        names, what = [field.name for field in type_.fields], "field"
+    else:
+        return
+    if not names:
+        raise EditError(f"NetCDF: Invalid argument: the type has no {what}s", fqn=type_.fqn)
+    for name in names:
+        checked_name(name, what)
+    _check_different(names, what, type_.fqn)
+    if isinstance(type_, model.EnumType):
+        _check_different([value for _, value in type_.members], "value", type_.fqn)
+    else:
+        for field in type_.fields:
+            if 0 in field.shape:
+                raise EditError(
+                    f"NetCDF: Invalid argument: the field {field.name!r} has no elements", fqn=type_.fqn
+                )
+
+
+def _check_different(items: Sequence[str | int], what: str, fqn: str) -> None:
+    if len(set(items)) != len(items):
+        twice = next(item for item in items if items.count(item) > 1)
+        raise EditError(f"NetCDF: String match to name in use: the {what} {twice!r} is there twice", fqn=fqn)
 
 
 def _renamed(nodes: dict[str, Any], old: str, new: str, *, to_end: bool) -> dict[str, Any]:
@@ -660,6 +787,7 @@ def checked_name(name: Any, what: str) -> str:
     'lat'
     """
     text = kept_name(name)
+    check_unicode(text, f"the name of a {what}")
     wrong = check_new_name(text)
     if wrong is not None:
         raise EditError(f"NetCDF: Name contains illegal characters: {what}: {wrong}", hint=_HINT)
@@ -670,11 +798,17 @@ def kept_name(name: str | bytes) -> str:
     """A name as netCDF keeps it, or raise :class:`ArgumentTypeError` if it is no text."""
     if not isinstance(name, str | bytes):
         raise ArgumentTypeError(f"a name is text, not {type(name).__name__}: {name!r}")
-    return normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
+    try:
+        return normalize_name(name if isinstance(name, str) else str(name, "utf-8"))
+    except UnicodeDecodeError:
+        raise EditError(
+            f"NetCDF: Name contains illegal characters: {name!r} is not UTF-8", hint=_HINT
+        ) from None
 
 
 def check_attribute_name(name: str) -> None:
     """Raise :class:`NodeAttributeError` if a new attribute cannot have this name."""
+    check_unicode(name, "the name of an attribute")
     wrong = check_new_name(name)
     if wrong is not None:
         raise NodeAttributeError(f"NetCDF: Name contains illegal characters: attribute: {wrong}", hint=_HINT)

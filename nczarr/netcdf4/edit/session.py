@@ -21,10 +21,13 @@ import numpy as np
 
 from nczarr import model
 from nczarr.collector import closing_dropped
+from nczarr.errors import NCZarrError, PartlyStoredError
 from nczarr.forking import inheriting
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
+from nczarr.netcdf4.edit.errors import ArgumentError, EditError
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
+from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures, store_parts
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 #: Objects whose locks are renewed in a forked child.
@@ -146,6 +149,8 @@ class Session(State):
         self.strings_end_at_nul = getattr(stored, "strings_end_at_nul", False)
         self.renamed_last = getattr(stored, "renamed_last", False)
         self.reserved_names = getattr(stored, "reserved_names", frozenset())
+        self.strings_outside_chunks = getattr(stored, "strings_outside_chunks", False)
+        self.limited = getattr(stored, "limited", frozenset())
         #: Unwritten elements of new variables are filled.
         self.fill = True
         #: What is to be done after closing; its result is what close returns.
@@ -169,31 +174,70 @@ class Session(State):
 
     # -- structure
 
+    def check_model(self, dataset: model.Dataset) -> None:
+        try:
+            self.stored.check_model(dataset)
+        except NCZarrError as error:
+            raise EditError(
+                f"NetCDF: Invalid argument: {error.message}", fqn=error.fqn, hint=error.hint
+            ) from error
+
     def flush(self) -> None:
-        """Write what differs in the metadata, and the values that wait for it."""
+        """Write what differs in the metadata, and the values that wait for it.
+
+        Raises
+        ------
+        NCZarrError, OSError
+            If something cannot be stored; all else is stored then, and the rest is tried again next time.
+        """
         self.check_open()
         if self.generation == self._stored_generation and not self._waiting:
             return
         self.check_owner()
         with self._gate.closed():
             self.check_open()
-            self._store_changes()
-            while self._waiting:  # what fails goes on waiting, with all behind it
-                node, selection, values = self._waiting[0]
-                self.cache.write(node, selection, values)
+            failures = Failures()
+            self._flush_structure(failures)
+            failures.raise_all(self.name)
+
+    def _flush_structure(self, failures: Failures) -> None:
+        """Write the metadata, then the values that wait for them; the gate is closed."""
+        if self.generation == self._stored_generation and not self._waiting:
+            return
+        self._store_changes(failures)
+        left: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
+        refused: set[VariableNode] = set()
+        while self._waiting:
+            node, selection, values = self._waiting[0]
+            if node not in refused and node.stored_as is not None:
+                try:
+                    self.cache.write(node, selection, values)
+                except STORE_ERRORS as error:  # later values of the variable wait behind these
+                    failures.add(node.fqn, error)
+                    refused.add(node)
+            if node in refused or node.stored_as is None:
+                left.append(self._waiting.popleft())
+            else:
                 self._waiting_bytes -= _weight(values)
                 self._waiting.popleft()
-            self._waiting_for.clear()
+        self._waiting = left
+        self._waiting_for = {node for node, _, _ in left}
 
-    def _flush_all(self) -> None:
+    def _flush_all(self, failures: Failures) -> None:
         """Write everything: values come before the sizes that claim them; the gate is closed."""
         self.check_owner()
-        self.cache.flush()
-        self.flush()
-        self.cache.flush()
+        stored = self.cache.flush(failures)
+        if failures.found and not stored and self._growth is not None and self._growth.is_all:
+            return  # no step was written: nothing may claim one
+        self._flush_structure(failures)
+        self.cache.flush(failures)
 
-    def _store_changes(self) -> None:
-        if self._store_growth():
+    def _store_changes(self, failures: Failures) -> None:
+        try:
+            if self._store_growth():
+                return
+        except STORE_ERRORS as error:
+            failures.whole = error
             return
         with self.lock:
             generation = self.generation
@@ -207,20 +251,33 @@ class Session(State):
                     node.frozen = None
                 if node.stored_as is not None:
                     self._values(node)  # what is going to grow has nothing behind its shape
-            frozen = freeze(self.root, self.stored.dataset.name, self.format)
+            old = self.stored.dataset
+            frozen = freeze(self.root, old.name, self.format)
             before = [node.frozen for node, _ in nodes]
             growth = Growth(self.root)
-        self.stored.update(frozen)
+        refusal: Exception | None = None
+        try:
+            self.stored.update(frozen)
+        except PartlyStoredError as error:
+            refusal = error
+            failures.add("", error)
+        except STORE_ERRORS as error:
+            refusal = error
+            store_parts(self.stored.update, old, frozen, error, failures)
         after = self.stored.dataset.all_variables
         with self.lock:
             for (node, fqn), was in zip(nodes, before, strict=True):
+                if refusal is not None and fqn not in after:
+                    node.source = None if node.stored_as is None else self.stored.data(node.stored_as)
+                    continue
                 node.source = self.stored.data(fqn)
                 node.stored_as = fqn
-                if node.frozen is was and was is not None:
+                if node.frozen is was and was is not None and refusal is None:
                     node.frozen = _kept(was, after[fqn]) or node.frozen
-            self._stored_generation = generation
-            self._stored_count = len(nodes)
-            self._growth = growth
+            if refusal is None:
+                self._stored_generation = generation
+                self._stored_count = len(nodes)
+                self._growth = growth
 
     def _store_growth(self) -> bool:
         """Store the lengths of dimensions if nothing else has changed; False if something has."""
@@ -250,7 +307,7 @@ class Session(State):
                     if node.blocks:
                         return self.cache.read(node, source, selection)
                     return source.read_orthogonal(selection)
-            self.flush()
+            self._flush_for(node)
 
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
         """Write values in the model's form.
@@ -263,20 +320,40 @@ class Session(State):
             with self._gate:
                 self.check_writable()
                 if self._has(node):
+                    self._check_values(node, values)
                     self.cache.write(node, selection, values)
                     return
+                # Only an array that is stored knows which texts it has room for.
+                waits = not values.dtype.hasobject or "type" not in self.limited
                 with self.lock:
                     weight = _weight(values)
                     # A loop over one variable need not wait; one over many must not store each for itself.
                     few = len(self._waiting) < max(
                         _FEW_WRITES * max(len(self._waiting_for), 1), self._stored_count
                     )
-                    if few and self._waiting_bytes + weight <= _WAITING_BYTES:
+                    if waits and few and self._waiting_bytes + weight <= _WAITING_BYTES:
                         self._waiting.append((node, selection, values.copy()))
                         self._waiting_for.add(node)
                         self._waiting_bytes += weight
                         return
+            self._flush_for(node)
+
+    def _flush_for(self, node: VariableNode) -> None:
+        """Flush; an error of other variables waits for the next one, if this one is stored."""
+        try:
             self.flush()
+        except STORE_ERRORS:
+            if not self._has(node):
+                raise
+
+    def _check_values(self, node: VariableNode, values: np.ndarray) -> None:
+        """Raise :class:`ArgumentError` for values that the stored array has no place for."""
+        source = self._stored_values(node)
+        if source.limited:
+            try:
+                source.check(values)
+            except NCZarrError as error:
+                raise ArgumentError(error.message, fqn=node.fqn, hint=error.hint) from error
 
     def _has(self, node: VariableNode) -> bool:
         """True if the store has a variable, and no values wait for it; the gate is passed."""
@@ -324,9 +401,12 @@ class Session(State):
         if self.writable:
             self.check_owner()
             with self._gate.closed():
-                self._flush_all()
-                self.stored.publish()
-                self.stored.sync()
+                failures = Failures()
+                self._flush_all(failures)
+                if failures.whole is None:
+                    self.stored.publish()
+                    self.stored.sync()
+                failures.raise_all(self.name)
 
     def close(self, *, dropped: bool = False) -> memoryview | None:
         """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went."""
@@ -336,15 +416,17 @@ class Session(State):
             return None
         with closing_dropped() if dropped else nullcontext(), self._gate.closed():
             self.check_open()
+            failures = Failures()
             try:
                 try:
                     if self.writable:
-                        self._flush_all()
+                        self._flush_all(failures)
                 finally:
                     self.is_open = False
                     self.cache.clear()
                     self.dropped = dropped
                     self.stored.close()
+                failures.raise_all(self.name)
                 return self.at_close() if self.at_close is not None else None
             finally:
                 for lock in self.locks:

@@ -20,6 +20,13 @@ class StoredArray(ArraySource, Protocol):
         """True if a part of a block can be written at no more cost than its own bytes."""
 
     @property
+    def limited(self) -> bool:
+        """True if not each value of the type can be stored."""
+
+    def check(self, values: np.ndarray) -> None:
+        """Raise what :meth:`write` would raise for values that cannot be stored, and write nothing."""
+
+    @property
     def chunk_shape(self) -> tuple[int, ...]:
         """Shape of the blocks in which they are best written."""
 
@@ -56,6 +63,9 @@ class Stored(Protocol):
     def data(self, fqn: str) -> StoredArray:
         """The values of a variable."""
 
+    def check_model(self, dataset: model.Dataset) -> None:
+        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+
     def update(self, dataset: model.Dataset) -> None:
         """Write what differs in the metadata; values move with variables whose data are those of :meth:`data`."""
 
@@ -89,6 +99,9 @@ class SourceOnly:
         variable = self.dataset.variable_at(fqn)
         return _Readable(model.source_of(variable, self.dataset.shape(variable)))
 
+    def check_model(self, dataset: model.Dataset) -> None:
+        raise NotWritableError("NetCDF: Write to read only", path=dataset.name)
+
     def update(self, dataset: model.Dataset) -> None:
         raise NotWritableError("NetCDF: Write to read only", path=dataset.name)
 
@@ -111,6 +124,7 @@ class _Readable:
     """Orthogonal reading on top of a source that reads regions."""
 
     in_place = False
+    limited = False
 
     def __init__(self, source: ArraySource) -> None:
         self._source = source
@@ -140,6 +154,9 @@ class _Readable:
             if not isinstance(s, slice):
                 block = np.take(block, s - s[0], axis)
         return block
+
+    def check(self, values: np.ndarray) -> None:
+        raise NotWritableError("NetCDF: Write to read only")
 
     def write(self, selection: Any, values: np.ndarray) -> None:
         raise NotWritableError("NetCDF: Write to read only")

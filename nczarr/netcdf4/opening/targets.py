@@ -316,6 +316,12 @@ def _load_keys(target: Any, held: MutableMapping[str, bytes], storage_options: d
     """Take what is there into memory; nothing if there is nothing."""
     try:
         with open_store(target, "r", storage_options=storage_options) as store:
+            if not store.lists_all:
+                raise NetCDFUnsupportedError(
+                    "the store does not list all its keys, so it cannot be taken into memory as a whole",
+                    path=store.url,
+                    hint="open it without diskless",
+                )
             keys = list(store.list())
             for start in range(0, len(keys), _BATCH):
                 batch = keys[start : start + _BATCH]

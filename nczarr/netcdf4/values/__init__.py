@@ -21,6 +21,7 @@ from nczarr.netcdf4.values.layout import (
     chunking_of,
     default_chunks,
     describe_filters,
+    item_size,
     shown_dtype,
     stored_endian,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "default_chunks",
     "describe_filters",
     "find_compound",
+    "item_size",
     "lookup_in",
     "make_attribute",
     "pair_dimension",

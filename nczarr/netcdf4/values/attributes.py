@@ -8,7 +8,7 @@ import numpy as np
 
 from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
-from nczarr.netcdf4.edit import GroupNode, VariableNode, kept_name
+from nczarr.netcdf4.edit import GroupNode, VariableNode, check_unicode, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOSError,
@@ -87,6 +87,8 @@ def make_attribute(
         If the value has more than one dimension.
     NetCDFOSError
         If a classic model is asked to hold several strings.
+    NetCDFUnicodeError
+        If text has half a surrogate pair.
     NetCDFAttributeError
         If a classic model is asked to hold unsigned numbers.
     NetCDFOverflowError
@@ -135,9 +137,13 @@ def make_attribute(
 
 
 def _text(name: str, array: np.ndarray, *, classic: bool, as_string: bool) -> Attribute:
-    texts = [
-        t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else t for t in array.ravel().tolist()
-    ]
+    texts = []
+    for text in array.ravel().tolist():
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
+        else:
+            check_unicode(text, f"the attribute {name!r}")
+        texts.append(text)
     if len(texts) > 1:
         if classic:
             raise NetCDFOSError(f"the attribute {name!r} has several strings; only NETCDF4 has room for them")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFLookupError, NetCDFValueError
 
-_RAW = ("none", "None", "bytes")
+#: Encodings that stand for bytes as they are.
+RAW = ("none", "None", "bytes")
 
 
 def stringtoarr(string: str, NUMCHARS: int, dtype: str = "S") -> np.ndarray:
@@ -73,7 +74,7 @@ def stringtochar(a: np.ndarray, encoding: str | None = None, n_strlen: int | Non
     encoding = _encoding(a, encoding)
     a = ma.filled(a)
     length = a.dtype.itemsize if n_strlen is None else n_strlen
-    if encoding in _RAW:
+    if encoding in RAW:
         raw = np.frombuffer(a.tobytes(), "S1").reshape(*a.shape, a.dtype.itemsize)
         return _resized(raw, length)
     if encoding == "ascii" and a.dtype.kind == "U":
@@ -123,7 +124,7 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
     raw = b.tobytes()
     step = length * b.dtype.itemsize
     pieces = [raw[i : i + step] for i in range(0, len(raw), step)] if step else []
-    if encoding in _RAW:
+    if encoding in RAW:
         return np.array(pieces, f"S{length}").reshape(b.shape[:-1])
     if b.dtype.kind == "U":
         joined = np.ascontiguousarray(b).reshape(-1, length).view(f"U{length}")
@@ -132,4 +133,6 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
         texts = [piece.decode(encoding) for piece in pieces]
     except UnicodeDecodeError as error:
         raise NetCDFValueError(f"the characters are not {encoding}: {error}") from error
+    except LookupError as error:
+        raise NetCDFLookupError(f"the characters cannot be decoded: {error}") from error
     return np.array(texts, f"U{length}").reshape(b.shape[:-1])

@@ -49,8 +49,13 @@ def stored_endian(type_: Type, storage: Storage) -> str:
 
 def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
     """The chunk shape that netCDF-C chooses where none is asked for."""
-    itemsize = 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
+    itemsize = item_size(type_)
     return netcdf_c_chunks([d.size for d in dimensions], [d.unlimited for d in dimensions], itemsize)
+
+
+def item_size(type_: Type) -> int:
+    """Return the bytes that a value takes in a chunk of HDF5."""
+    return 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
 
 
 def chunking_of(node: VariableNode) -> tuple[int, ...] | None:

@@ -10,10 +10,19 @@ import numpy as np
 from numpy import ma
 
 from nczarr import model
+from nczarr.errors import NCZarrError
 from nczarr.netcdf4.edit import Session, VariableNode
-from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
+from nczarr.netcdf4.errors import (
+    NetCDFIndexError,
+    NetCDFLookupError,
+    NetCDFOverflowError,
+    NetCDFRuntimeError,
+    NetCDFTypeError,
+    NetCDFValueError,
+    translated,
+)
 from nczarr.netcdf4.values.attributes import lookup_in
-from nczarr.netcdf4.values.characters import stringtochar
+from nczarr.netcdf4.values.characters import RAW, stringtochar
 from nczarr.netcdf4.values.complexes import complex_values
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
@@ -112,26 +121,68 @@ def _as_array(node: VariableNode, settings: Settings, elem: Any, data: Any) -> t
         wanted = np.dtype(np.float64) if packed and type_.dtype.kind in "iuf" else settings.dtype
         try:
             data = np.array(data, wanted)
-        except (ValueError, TypeError) as error:
-            kind = NetCDFValueError if isinstance(error, ValueError) else NetCDFTypeError
-            raise kind(f"the data cannot be turned into {wanted}: {error}", fqn=node.fqn) from error
+        except (ValueError, TypeError, OverflowError) as error:
+            raise translated(error, f"the data cannot be turned into {wanted}", node.fqn) from error
     if isinstance(type_, model.EnumType):
         _check_members(node, type_, data)
     return elem, data if isinstance(data, np.ndarray) else np.asarray(data)
 
 
 def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
+    """Split text into the characters of a variable with an ``_Encoding``; other data are returned as they are.
+
+    Raises
+    ------
+    NetCDFValueError
+        If a text does not fit into the last dimension: it is never cut.
+    NetCDFUnicodeError
+        If the encoding has no such character.
+    """
     encoding = lookup_in(node)("_Encoding")
     if encoding is None or not node.dimensions:
         return data
+    texts = _text_array(data)
+    if texts is None:
+        return data
     length = node.shape[-1]
+    if encoding in RAW and texts.dtype.kind == "U":
+        encoding = "utf-8"
+    try:
+        flat = texts.reshape(-1)
+        chars = stringtochar(flat, encoding=encoding, n_strlen=max(length, texts.dtype.itemsize))
+        if chars.dtype.kind == "U":
+            chars = chars.astype("S1")
+    except (ValueError, TypeError) as error:
+        raise translated(error, f"the text cannot be stored as {encoding!r}", node.fqn) from error
+    except LookupError as error:
+        raise NetCDFLookupError(f"the attribute '_Encoding': {error}", fqn=node.fqn) from error
+    rest = np.ascontiguousarray(chars[:, length:]).view(np.uint8)
+    if rest.any():
+        longest = flat[int(rest.any(axis=1).argmax())]
+        raise NetCDFValueError(
+            f"the text {longest[:40]!r} needs more than the {length} bytes of the last dimension",
+            fqn=node.fqn,
+        )
+    return chars[:, :length].reshape(*texts.shape, length)
+
+
+def _text_array(data: Any) -> np.ndarray | None:
+    """Return data as an array of text; None if they are characters, or no text."""
     if isinstance(data, str | bytes):
-        data = np.asarray(data, dtype=f"{'S' if encoding == 'ascii' else 'U'}{length}")
-    dtype = getattr(data, "dtype", None)
-    if dtype is not None and dtype.kind in "SU" and dtype.itemsize > 1:
-        data = np.asarray(data)
-        return stringtochar(data.reshape(-1), encoding=encoding, n_strlen=length).reshape(*data.shape, length)
-    return data
+        return np.asarray(data)
+    if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "SU":
+        return np.asanyarray(data) if data.dtype.itemsize > 1 else None
+    if isinstance(data, list | tuple):
+        objects = np.array(data, object)
+    elif isinstance(data, np.ndarray) and data.dtype == object:
+        objects = np.asarray(data)
+    else:
+        return None
+    texts = objects.reshape(-1).tolist()
+    for kind in (str, bytes):
+        if all(isinstance(text, kind) for text in texts) and any(len(text) > 1 for text in texts):
+            return np.array(texts, kind).reshape(objects.shape)
+    return None
 
 
 def _records(node: VariableNode, settings: Settings, data: Any) -> Any:
@@ -178,7 +229,12 @@ def _sequences(node: VariableNode, settings: Settings, elem: Any, data: Any) -> 
     if base.dtype.kind in "iuf":
         array = np.asarray(data)
         if settings.scale:
-            array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
+            try:
+                array = np.asarray(packing_of(lookup_in(node)).pack(array, base.dtype)).astype(base.dtype)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise translated(
+                    error, f"the sequence cannot be turned into {base.name}", node.fqn
+                ) from error
         data = array
     return _single(node, elem, data)
 
@@ -261,7 +317,9 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
     if type_ == model.STRING:
         return _map_objects(values, lambda text: _text(node, text))
     if isinstance(type_, model.VlenType):
-        return _map_objects(values, lambda sequence: _sequence(node, sequence))
+        sequences = _map_objects(values, lambda sequence: _sequence(node, sequence))
+        _check_texts(node, sequences, type_)
+        return sequences
     if isinstance(type_, model.PrimitiveType):
         if _is_plain(node, settings, values):
             return values
@@ -272,6 +330,8 @@ def _stored_form(node: VariableNode, settings: Settings, values: np.ndarray) -> 
                 values = packing_of(lookup_in(node)).pack(values, target)
             values = fill_masked(_cast(node, values, target), target, lookup_in(node))
     values = _cast(node, np.asarray(ma.getdata(values)), target)
+    if isinstance(type_, model.CompoundType) and target.hasobject:
+        _check_texts(node, values, type_)
     if settings.quantization is not None and target.kind == "f":
         values = quantize(values, *settings.quantization, _fill_scalar(node))
     return values
@@ -295,6 +355,8 @@ def _rounded(node: VariableNode, values: np.ndarray, digit: int) -> np.ndarray:
         raise NetCDFTypeError(
             f"least_significant_digit rounds numbers, and these are {values.dtype}", fqn=node.fqn
         ) from error
+    except (ValueError, OverflowError) as error:
+        raise NetCDFOverflowError(f"least_significant_digit is {digit}: {error}", fqn=node.fqn) from error
 
 
 def _fill_scalar(node: VariableNode) -> Any:
@@ -309,9 +371,8 @@ def _cast(node: VariableNode, values: np.ndarray, dtype: np.dtype) -> np.ndarray
         return values
     try:
         return values.astype(dtype)
-    except (ValueError, TypeError) as error:
-        kind = NetCDFValueError if isinstance(error, ValueError) else NetCDFTypeError
-        raise kind(f"{values.dtype} cannot be turned into {dtype}: {error}", fqn=node.fqn) from error
+    except (ValueError, TypeError, OverflowError) as error:
+        raise translated(error, f"{values.dtype} cannot be turned into {dtype}", node.fqn) from error
 
 
 def _map_objects(values: np.ndarray, convert: Any) -> np.ndarray:
@@ -331,21 +392,48 @@ def _text(node: VariableNode, text: Any) -> str:
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise NetCDFTypeError(f"a text is needed, not {type(text).__name__}", fqn=node.fqn)
-    if "\0" in text:
-        node.state.check_text(text)
-    if not encoded and not text.isascii():
-        encoding = lookup_in(node)("_Encoding")
-        if isinstance(encoding, str):
-            return text.encode(encoding).decode("utf-8", "surrogateescape")
+    if text.isascii() or encoded:
+        node.state.check_text(text, node.fqn)
+        return str(text)
+    encoding = lookup_in(node)("_Encoding")
+    if isinstance(encoding, str):
+        try:
+            text = text.encode(encoding).decode("utf-8", "surrogateescape")
+        except UnicodeError as error:
+            raise translated(error, f"the text cannot be stored as {encoding!r}", node.fqn) from error
+        except LookupError as error:
+            raise NetCDFLookupError(f"the attribute '_Encoding': {error}", fqn=node.fqn) from error
+    node.state.check_text(text, node.fqn)
     return str(text)
+
+
+def _check_texts(node: VariableNode, values: np.ndarray, type_: model.Type) -> None:
+    """Check every string inside compounds and sequences; errors as :meth:`State.check_text`."""
+    if type_ == model.STRING:
+        for text in values.reshape(-1):
+            if isinstance(text, str):
+                node.state.check_text(text, node.fqn)
+    elif isinstance(type_, model.VlenType) and type_.base.dtype.hasobject:
+        for sequence in values.reshape(-1):
+            if sequence is not None:
+                _check_texts(node, np.asarray(sequence, type_.base.dtype), type_.base)
+    elif isinstance(type_, model.CompoundType):
+        for field in type_.fields:
+            if field.type.dtype.hasobject:
+                _check_texts(node, values[field.name], field.type)
 
 
 def _sequence(node: VariableNode, sequence: Any) -> np.ndarray:
     base = node.type.base  # type: ignore[attr-defined]
-    array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
-    if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
-        raise NetCDFTypeError(
-            f"wrong data type in object array: should be {base.dtype}, got {array.dtype}",
-            fqn=node.fqn,
-        )
-    return array.astype(base.dtype).reshape(-1)
+    try:
+        array = np.asarray(sequence, object) if base.dtype == object else np.asarray(sequence)
+        if base.dtype.kind in "iufS" and array.dtype.newbyteorder("=") != base.dtype:
+            raise NetCDFTypeError(
+                f"wrong data type in object array: should be {base.dtype}, got {array.dtype}",
+                fqn=node.fqn,
+            )
+        return array.astype(base.dtype).reshape(-1)
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, NCZarrError):
+            raise
+        raise translated(error, f"the sequence cannot be turned into {base.name}", node.fqn) from error

@@ -15,7 +15,7 @@ from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
 from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced
-from nczarr.stores.base import Buffer, Request, Store, Values, as_view, batched, check_key
+from nczarr.stores.base import Answers, Buffer, Request, Store, Values, as_view, batched, check_key
 from nczarr.stores.replaced import REPLACED, Opened, Times, is_notice, replaced_error
 
 # Values that `set_many` holds at once.
@@ -92,6 +92,17 @@ class ConcurrentStore(Store):
     @abstractmethod
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         """Fetch one value or part of it; start 0 and length None is the whole value."""
+
+    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+        """Fetch one value that has at most so many bytes."""
+        return await self._fetch(key, 0, None)
+
+    def _check_bound(self, key: str, size: int, most: int) -> None:
+        if size > most:
+            raise StoreError(
+                f"cannot read: the value has more than {most} bytes, the most that its array can need",
+                path=self.place(key),
+            )
 
     async def _size(self, key: str) -> int | None:
         """Return the size of one value."""
@@ -173,6 +184,11 @@ class ConcurrentStore(Store):
                     return b""
             self._fail("read", key, error)
 
+    async def _safe_bounded(self, key: str, most: int) -> bytes | None:
+        with self._explained("read", key, may_be_missing=True):
+            return await self._fetch_bounded(key, most)
+        return None
+
     async def _safe_size(self, key: str) -> int | None:
         with self._explained("read", key, may_be_missing=True):
             return await self._size(key)
@@ -230,6 +246,9 @@ class ConcurrentStore(Store):
     def get_many(self, keys: Sequence[str]) -> Values:
         return self._batch(self._safe_fetch, [(check_key(key), 0, None) for key in keys])
 
+    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
+        return self._batch(self._safe_bounded, [(check_key(key), most) for key in keys])
+
     def get_range(self, key: str, start: int, length: int | None = None) -> bytes | None:
         return self.get_ranges([(key, start, length)])[0]
 
@@ -247,6 +266,10 @@ class ConcurrentStore(Store):
 
     def exists(self, key: str) -> bool:
         return self.size(key) is not None
+
+    def exist_many(self, keys: Sequence[str]) -> Answers:
+        sizes = self._batch(self._safe_size, [(check_key(key),) for key in keys])
+        return [size is not None for size in sizes]
 
     def set(self, key: str, data: Buffer) -> None:
         self.check_writable(key)

@@ -6,8 +6,35 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.redirects import http_client
 from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
+
+#: Protocols of file systems whose listings name every file: real ones, archives, object stores.
+_COMPLETE = frozenset(
+    {
+        "abfs", "abfss", "adl", "az", "file", "gcs", "gs", "hdfs", "libarchive", "local", "memory", "oci", "oss",
+        "s3", "s3a", "sftp", "smb", "ssh", "tar", "webhdfs", "zip",
+    }
+)  # fmt: skip
+#: Protocols of file systems that show the files of another one.
+_AROUND = frozenset({"blockcache", "cached", "dir", "filecache", "simplecache"})
+
+
+def lists_all(fs: Any) -> bool:
+    """Return whether the listings of an fsspec file system name every file.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> lists_all(fsspec.filesystem("memory")), lists_all(fsspec.filesystem("reference", fo={}))
+    (True, False)
+    """
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    inner = getattr(fs, "fs", None)
+    if inner is not None and protocols & _AROUND:
+        return lists_all(inner)
+    return bool(protocols & _COMPLETE)
 
 
 class FsspecStore(ConcurrentStore):
@@ -45,6 +72,7 @@ class FsspecStore(ConcurrentStore):
         self._root = root.rstrip("/") + "/" if root.strip("/") else root
         self.url = url or str(fs.unstrip_protocol(root))
         self.writable = writable
+        self.lists_all = lists_all(fs)
         self._reference = isinstance(fs, ReferenceFileSystem)
         self._in_memory = isinstance(fs, MemoryFileSystem)
         self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
@@ -64,14 +92,18 @@ class FsspecStore(ConcurrentStore):
         self._fs = of_this_process(self._fs)
         return self._fs
 
+    def parent(self) -> tuple[Store, str] | None:
+        above, _, name = self._root.strip("/").rpartition("/")
+        if not name or self._reference:
+            return None
+        above = f"/{above}" if self._root.startswith("/") else above
+        return FsspecStore(self._fs, above, url=self.url.rstrip("/").rpartition("/")[0]), name
+
     def _path(self, key: str) -> str:
         return self._root + key
 
     def _loop(self) -> Any:
         return self.fs.loop if self._async else None
-
-    def _is_missing(self, error: BaseException) -> bool:
-        return super()._is_missing(error) or (self._reference and isinstance(error, KeyError))
 
     def _peek(self, key: str) -> bytes | None:
         if not self._in_memory:
@@ -104,11 +136,23 @@ class FsspecStore(ConcurrentStore):
             first, last = clip(len(value), start, length)
             return value[first:last]
 
+    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+        value = await self._fetch(key, 0, most + 1)
+        self._check_bound(key, len(value or b""), most)
+        return value
+
     async def _size(self, key: str) -> int | None:
         path = self._path(key)
         # A listing that the file system remembers may be older than the file.
         self.fs.invalidate_cache(path)
-        info = await self.fs._info(path) if self._async else self.fs.info(path)
+        if self._reference and not self._is_referred(key):
+            return None
+        try:
+            info = await self.fs._info(path) if self._async else self.fs.info(path)
+        except FileNotFoundError as error:
+            if self._reference:
+                raise StoreError(f"there is no such file: {error}", path=self.place(key)) from error
+            raise
         return None if info["type"] == "directory" else int(info["size"])
 
     async def _put(self, key: str, data: memoryview) -> None:
@@ -176,6 +220,9 @@ class FsspecStore(ConcurrentStore):
     def get_many(self, keys: Sequence[str]) -> Values:
         return super().get_many(keys) if self._async else self.get_ranges([(key, 0, None) for key in keys])
 
+    def get_bounded(self, keys: Sequence[str], most: int) -> Values:
+        return super().get_bounded(keys, most) if self._async else self.get_many(keys)
+
     def get_ranges(self, requests: Sequence[Request]) -> Values:
         if self._async:
             return super().get_ranges(requests)
@@ -208,6 +255,16 @@ class FsspecStore(ConcurrentStore):
         except Exception as error:
             return error
 
+    def _is_referred(self, key: str) -> bool:
+        """Return whether there is a reference for a key; the file that it names may be missing."""
+        try:
+            self.fs.references[self._path(key).lstrip("/")]
+        except KeyError:
+            return False
+        except Exception as error:
+            self._fail("read", key, error)
+        return True
+
     def _cat_references(self, paths: list[str]) -> list[Any]:
         try:
             found = self.fs.cat(paths, on_error="return")
@@ -221,7 +278,7 @@ class FsspecStore(ConcurrentStore):
         if isinstance(value, NCZarrError):
             raise value
         if isinstance(value, BaseException):
-            if self._is_missing(value):
+            if self._is_missing(value) if not self._reference else not self._is_referred(key):
                 return None
             if (start or length is not None) and self._is_range_error(value):
                 size = self.size(key)
@@ -279,6 +336,8 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
     try:
+        if url.lower().startswith(("http://", "https://")):
+            options = {"get_client": http_client, **options}
         fs, root = url_to_fs(url, **options)
     except ImportError as error:
         raise NCZarrError(f"cannot open: {error}", path=url, hint=_extra(url)) from error

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
-from nczarr.stores.base import Names, check_prefix, clip
+from nczarr.stores.base import Names, Store, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 _TRIES = 4
@@ -24,7 +24,8 @@ _PASSING = frozenset({429, 500, 502, 503, 504})
 #: Most bytes of a value, and of a metadata document: a server may send without end.
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
-_CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-([0-9]+)/(.*)")
+_MOST_DIGITS = 18
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|[^0-9].*)")
 # Codings that aiohttp undoes, or refuses; others it hands on as they are.
 _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
@@ -41,7 +42,9 @@ class HTTPStore(ConcurrentStore):
     A query in the URL (a signature, say) goes with every request.
 
     The store can be listed if the server answers the URL of a folder with an index page, as nginx's and Apache's
-    automatic indices do; whether it does is found out when it is first asked.
+    automatic indices do; whether it does is found out when it is first asked. Index pages need not name every key
+    (:attr:`~nczarr.stores.Store.lists_all` is False). A redirect to another host is followed without the headers,
+    cookies and credentials that were given for this one.
 
     Parameters
     ----------
@@ -81,6 +84,13 @@ class HTTPStore(ConcurrentStore):
                 self._listable = False
         return self._listable
 
+    def parent(self) -> tuple[Store, str] | None:
+        parts = urlsplit(self._base)
+        above, _, name = parts.path.strip("/").rpartition("/")
+        if not name:
+            return None
+        return HTTPStore(urlunsplit(urlsplit(self.url)._replace(path=f"/{above}")), self._fs), unquote(name)
+
     def _loop(self) -> Any:
         return self.fs.loop
 
@@ -88,6 +98,12 @@ class HTTPStore(ConcurrentStore):
         return f"{self._base}{quote(key, safe='/!$&()*+,:;=@~')}{self._query}"
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
+        return await self._fetch_again(key, start, length, MAX_DOCUMENT if _is_document(key) else MAX_VALUE)
+
+    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+        return await self._fetch_again(key, 0, None, min(most, MAX_VALUE))
+
+    async def _fetch_again(self, key: str, start: int, length: int | None, most: int) -> bytes | None:
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential
 
         again = AsyncRetrying(
@@ -98,7 +114,7 @@ class HTTPStore(ConcurrentStore):
         )
         value: bytes | None
         written: datetime | None
-        value, _, written = await again(self._request, key, start, length)
+        value, _, written = await again(self._request, key, start, length, most)
         if written is not None:
             self._times.note(key, written)
         return value
@@ -112,9 +128,13 @@ class HTTPStore(ConcurrentStore):
         return (await self._request(key, 0, 1))[1]
 
     async def _request(
-        self, key: str, start: int, length: int | None
+        self, key: str, start: int, length: int | None, most: int = MAX_VALUE
     ) -> tuple[bytes | None, int | None, datetime | None]:
-        """Return the value or part, the size of the whole value, and when that was written."""
+        """Return the value or part, the size of the whole value, and when that was written.
+
+        A value has at most `most` bytes; of a whole value that comes in the place of a part no more is read than up to
+        the end of the part.
+        """
         from yarl import URL
 
         options = dict(self.fs.kwargs)
@@ -136,15 +156,18 @@ class HTTPStore(ConcurrentStore):
                 reason = f"cannot read: the server answers {answer.status} {answer.reason}"
                 kind = _PassingError if answer.status in _PASSING else StoreError
                 raise kind(reason, path=self.place(key), hint=hint)
-            limit = MAX_DOCUMENT if _is_document(key) else MAX_VALUE
+            limit, enough = most, None
             if answer.status == 206 and (start < 0 or length is not None):
                 limit = -start if start < 0 else length or 0
-            value = await self._body(key, answer, limit)
+            elif part and start >= 0 and length is not None:
+                enough = start + length
+            value = await self._body(key, answer, limit, enough)
             size = len(value)
             if answer.status == 206:
                 size = self._check_part(key, answer, start, length, size)
             elif part:
-                begin, stop = clip(size, start, length)
+                size = max(size, _promised(answer) or 0)
+                begin, stop = clip(len(value), start, length)
                 value = value[begin:stop]
             return value, size, _written(answer)
 
@@ -183,8 +206,8 @@ class HTTPStore(ConcurrentStore):
         async with session.get(URL(self._url(key), encoded=True), **self.fs.kwargs) as answer:
             return bool(answer.status == 200)
 
-    async def _body(self, key: str, answer: Any, limit: int) -> bytes:
-        """Read a body, unpacked if it comes compressed, up to a limit."""
+    async def _body(self, key: str, answer: Any, limit: int, enough: int | None = None) -> bytes:
+        """Read a body, unpacked if it comes compressed, up to a limit, or no further than is `enough`."""
         coding = answer.headers.get("Content-Encoding", "identity")
         if answer.status == 206 and coding != "identity":
             raise StoreError(f"cannot read: the part is a part of {coding} data", path=self.place(key))
@@ -195,12 +218,14 @@ class HTTPStore(ConcurrentStore):
         async for piece in answer.content.iter_any():
             parts.append(piece)
             size += len(piece)
+            if enough is not None and size >= enough:
+                return b"".join(parts)
             if size > limit:
                 raise StoreError(
                     f"cannot read: the server sends more than {limit} bytes", path=self.place(key)
                 )
-        promised = answer.headers.get("Content-Length", "")
-        if coding == "identity" and promised.isdecimal() and int(promised) != size:
+        promised = _promised(answer)
+        if promised not in (None, size):
             raise _PassingError(f"cannot read: {size} of {promised} bytes came", path=self.place(key))
         return b"".join(parts)
 
@@ -272,6 +297,13 @@ def _may_pass(error: BaseException) -> bool:
         return False
     dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _PassingError)
     return isinstance(error, dropped)
+
+
+def _promised(answer: Any) -> int | None:
+    """Return how many bytes a server says that the value has; None if it does not, or packs them for sending."""
+    text = answer.headers.get("Content-Length", "")
+    packed = answer.headers.get("Content-Encoding", "identity") != "identity"
+    return None if packed or not text.isdecimal() or len(text) > _MOST_DIGITS else int(text)
 
 
 def _written(answer: Any) -> datetime | None:

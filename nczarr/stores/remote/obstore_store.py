@@ -12,7 +12,7 @@ from typing import Any
 from nczarr.collector import may_share_work
 from nczarr.errors import StoreError
 from nczarr.forking import inheriting
-from nczarr.stores.base import Names, Values, check_prefix
+from nczarr.stores.base import Names, Store, Values, check_prefix
 from nczarr.stores.remote.concurrent import ConcurrentStore
 
 #: Objects whose locks are renewed in a forked child.
@@ -58,7 +58,15 @@ class ObstoreStore(ConcurrentStore):
         self._prefix = check_prefix(prefix) + "/" if prefix else ""
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
+        # A web server behind obstore lists what it likes.
+        self.lists_all = type(store).__name__ != "HTTPStore"
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
+
+    def parent(self) -> tuple[Store, str] | None:
+        above, _, name = self._prefix.rstrip("/").rpartition("/")
+        if not name:
+            return None
+        return ObstoreStore(self._client, above, url=self.url.rstrip("/").rpartition("/")[0]), name
 
     # obstore's asynchronous calls wake the event loop from threads of their own, also while Python ends, which then
     # aborts. Its blocking calls do not; the threads that wait for them are joined before Python ends. So the
@@ -110,6 +118,12 @@ class ObstoreStore(ConcurrentStore):
             options = {"range": {"offset": start}}
         found = self._client.get(self._prefix + key, options=options)
         self._times.note(key, found.meta["last_modified"])
+        return bytes(found.bytes())
+
+    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+        found = self._client.get(self._prefix + key)
+        self._times.note(key, found.meta["last_modified"])
+        self._check_bound(key, found.meta["size"], most)
         return bytes(found.bytes())
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:

@@ -110,8 +110,15 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
     NCZarrError
         Neither obstore nor s3fs is installed.
     """
-    if not url.split("://", 1)[1].partition("/")[0]:
+    bucket = url.split("://", 1)[1].partition("/")[0]
+    if not bucket:
         raise StoreError("there is no bucket in the URL", path=url)
+    if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
+        raise StoreError(
+            "the URL has more before its path than the bucket, and no client takes credentials from there",
+            path=url,
+            hint="give them as options (key, secret), or in the AWS_… variables",
+        )
     options = dict(storage_options or {})
     backend = options.pop("backend", None)
     if backend not in (None, "s3fs", "obstore"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
-from nczarr.errors import NCZarrError
-from nczarr.stores.base import Names, check_key, check_prefix
+from nczarr.errors import NCZarrError, NotAllowedError
+from nczarr.stores.base import Answers, Names, check_key, check_prefix
 from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.stores.remote.fsspec_store import lists_all
+
+#: How Icechunk says that a key is none of Zarr's, and (format 2) that a prefix is that of no node.
+_NO_KEY = ("invalid zarr key", "Only prefixes pointing to a group or array")
 
 
 def is_zarr_store(target: Any) -> bool:
@@ -16,8 +20,36 @@ def is_zarr_store(target: Any) -> bool:
     return not isinstance(target, type) and all(hasattr(target, name) for name in names)
 
 
+def _lists_all(store: Any) -> bool:
+    """Return whether a zarr-python store promises that its listings name every key."""
+    if type(store).__module__.startswith("icechunk"):
+        return True
+    from zarr.storage import (
+        FsspecStore,
+        LocalStore,
+        LoggingStore,
+        MemoryStore,
+        ObjectStore,
+        WrapperStore,
+        ZipStore,
+    )
+
+    # A subclass may list as it likes.
+    kind = type(store)
+    if kind is FsspecStore:
+        return lists_all(store.fs)
+    if kind is ObjectStore:
+        return type(store.store).__name__ != "HTTPStore"
+    if kind in (WrapperStore, LoggingStore):
+        return _lists_all(store._store)
+    return kind in (LocalStore, MemoryStore, ZipStore)
+
+
 class ZarrStore(ConcurrentStore):
     """The keys of a zarr-python 3 store.
+
+    zarr-python's own stores of directories, memory, zip files and object stores promise complete listings, and so
+    does Icechunk; a store of another class does not.
 
     Parameters
     ----------
@@ -46,6 +78,7 @@ class ZarrStore(ConcurrentStore):
             store.supports_writes and not getattr(store, "read_only", False)
         ) and writable is not False
         self.listable = bool(store.supports_listing)
+        self.lists_all = self.listable and _lists_all(store)
         self.takes_any_key = not type(store).__module__.startswith("icechunk")
         self.keeps_consolidated = bool(getattr(store, "supports_consolidated_metadata", True))
         self._prototype = default_buffer_prototype()
@@ -56,10 +89,17 @@ class ZarrStore(ConcurrentStore):
 
         return sync(function(*arguments))
 
+    #: Why values that are elsewhere may not be read.
+    not_allowed: NotAllowedError | None = None
+
+    def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
+        if self.not_allowed is not None and "authorize" in str(error):
+            raise self.not_allowed from error
+        super()._fail(what, key, error)
+
     def _is_missing(self, error: BaseException) -> bool:
         # Icechunk holds Zarr's keys only, and takes the question for any other as a mistake.
-        foreign = "invalid zarr key" in str(error)
-        return foreign or super()._is_missing(error) or isinstance(error, KeyError)
+        return any(words in str(error) for words in _NO_KEY) or super()._is_missing(error)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
@@ -79,7 +119,12 @@ class ZarrStore(ConcurrentStore):
         return None if value is None else value.to_bytes()
 
     async def _size(self, key: str) -> int | None:
-        return int(await self.store.getsize(key))
+        try:
+            return int(await self.store.getsize(key))
+        except Exception:  # stores have many words for a key that is missing; one question has one answer
+            if await self.store.exists(key):
+                raise
+            return None
 
     async def _put(self, key: str, data: memoryview) -> None:
         await self.store.set(key, self._prototype.buffer.from_bytes(bytes(data)))
@@ -127,3 +172,6 @@ class ZarrStore(ConcurrentStore):
 
     def exists(self, key: str) -> bool:
         return bool(self._run(self._exists, check_key(key)))
+
+    def exist_many(self, keys: Sequence[str]) -> Answers:
+        return [bool(there) for there in self._batch(self._exists, [(check_key(key),) for key in keys])]

@@ -11,6 +11,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.convert import open_source
+from nczarr.display import shown_location
 from nczarr.errors import placed
 from nczarr.netcdf4 import Dataset
 from nczarr.view.data.fields import FieldSource, with_fields
@@ -42,7 +43,7 @@ class OpenedDataset:
     """
 
     def __init__(self, source: Any, storage_options: Mapping[str, Any] | None = None) -> None:
-        self.name = source.name if isinstance(source, model.Dataset) else str(source)
+        self.name = source.name if isinstance(source, model.Dataset) else shown_location(str(source))
         self._lock = threading.RLock()
         self._stack = ExitStack()
         try:

@@ -85,21 +85,3 @@ class TimeUnits:
         if high == low:
             return np.full(numbers.shape, float(ends[0]))
         return float(ends[0]) + (numbers - low) * ((float(ends[1]) - float(ends[0])) / (high - low))
-
-    def nearest(self, text: str, numbers: np.ndarray) -> int:
-        """Index of the time that is nearest to a date such as ``2020-03-01T12:00``, or to the middle of ``2020-03``.
-
-        Raises
-        ------
-        ValueError
-            If the text is no date.
-        """
-        import cftime
-
-        day, _, clock = text.strip().replace("T", " ").partition(" ")
-        parts = [int(part) for part in day.split("-")]
-        parts += {1: [7, 1], 2: [15]}.get(len(parts), [])
-        times = [int(float(part)) for part in clock.split(":")] if clock else []
-        date = cftime.datetime(*parts, *times, calendar=self.calendar)
-        number = cftime.date2num(date, self.units, self.calendar)
-        return int(np.argmin(np.abs(numbers - number)))

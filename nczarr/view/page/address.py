@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from nczarr.errors import NCZarrError
 from nczarr.view.data.coordinates import Coordinates
 from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
 from nczarr.view.picture.selection import Selection, first_selection, with_drawn
 
 
@@ -28,6 +29,8 @@ class Address:
         Name of a colour map; empty: chosen for the values.
     low, high : float or None
         Limits of the colours.
+    per_step : bool
+        True: the colours of each step have the limits of this step; False: all steps have the same limits.
     place : tuple of int
         Indices of the place whose series is shown.
 
@@ -46,6 +49,7 @@ class Address:
     colours: str = ""
     low: float | None = None
     high: float | None = None
+    per_step: bool = False
     place: tuple[int, ...] = ()
 
     def to_query(self) -> dict[str, str]:
@@ -57,6 +61,7 @@ class Address:
             "colours": self.colours,
             "low": "" if self.low is None else repr(self.low),
             "high": "" if self.high is None else repr(self.high),
+            "limits": "step" if self.per_step else "",
             "place": ",".join(map(str, self.place)),
         }
         return {name: text for name, text in query.items() if text}
@@ -79,13 +84,15 @@ class Address:
             if name and _is_index(index):
                 at[unquote(name)] = int(index)
         place = texts.get("place", "").split(",")
+        colours = texts.get("colours", "")
         return cls(
             texts.get("variable", ""),
             at,
             tuple(unquote(name) for name in texts.get("axes", "").split(",") if name),
-            texts.get("colours", ""),
+            colours if colours in (*SEQUENTIAL, *DIVERGING) else "",
             _number(texts.get("low")),
             _number(texts.get("high")),
+            texts.get("limits") == "step",
             tuple(map(int, place)) if all(map(_is_index, place)) else (),
         )
 

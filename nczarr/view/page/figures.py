@@ -24,11 +24,13 @@ from nczarr.display import visible
 from nczarr.view.picture.coastlines import coastlines
 from nczarr.view.picture.colours import MISSING, Colours
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.pictures import Line, Picture, Scale
+from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale
 
 _HEIGHT = 500
 _LINE = "#0b7285"
 _COAST = "#202020"
+#: Room for the colour bar: Bokeh lays a figure out once, and would cut longer numbers of later limits.
+_BAR_WIDTH = 100
 _TOOLS = "pan,wheel_zoom,box_zoom,reset,save"
 _LONGEST_LABEL = 120
 
@@ -79,7 +81,7 @@ class PictureFigure:
             tools=_TOOLS,
             active_scroll="wheel_zoom",
             toolbar_location="above",
-            min_border_right=10,
+            min_border_right=_BAR_WIDTH,
             name="picture",
             **shape,
         )
@@ -106,7 +108,9 @@ class PictureFigure:
             line_width=2,
             fill_alpha=0,
         )
-        hover = [("value", "@image"), (_text(picture.y.label), _hover("y", picture.y))]
+        # The step is a column of the image itself: a tooltip that stands while the image changes names its own step.
+        hover = [("value", "@image"), ("at", "@where")] if picture.where else [("value", "@image")]
+        hover.append((_text(picture.y.label), _hover("y", picture.y)))
         hover.append((_text(picture.x.label), _hover("x", picture.x)))
         formats = {
             f"${name}": "datetime" for name, s in (("x", picture.x), ("y", picture.y)) if s.kind == "date"
@@ -138,7 +142,7 @@ class PictureFigure:
         self.colour(colours)
         self._base.data = _image(picture, colours)
         self._detail.data = _no_image()
-        self.figure.title = _text(picture.where)
+        _set_title(self.figure, picture)
 
     def show_detail(self, picture: Picture, colours: Colours) -> None:
         """Show a part with more values over the picture."""
@@ -164,8 +168,17 @@ class PictureFigure:
         self._mark.data = {"x": [x], "y": [y]}
 
 
+def _set_title(fig: Any, drawing: Drawing) -> None:
+    """Write the step above a figure.
+
+    The text of the title model changes, and the model stays: Bokeh goes on drawing the title with which a figure was
+    first drawn, also after another title model has taken its place.
+    """
+    fig.title.text = _text(drawing.where)
+
+
 def _no_image() -> dict[str, Any]:
-    return {"image": [], "x": [], "y": [], "dw": [], "dh": []}
+    return {"image": [], "where": [], "x": [], "y": [], "dw": [], "dh": []}
 
 
 def _image(picture: Picture, colours: Colours) -> dict[str, Any]:
@@ -175,6 +188,7 @@ def _image(picture: Picture, colours: Colours) -> dict[str, Any]:
         values = values.astype(np.float32)
     return {
         "image": [np.ascontiguousarray(values)],
+        "where": [_text(picture.where)],
         "x": [e.left],
         "y": [e.bottom],
         "dw": [e.right - e.left],
@@ -269,4 +283,4 @@ class LineFigure:
             low, high = float(line.places.min()), float(line.places.max())
             margin = (high - low) * 0.04 or 0.5
             self.figure.y_range.update(start=high + margin, end=low - margin)
-        self.figure.title = _text(line.where)
+        _set_title(self.figure, line)

@@ -14,12 +14,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.view.data.coordinates import Coordinates
 from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.page.address import Address
+from nczarr.view.picture.selection import select
+from nczarr.view.plotting import as_texts, find_variable
 
 if TYPE_CHECKING:
     from typing import Self
 
 _HOST = "127.0.0.1"
+_LAST_PORT = 65_535
 
 
 class Served:
@@ -111,6 +116,8 @@ def _free_port() -> int:
 def serve(
     source: Any,
     *,
+    variable: str | None = None,
+    at: Mapping[str, int | str] | None = None,
     port: int = 0,
     open_browser: bool = True,
     storage_options: Mapping[str, Any] | None = None,
@@ -121,6 +128,10 @@ def serve(
     ----------
     source : str, path, store or nczarr.model.Dataset
         Anything that nczarr reads.
+    variable : str, optional
+        The variable that is shown first: its name, or its FQN.
+    at : mapping, optional
+        Its step along dimensions by name: an index, or text as on the command line; see :func:`nczarr.view.plot`.
     port : int
         0: one that is free.
     open_browser : bool
@@ -135,7 +146,8 @@ def serve(
     Raises
     ------
     NCZarrError
-        If the dataset cannot be opened, the port is in use, or the extra ``view`` is not installed.
+        If the dataset cannot be opened, there is no such variable or step, the port is in use or illegal, or the extra
+        ``view`` is not installed.
 
     Examples
     --------
@@ -144,6 +156,8 @@ def serve(
     ...     page.url.startswith("http://127.0.0.1:")
     True
     """
+    if not 0 <= port <= _LAST_PORT:
+        raise NCZarrError(f"{port} is not a port", hint=f"a port is a number from 0 (any) to {_LAST_PORT}")
     try:
         import matplotlib  # noqa: F401
         import panel_material_ui  # noqa: F401
@@ -152,7 +166,30 @@ def serve(
         raise UnsupportedError(
             f"the viewer needs {error.name}", hint="pip install matplotlib scipy panel panel-material-ui"
         ) from None
-    served = Served(OpenedDataset(source, storage_options), port)
+    opened = OpenedDataset(source, storage_options)
+    try:
+        search = _search(opened, variable, at)
+    except BaseException:
+        opened.close()
+        raise
+    served = Served(opened, port)
+    served.url += search
     if open_browser:
         webbrowser.open(served.url)
     return served
+
+
+def _search(opened: OpenedDataset, variable: str | None, at: Mapping[str, int | str] | None) -> str:
+    """The part of the address that says what is shown first."""
+    if variable is None:
+        if at:
+            raise UnsupportedError(
+                "-d: a step needs a variable", hint="nczarr view DATASET VARIABLE -d time=2020-03"
+            )
+        return ""
+    coordinates = Coordinates(opened)
+    fqn = find_variable(opened.model, variable)
+    selection = select(opened, coordinates, fqn, as_texts(at))
+    names = [axis.name for axis in selection.axes]
+    steps = {names[i]: selection.at[i] for i in selection.fixed}
+    return Address(fqn, steps, tuple(names[i] for i in selection.drawn)).to_search()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
@@ -32,11 +34,12 @@ from nczarr.view.page.tree import list_tree
 from nczarr.view.page.worker import Worker
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
 from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.make import Drawer, zoomed
+from nczarr.view.picture.make import Drawer, Spread, zoomed
 from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
 from nczarr.view.picture.selection import Selection, first_selection, is_drawable, with_drawn
 
 _AUTOMATIC = "automatic"
+_ALL_STEPS, _EACH_STEP = "of all steps", "of each step"
 #: Axes along which a click shows lines, at most.
 _MOST_LINES = 2
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
@@ -68,6 +71,7 @@ class Viewer:
         self._address = Address()
         self._selection: Selection | None = None
         self._drawing: Drawing | None = None
+        self._spread: Spread | None = None
         self._colours = Colours("viridis", 0, 1)
         self._figure: PictureFigure | LineFigure | None = None
         self._is_setting = False
@@ -135,7 +139,10 @@ class Viewer:
         self._map = pmui.Select(label="colours", options=maps, value=_AUTOMATIC, **small)
         self._low = pmui.TextInput(label="from", placeholder=_AUTOMATIC, **{**small, "width": 110})
         self._high = pmui.TextInput(label="to", placeholder=_AUTOMATIC, **{**small, "width": 110})
-        for widget in (self._map, self._low, self._high):
+        self._limits = pmui.Select(
+            label="limits", options=[_ALL_STEPS, _EACH_STEP], value=_ALL_STEPS, **small
+        )
+        for widget in (self._map, self._low, self._high, self._limits):
             widget.param.watch(self._colours_changed, "value")
         download: dict[str, Any] = {
             "size": "small",
@@ -146,14 +153,20 @@ class Viewer:
         }
         self._png = pmui.FileDownload(callback=self._as_png, filename="picture.png", label="PNG", **download)
         self._csv = pmui.FileDownload(callback=self._as_csv, filename="values.csv", label="CSV", **download)
-        widgets = (self._axes.up, self._axes.across, self._map, self._low, self._high, self._png, self._csv)
+        colours = (self._map, self._low, self._high, self._limits)
+        widgets = (self._axes.up, self._axes.across, *colours, self._png, self._csv)
         return pn.FlexBox(*widgets, align_items="center")
 
     # -- work beside the page
 
-    def _schedule(self, call: Any) -> None:
+    def _schedule(self, call: Callable[[], None]) -> None:
         if not self._is_gone:
-            self._document.add_next_tick_callback(call)
+            self._document.add_next_tick_callback(lambda: self._at_once(call))
+
+    def _at_once(self, call: Callable[[], None]) -> None:
+        """Send all changes of a call to the browser in one message: it draws none of them without the others."""
+        with pn.io.hold(self._document):
+            call()
 
     def _leave(self, context: Any) -> None:
         self._is_gone = True
@@ -238,6 +251,7 @@ class Viewer:
             )
             for widget, limit in ((self._low, self._address.low), (self._high, self._address.high)):
                 widget.value = "" if limit is None else f"{limit:g}"
+            self._limits.value = _EACH_STEP if self._address.per_step else _ALL_STEPS
         finally:
             self._is_setting = False
         self._whole.object = ""
@@ -279,19 +293,22 @@ class Viewer:
         selection = self._selection
         assert selection is not None
         self._picture.loading = True
-        self._pictures.ask(lambda: self._drawer.draw(selection), self._take)
 
-    def _take(self, drawing: Drawing) -> None:
+        def draw() -> tuple[Drawing, Spread | None]:
+            drawing = self._drawer.draw(selection)
+            return drawing, self._drawer.spread(drawing)
+
+        self._pictures.ask(draw, self._take)
+
+    def _take(self, drawn: tuple[Drawing, Spread | None]) -> None:
         """Show a drawing that was made."""
+        drawing, spread = drawn
         if drawing.selection is not self._selection:
             return  # overtaken by another choice
         self._picture.loading = False
         self._alert.visible = False
-        self._drawing = drawing
-        variable = self._opened.variable(drawing.selection.fqn)
-        chosen = choose_colours(variable, drawing.sample)
-        address = self._address
-        self._colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
+        self._drawing, self._spread = drawing, spread
+        self._colours = self._colours_of(drawing)
         self._settings_for(drawing)
         if isinstance(drawing, Table):
             self._figure = None
@@ -300,15 +317,36 @@ class Viewer:
             self._take_line(drawing)
         elif isinstance(drawing, Picture):
             self._take_picture(drawing)
-        self._notes.object = notes_html(drawing.notes)
+        self._show_notes(drawing)
         self._show_statistics(drawing)
         self._remember()
 
     def _settings_for(self, drawing: Drawing) -> None:
         coloured = isinstance(drawing, Picture) and not self._colours.categories
         self._map.visible = self._low.visible = self._high.visible = coloured
+        self._limits.visible = coloured and self._spread is not None
         self._png.filename = f"{_file_name(drawing)}.png"
         self._csv.filename = f"{_file_name(drawing)}.csv"
+
+    def _colours_of(self, drawing: Drawing) -> Colours:
+        """The colours of a drawing: with limits of all steps, so that they stay when a slider moves, or of its own."""
+        address, spread = self._address, self._spread
+        values = drawing.sample
+        if spread is not None and not address.per_step:
+            values = np.ma.array([spread.low, spread.high])
+        chosen = choose_colours(self._opened.variable(drawing.selection.fqn), values)
+        return adjust_colours(chosen, address.colours or None, address.low, address.high)
+
+    def _show_notes(self, drawing: Drawing) -> None:
+        notes, spread, address = drawing.notes, self._spread, self._address
+        if (
+            spread is not None
+            and not spread.is_whole
+            and not address.per_step
+            and not self._colours.categories
+        ):
+            notes = (*notes, spread.note)
+        self._notes.object = notes_html(notes)
 
     def _take_line(self, line: Line) -> None:
         if isinstance(self._figure, LineFigure) and self._figure.fits(line):
@@ -341,13 +379,13 @@ class Viewer:
         whole = picture.selection.axes
         if all(w == (0, whole[i].size) for w, i in zip(windows, picture.selection.drawn)):
             figure.hide_detail()
-            self._notes.object = notes_html(picture.notes)
+            self._show_notes(picture)
             return
 
         def take(detail: Drawing) -> None:
             if self._drawing is picture and isinstance(detail, Picture):
                 figure.show_detail(detail, self._colours)
-                self._notes.object = notes_html(detail.notes)
+                self._show_notes(detail)
 
         self._details.ask(lambda: self._drawer.draw(picture.selection, windows), take)
 
@@ -402,13 +440,18 @@ class Viewer:
             return
         self._address.colours = "" if self._map.value == _AUTOMATIC else self._map.value
         self._address.low, self._address.high = _number(self._low.value), _number(self._high.value)
-        if self._drawing is None or self._selection is None:
+        self._address.per_step = self._limits.value == _EACH_STEP
+        drawing = self._drawing
+        if drawing is None:
             return
-        chosen = choose_colours(self._opened.variable(self._selection.fqn), self._drawing.sample)
-        address = self._address
-        self._colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
-        if isinstance(self._figure, PictureFigure):
-            self._figure.colour(self._colours)
+        self._colours = self._colours_of(drawing)
+
+        def colour() -> None:
+            if isinstance(self._figure, PictureFigure):
+                self._figure.colour(self._colours)
+            self._show_notes(drawing)
+
+        self._at_once(colour)
         self._remember()
 
     def _show_statistics(self, drawing: Drawing) -> None:

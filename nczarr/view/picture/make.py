@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from nczarr.display import format_value
+from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
 from nczarr.view.data.coordinates import Axis, Coordinates
 from nczarr.view.data.opened import OpenedDataset, long_name, text_attribute
@@ -27,12 +29,43 @@ _MOST_ROWS = 200
 _MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
 _KEPT_GRIDS = 8
+#: Steps that are read for the limits of the colours of all steps, and bytes of decoded chunks that they may cost.
+_MOST_STEPS = 24
+_SAMPLE_BYTES = 64 << 20
 _NOT_IN_ORDER = "the coordinate {} does not rise or fall throughout: the axis counts indices"
 _NO_NUMBERS = (
     "the coordinate {} has no value, or none that is a number, at some places: the axis counts indices"
 )
 
 Windows = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The smallest and the largest value of the steps of a picture.
+
+    Parameters
+    ----------
+    low, high : float
+    read, count : int
+        How many steps were read, and how many there are.
+    is_whole : bool
+        True if every value was read.
+    """
+
+    low: float
+    high: float
+    read: int
+    count: int
+    is_whole: bool
+
+    @property
+    def note(self) -> str:
+        """What a reader has to know of limits that come from a sample."""
+        return (
+            f"the limits of the colours come from a sample ({self.read:,} of {self.count:,} steps); "
+            "values beyond them have the first or the last colour"
+        )
 
 
 class Drawer:
@@ -53,6 +86,7 @@ class Drawer:
         self.opened = opened
         self.coordinates = Coordinates(opened)
         self._grids: OrderedDict[Any, Any] = OrderedDict()
+        self._spreads: dict[Any, Spread | None] = {}
         self._lock = threading.Lock()
 
     def draw(
@@ -82,6 +116,54 @@ class Drawer:
         if len(selection.drawn) == 1 and selection.geography is None:
             return self._line(selection, overview, sample)
         return self._picture(selection, overview, sample)
+
+    def spread(self, drawing: Drawing) -> Spread | None:
+        """Find the smallest and the largest value of all steps of a picture, or of a sample of them.
+
+        The steps are those of the axes that are not drawn. The first and the last belong to a sample; steps that
+        cannot be read do not.
+
+        Returns
+        -------
+        Spread or None
+            None if there is one step only, or no value in any.
+        """
+        selection = drawing.selection
+        sizes = [selection.axes[i].size for i in selection.fixed]
+        if not isinstance(drawing, Picture) or prod(sizes) <= 1:
+            return None
+        key = (selection.fqn, selection.drawn)
+        with self._lock:
+            if key in self._spreads:
+                return self._spreads[key]
+        found = self._find_spread(selection, sizes)
+        with self._lock:
+            self._spreads[key] = found
+        return found
+
+    def _find_spread(self, selection: Selection, sizes: list[int]) -> Spread | None:
+        count = prod(sizes)
+        chunk = prod(max(c, 1) for c in self.opened.chunk_shape(selection.fqn))
+        chunk *= self.opened.variable(selection.fqn).type.dtype.itemsize
+        most = min(max(_SAMPLE_BYTES // max(chunk, 1), 2), _MOST_STEPS, count)
+        overview = self._plan(selection, None, _SAMPLE_BYTES // most)
+        low, high, read = np.inf, -np.inf, 0
+        for number in range(most):
+            # Evenly from the first to the last, in whole numbers: a count of steps may exceed what a double holds.
+            place = number * (count - 1) // max(most - 1, 1)
+            for axis, size in zip(reversed(selection.fixed), reversed(sizes)):
+                place, index = divmod(place, size)
+                selection = selection.moved(axis, index)
+            try:
+                values = self._read(selection, overview)
+            except NCZarrError:  # a damaged chunk is reported when its step is shown
+                continue
+            read += 1
+            if np.ma.count(values):
+                low, high = min(low, float(values.min())), max(high, float(values.max()))
+        if low > high:
+            return None
+        return Spread(low, high, read, count, read == count and overview.is_whole)
 
     def series(self, selection: Selection, axis: int, place: tuple[int, ...]) -> Line:
         """Read a line through a place of a picture, along an axis that is not drawn.
@@ -129,18 +211,20 @@ class Drawer:
 
     # -- words
 
-    def _words(self, selection: Selection) -> dict[str, Any]:
+    def _words(self, selection: Selection, shown: tuple[int, ...] | None = None) -> dict[str, Any]:
+        """Titles and the step: one index of each axis that is not `shown` (by default: not drawn)."""
+        shown = selection.drawn if shown is None else shown
         variable = self.opened.variable(selection.fqn)
         units = text_attribute(variable, "units")
-        where = ", ".join(
-            f"{axis.name} = {self.coordinates.label(axis, selection.at[i])}"
+        step = tuple(
+            (axis.name, self.coordinates.label(axis, selection.at[i]))
             for i, axis in enumerate(selection.axes)
-            if i not in selection.drawn and axis.size
+            if i not in shown and axis.size
         )
         name = split_fqn(selection.fqn)[1]
         return {
             "title": long_name(variable),
-            "where": where,
+            "step": step,
             "label": f"{name} ({units})" if units and units != "1" else name,
             "selection": selection,
         }
@@ -309,11 +393,13 @@ class Drawer:
         shape = self.opened.shape(selection.fqn)
         index: tuple[int | slice, ...] = (*selection.at[:-1], slice(0, _MOST_ROWS)) if shape else ()
         axis, count = selection.axes[-1:], shape[-1] if shape else 1
+        shown = 1
         joined = self.opened.variable(selection.fqn).type == CHAR and bool(shape)
         if joined:
             last: tuple[slice, ...] = (slice(0, _MOST_ROWS), slice(0, _MOST_CHARACTERS))
             index = (*selection.at[:-2], *last[-len(shape) :])
             axis, count = selection.axes[-2:-1], shape[-2] if len(shape) > 1 else 1
+            shown = 2
         rows: list[tuple[str, str]] = []
         if prod(shape):
             values: np.ndarray = self.opened.read(selection.fqn, index)
@@ -325,7 +411,7 @@ class Drawer:
                 label = self.coordinates.label(axis[0], i) if axis else ""
                 rows.append((label, "missing" if value is np.ma.masked else format_value(_plain(value))))
         return Table(
-            **self._words(selection),
+            **self._words(selection, tuple(range(len(shape)))[-shown:]),
             notes=(),
             parts=(),
             sample=np.ma.array([]),

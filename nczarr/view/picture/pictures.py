@@ -40,8 +40,8 @@ class Drawing:
     Parameters
     ----------
     title : str
-    where : str
-        The selection on the axes that are not drawn, in words.
+    step : tuple of (str, str)
+        Name and label of each axis that is not drawn.
     label : str
         What the values are, with units.
     notes : tuple of str
@@ -54,12 +54,17 @@ class Drawing:
     """
 
     title: str
-    where: str
+    step: tuple[tuple[str, str], ...]
     label: str
     notes: tuple[str, ...]
     selection: Selection
     parts: tuple[slice, ...]
     sample: np.ma.MaskedArray
+
+    @property
+    def where(self) -> str:
+        """The selection on the axes that are not drawn, in words."""
+        return ", ".join(f"{name} = {label}" for name, label in self.step)
 
     @property
     def steps(self) -> tuple[int, ...]:

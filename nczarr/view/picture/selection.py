@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nczarr.convert.change import find_indices, parse_range
 from nczarr.errors import NCZarrError
 from nczarr.model import EnumType, PrimitiveType, Variable
 from nczarr.view.data.coordinates import Axis, Coordinates, Geography, find_geography
 from nczarr.view.data.opened import OpenedDataset
-
-_INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
 class SelectionProblem(NCZarrError):
@@ -104,13 +102,15 @@ def select(opened: OpenedDataset, coordinates: Coordinates, fqn: str, wanted: Ma
     Parameters
     ----------
     wanted : mapping of str to str
-        An index (negative: from the end) or, for times, a date such as ``2020-03``. A dimension that would be drawn
-        is not drawn then.
+        An index (negative: from the end), a value with a point, a date such as ``2020-03`` or a name, as
+        :func:`nczarr.convert.change.parse_range` reads them. A dimension that would be drawn is not drawn then.
 
     Raises
     ------
     SelectionProblem
-        If there is no such dimension or index.
+        If there is no such dimension.
+    UnsupportedError
+        If nothing is there; the message says what is nearest.
     """
     selection = first_selection(opened, coordinates, fqn)
     names = {axis.name: i for i, axis in enumerate(selection.axes)}
@@ -120,7 +120,7 @@ def select(opened: OpenedDataset, coordinates: Coordinates, fqn: str, wanted: Ma
                 f"there is no dimension {name!r}", fqn=fqn, hint=f"it has {', '.join(names) or 'none'}"
             )
         axis = selection.axes[names[name]]
-        selection = selection.moved(names[name], _index(coordinates, axis, text, fqn))
+        selection = selection.moved(names[name], _index(opened, coordinates, axis, text, fqn))
     drawn = tuple(i for i in selection.drawn if selection.axes[i].name not in wanted)
     if drawn != selection.drawn:
         rest = [i for i, a in enumerate(selection.axes) if a.name not in wanted and a.size > 1]
@@ -129,27 +129,21 @@ def select(opened: OpenedDataset, coordinates: Coordinates, fqn: str, wanted: Ma
     return selection
 
 
-def _index(coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
-    if _INTEGER.match(text):
-        index = int(text)
-        if not -axis.size <= index < axis.size:
-            raise SelectionProblem(
-                f"{axis.name}={text}: the dimension has the size {axis.size}",
-                fqn=fqn,
-                hint="indices count from 0, negative ones from the end",
-            )
-        return index % axis.size
-    numbers = coordinates.numbers(axis)
-    if axis.times is not None and numbers is not None and numbers.size:
-        try:
-            return axis.times.nearest(text, numbers)
-        except (ValueError, TypeError, OverflowError):
-            pass
+def _index(opened: OpenedDataset, coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
+    """The index that a text means on an axis, as for a copy; of several in a period that in its middle."""
     texts = coordinates.texts(axis)
     if texts is not None and text in texts:
         return texts.index(text)
-    hint = "an index, or a date such as 2020-03-01" if axis.times is not None else "an index"
-    raise SelectionProblem(f"{axis.name}={text} selects nothing", fqn=fqn, hint=f"give {hint}")
+    coordinate = None if axis.coordinate is None else opened.variable(axis.coordinate)
+    wanted = parse_range(text, f"{axis.name}={text}")
+    if isinstance(wanted, slice):
+        raise SelectionProblem(
+            f"{axis.name}={text} is a range, and one step is drawn",
+            fqn=fqn,
+            hint="give an index, a value or a date",
+        )
+    found = find_indices(axis.name, axis.size, coordinate, wanted)
+    return found[len(found) // 2]
 
 
 def dated(axis: Axis, numbers: np.ndarray) -> np.ndarray | None:

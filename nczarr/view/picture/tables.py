@@ -13,6 +13,8 @@ from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
 def to_csv(drawing: Drawing) -> str:
     """Return the values that a drawing shows, one in a row with its coordinates; missing ones are empty.
 
+    The first columns are the axes that are not drawn, with the step that is shown.
+
     Examples
     --------
     >>> from nczarr import cdl
@@ -33,25 +35,34 @@ def to_csv(drawing: Drawing) -> str:
         writer.writerow(["index", _safe(drawing.label)])
         writer.writerows([_safe(label), _safe(value)] for label, value in drawing.rows)
     elif isinstance(drawing, Line):
-        writer.writerow([*(_safe(name) for name, _ in drawing.columns), _safe(drawing.label)])
+        names, step = _step(drawing)
+        writer.writerow([*names, *(_safe(name) for name, _ in drawing.columns), _safe(drawing.label)])
         (_, labels), values = drawing.columns[0], drawing.sample
-        writer.writerows([_safe(str(place)), _number(value)] for place, value in zip(labels, values))
+        writer.writerows([*step, _safe(str(place)), _number(value)] for place, value in zip(labels, values))
     elif isinstance(drawing, Picture):
         _write_picture(writer, drawing)
     return out.getvalue()
 
 
+def _step(drawing: Drawing) -> tuple[list[str], list[str]]:
+    """The names of the axes that are not drawn, and the labels of their step."""
+    return [_safe(name) for name, _ in drawing.step], [_safe(label) for _, label in drawing.step]
+
+
 def _write_picture(writer: object, picture: Picture) -> None:
     rows = writer.writerow  # type: ignore[attr-defined]
     (first, y), (second, x) = picture.columns
-    rows([_safe(first), _safe(second), _safe(picture.label)])
+    names, step = _step(picture)
+    rows([*names, _safe(first), _safe(second), _safe(picture.label)])
     sample = np.ma.asanyarray(picture.sample)
     for index in np.ndindex(sample.shape):
         if y.shape == sample.shape:
             place = (y[index], x[index])
         else:
             place = (y[index[0]], x[index[1]])
-        rows([*(_safe(p) if isinstance(p, str) else _number(p) for p in place), _number(sample[index])])
+        rows(
+            [*step, *(_safe(p) if isinstance(p, str) else _number(p) for p in place), _number(sample[index])]
+        )
 
 
 def _number(value: object) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
 from nczarr.stores import LocalStore, Store
+from nczarr.stores.base import batched
 from nczarr.zarr.chunks import (
     Chunks,
     Selection,
@@ -27,8 +27,27 @@ from nczarr.zarr.chunks import (
     write_to_store,
     write_whole,
 )
+from nczarr.zarr.codecs import Buffer
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
+
+#: Chunks for which a store is asked at once.
+_ASKED = 1024
+
+
+def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the places of a grid in C order, without holding them.
+
+    Examples
+    --------
+    >>> list(grid_places((2, 2))), list(grid_places(()))
+    ([(0, 0), (0, 1), (1, 0), (1, 1)], [()])
+    """
+    if not grid:
+        yield ()
+        return
+    for above in grid_places(grid[:-1]):
+        yield from ((*above, number) for number in range(grid[-1]))
 
 
 class Array:
@@ -345,32 +364,61 @@ class Array:
 
     # --- chunks as a whole
 
-    def initialized_chunks(self) -> list[tuple[int, ...]]:
-        """Return the places in the grid of all chunks (shards) that are stored, sorted; costs one listing."""
-        return sorted(self._initialized())
+    def stored_chunks(self, indices: Sequence[tuple[int, ...]]) -> Sequence[Buffer | None]:
+        """Return the stored bytes of chunks (shards) at places of the grid, None for each that is missing."""
+        return self._chunks.stored(indices)
 
-    def _initialized(self) -> list[tuple[int, ...]]:
-        encoding, grid = self.metadata.chunk_key_encoding, self.grid_shape
-        if not self.store.listable:
-            return [index for index in product(*map(range, grid)) if self.store.exists(self.chunk_key(index))]
+    def initialized_chunks(self) -> list[tuple[int, ...]]:
+        """Return the places in the grid of all chunks (shards) that are stored, sorted.
+
+        Costs one listing; or a question for each chunk of the grid, where listings do not name every key.
+        """
+        return sorted(self.existing(self.possible_chunks()))
+
+    def possible_chunks(self) -> Iterable[tuple[int, ...]]:
+        """Return the places in the grid where a chunk (shard) may be stored; no chunk is stored at any other.
+
+        Costs one listing; where listings do not name every key, these are all places of the grid.
+        """
+        if self.store.lists_all:
+            return sorted(self._listed(self.grid_shape))
+        return grid_places(self.grid_shape)
+
+    def existing(self, places: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+        """Yield those of the :meth:`possible_chunks` that are stored.
+
+        The store is asked for each, in batches, where its listings do not name every key.
+        """
+        if self.store.lists_all:
+            yield from places
+            return
+        for batch in batched(places, _ASKED):
+            there = self.store.exist_many([self.chunk_key(index) for index in batch])
+            yield from (index for index, yes in zip(batch, there, strict=True) if yes)
+
+    def _listed(self, grid: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the places in a grid of the chunks that a listing names."""
         keys = self.store.list(self.prefix.removesuffix("/"))
-        return encoding.indices(keys, grid, skip=len(self.prefix))
+        return self.metadata.chunk_key_encoding.indices(keys, grid, skip=len(self.prefix))
 
     def _stored(self) -> list[tuple[int, ...]]:
-        """Return the places of all chunks that are stored, also outside of the shape; costs one listing."""
-        keys = self.store.list(self.prefix.removesuffix("/"))
-        encoding = self.metadata.chunk_key_encoding
-        return encoding.indices(keys, (1 << 62,) * self.ndim, skip=len(self.prefix))
+        """Return the places of all chunks that are stored, also outside of the shape.
+
+        Where listings do not name every key, chunks outside of the shape are known only if a listing names them.
+        """
+        listed = self._listed((1 << 62,) * self.ndim) if self.store.listable else []
+        if self.store.lists_all:
+            return listed
+        return list(dict.fromkeys([*listed, *self.initialized_chunks()]))
 
     def nchunks_initialized(self) -> int:
-        """Return how many chunks (shards) are stored."""
-        return len(self._initialized())
+        """Return how many chunks (shards) are stored; costs what :meth:`initialized_chunks` does."""
+        return len(self.initialized_chunks())
 
     def erase(self) -> None:
         """Remove all chunks, so that every element has the fill value again; those outside of the shape, too."""
         self._check_writable()
-        for index in self._stored() if self.store.listable else self._initialized():
-            self.store.delete(self.chunk_key(index))
+        self.store.delete_many([self.chunk_key(index) for index in self._stored()])
 
     def grow(self, shape: tuple[int, ...]) -> None:
         """Make the array longer in memory only, so that values can be written before a document claims them.
@@ -427,11 +475,13 @@ class Array:
     def clear_outside(self, axes: Sequence[int]) -> None:
         """Remove what is stored behind the shape along some axes, before the array grows there.
 
-        A writer that died leaves it, whose values came before the size that claims them. Costs one listing.
+        A writer that died leaves it, whose values came before the size that claims them. Costs what
+        :meth:`initialized_chunks` does; where listings do not name every key, whole chunks outside of the shape are
+        known only if a listing names them.
         """
         self._check_writable()
         grid = self.metadata.chunk_grid
-        if not grid.is_regular or not axes or not self.store.listable:
+        if not grid.is_regular or not axes:
             return
         inside, chunk = self.grid_shape, grid.chunk_shape
         rest = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,8 +14,9 @@ from nczarr.errors import ChunkError, CodecError, StoreError, placed
 from nczarr.forking import inheriting
 from nczarr.lazy import cached_property
 from nczarr.stores import Store
+from nczarr.zarr.chunks.files import longest
 from nczarr.zarr.chunks.locks import StoreLocks, locks_of
-from nczarr.zarr.codecs import Chain, ShardIndex, ShardingCodec, chain_of
+from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, chain_of
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 
@@ -211,6 +212,11 @@ class Chunks:
             shared = (chain, codec if isinstance(codec, ShardingCodec) else None)
             self._shared = shared
         return shared
+
+    def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
+        """Return the stored bytes of chunks, None for each that is missing; longer ones than can be are an error."""
+        most = max([longest(self.chain(index)) for index in indices], default=0)
+        return self.store.get_bounded([self.key(index) for index in indices], most)
 
     def chain(self, index: Index | None = None) -> Chain:
         """Return the codecs for the chunk at a place of the grid; for the largest chunk without one."""

@@ -65,7 +65,7 @@ def _read_chunks(
             [(key, *(span or (0, None))) for key, span in zip(keys, spans, strict=True)]
         )
     else:
-        values = chunks.store.get_many(keys)
+        values = chunks.stored(indices)
 
     def work(number: int) -> None:
         index, item, data, span = indices[number], batch[number], values[number], spans[number]
@@ -133,7 +133,7 @@ class _WholeShards:
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
         """Fetch the shards, and return their indexes."""
-        values = self._chunks.store.get_many([self._chunks.key(index) for index in places])
+        values = self._chunks.stored(places)
         self._values = [None if data is None else as_bytes_array(data) for data in values]
         result: list[ShardIndex | None] = []
         for index, data in zip(places, self._values, strict=True):

@@ -155,7 +155,10 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     folder = os.path.join(store.root, chunks.prefix)
     store.check_links(chunks.prefix.rstrip("/"))
     try:
+        store.check_names([chunks.prefix])
         store.make_folder(folder.rstrip("/"))
+    except StoreError:
+        raise
     except OSError as error:
         raise StoreError(f"cannot write: {error.strerror}", path=chunks.place("")) from error
     items = list(product(*parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
+from nczarr.limits import read_json
 from nczarr.zarr.codecs.base import (
     ArrayBytesCodec,
     Buffer,
@@ -298,9 +298,9 @@ class NumcodecsSerializer(ArrayBytesCodec):
 def _check_json(name: str, data: Buffer, size: int) -> None:
     # The shape stands in the data themselves; it must not make the library ask for more than the chunk.
     try:
-        *_, shape = json.loads(bytes(data))
+        *_, shape = read_json(bytes(data))
         count = int(np.prod([int(n) for n in shape], dtype=object))
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise CodecError(f"codec {name!r}: the chunk is not the JSON that was written") from error
     if count != size:
         raise CodecError(f"codec {name!r}: the chunk holds {count} elements, {size} are needed")

@@ -52,7 +52,7 @@ class DraftLayout(Layout):
         if not store.listable:
             return Found.among(({"": RawNode(False), **self.fetch(store, [""])}), complete=False)
         keys = [key for key in store.list("meta") if self._path(key) is not None]
-        return Found.among({"": RawNode(False), **self._read(store, keys)})
+        return Found.among({"": RawNode(False), **self._read(store, keys)}, complete=store.lists_all)
 
     def _path(self, key: str) -> tuple[str, bool] | None:
         """Return the path of a metadata key, and whether it is an array's; None for other keys."""

@@ -113,8 +113,8 @@ class Hierarchy:
         Consolidating writes bare ``NaN`` and infinities, which are no JSON, where the nodes' documents have them;
         otherwise the words.
     complete : bool
-        False if the store cannot list and nothing is consolidated: then `nodes` holds the root, and what
-        `load` was asked for.
+        False if nothing is consolidated (or it is not used) and the store does not promise that a listing names
+        every key: then `nodes` holds the root, what a listing named, and what `load` was asked for.
 
     Examples
     --------
@@ -260,23 +260,32 @@ class Hierarchy:
             return extend(array)
         return array
 
-    def unknown_arrays(self) -> dict[str, str]:
-        """Return the arrays that have something which must be understood and is not, by path: what that is.
+    def unknown_nodes(self) -> dict[str, str]:
+        """Return the nodes that cannot be opened, by path: the reason of each, without the root.
 
-        By the specification they cannot be opened, nor can those whose fill value is null. All else of the
-        hierarchy can.
+        The document of such a node asks for something unknown which must be understood, has the fill value null, or
+        breaks the specification. The nodes below a group of this kind are among them. All other nodes can be opened.
 
-        Raises
-        ------
-        MetadataError
-            If the document of an array is damaged.
+        Examples
+        --------
+        >>> from nczarr.stores import MemoryStore
+        >>> store = MemoryStore()
+        >>> store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
+        >>> store.set("g/zarr.json", b'{"zarr_format": 3, "node_type": "group", "extensions": []}')
+        >>> open_hierarchy(store).unknown_nodes()
+        {'g': 'extensions: the list is empty; a document without extensions has no such key'}
         """
-        found = {}
+        found: dict[str, str] = {}
         for path in self._nodes:
+            if not path:
+                continue
+            above = parent_path(path)
+            if above in found:
+                found[path] = f"the group {above!r} is left out"
+                continue
             try:
-                if self._nodes.is_array(path):
-                    self._nodes[path]
-            except (ExtensionError, UnsupportedError) as error:
+                self._nodes[path]
+            except (ExtensionError, MetadataError, UnsupportedError) as error:
                 found[path] = error.message
         return found
 
@@ -295,7 +304,7 @@ class Hierarchy:
         return lambda metadata: self._save(path, metadata)
 
     def load(self, paths: Iterable[str]) -> list[str]:
-        """Look for nodes by path, in one concurrent batch; for stores that cannot list.
+        """Look for nodes by path, in one concurrent batch; for stores whose listings do not name every node.
 
         Returns
         -------
@@ -306,7 +315,7 @@ class Hierarchy:
             missing = [
                 check_path(p, writing=False, layout=self.layout) for p in paths if p not in self._nodes
             ]
-            found = self._layout.fetch(self.store, missing)
+            found = self._layout.fetch(self.store, missing) if missing else {}
             for path, raw in found.items():
                 self._add_parents(path)
                 self._nodes._raw[path] = raw
@@ -528,18 +537,20 @@ class Hierarchy:
         """Remove chunks from where new arrays will be.
 
         A process that died while it removed an array, or moved one, leaves chunks without a document; they would be
-        values of the new array. Costs a listing, and none where the hierarchy was made here.
+        values of the new array. Costs a listing (a question for each chunk where listings do not name every key), and
+        nothing where the hierarchy was made here.
         """
         from nczarr.zarr.arrays.array import Array
 
         store = self.store
-        if self._new or not store.listable or not store.takes_any_key:
+        if self._new or not store.takes_any_key:
             return
         known: dict[str, set[str]] = {}
         for path, metadata in arrays:
             prefix = self.chunk_prefix(path).rstrip("/")
             above, _, name = prefix.rpartition("/")
-            if not isinstance(store, LocalStore):  # which finds out at once that there is no such directory
+            # A local directory says at once that it is not there; other listings name the directories that are.
+            if store.lists_all and not isinstance(store, LocalStore):
                 if above not in known:
                     known[above] = set(store.list_dir(above)[1])
                 if name not in known[above]:
@@ -623,6 +634,9 @@ class Hierarchy:
         except DatasetNotFoundError:
             return []
         actual = self._layout.discover(self.store, False)
+        if not actual.complete:
+            asked = [path for path in copy.nodes if path not in actual.nodes]
+            actual.nodes.update(self._layout.fetch(self.store, asked))
         for path, node in actual.nodes.items():
             if path in copy.nodes and self._mean_the_same(path, copy.nodes[path], node):
                 copy.nodes[path] = node
@@ -771,6 +785,7 @@ def open_hierarchy(
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store cannot be written", path=store.url)
     found_layout, found, current = _find(store, layout, consolidated)
+    store.check_names(found.nodes)
     return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
 
 
@@ -905,7 +920,7 @@ def _not_found(store: Store) -> DatasetNotFoundError:
             "there are " + ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         )
     else:
-        there = "nothing is there" if store.listable else "the store cannot be listed"
+        there = "nothing is there" if store.lists_all else "the store does not list what is there"
     return DatasetNotFoundError(
         f"no Zarr hierarchy: looked for zarr.json, .zmetadata, .zgroup and .zarray; {there}", path=store.url
     )

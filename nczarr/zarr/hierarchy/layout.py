@@ -200,12 +200,21 @@ class Layout(ABC):
         return dump_json(document, key)
 
 
-def walk(layout: Layout, store: Store, legal: Callable[[str], bool]) -> dict[str, RawNode]:
-    """Find the nodes below the root folder by folder: one batch of reads for each level, no arrays listed."""
+def walk(
+    layout: Layout, store: Store, legal: Callable[[str], bool], named: Iterable[str] = ()
+) -> dict[str, RawNode]:
+    """Find the nodes below the root folder by folder: one batch of reads for each level, no arrays listed.
+
+    `named` are paths that something else names; they are asked for too.
+    """
     nodes: dict[str, RawNode] = {}
     level = [""]
+    others: dict[str, list[str]] = {}
+    for path in named:
+        others.setdefault(parent_path(path), []).append(path)
     while level:
-        below = [join_key(path, n) for path in level for n in store.list_dir(path)[1] if legal(n)]
+        listed = [join_key(path, n) for path in level for n in store.list_dir(path)[1] if legal(n)]
+        below = dict.fromkeys([*listed, *(other for path in level for other in others.get(path, ()))])
         found = layout.fetch(store, below)
         nodes.update(found)
         level = [path for path, node in found.items() if not node.is_array]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, placed
+from nczarr.errors import DatasetNotFoundError, MetadataError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated, parse_object
 from nczarr.zarr.documents import v2 as documents_v2
@@ -44,14 +45,20 @@ class V2Layout(Layout):
         stored = use_consolidated is False and store.exists(".zmetadata")
         if not store.listable:
             return Found(nodes, stored, complete=False)
+        named: list[str] = []
+        if not store.lists_all and stored:
+            # The copies name nodes that a listing may leave out; whether they are there their own keys tell.
+            with suppress(DatasetNotFoundError, MetadataError):
+                named = [path for path in self.discover(store, True).nodes if path and _legal(path)]
         if store.lists_by_folder:
-            nodes.update(walk(self, store, _legal))
-            return Found(nodes, stored)
+            nodes.update(walk(self, store, _legal, named))
+            return Found(nodes, stored, complete=store.lists_all)
         keys = [
             key for key in store.list() if key.rpartition("/")[2] in _NAMES and _legal(key.rpartition("/")[0])
         ]
-        nodes.update(self._read(store, keys))
-        return Found.among((nodes), stored)
+        keys += [join_key(path, name) for path in named for name in _NAMES]
+        nodes.update(self._read(store, list(dict.fromkeys(keys))))
+        return Found.among(nodes, stored, complete=store.lists_all)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         return self._read(store, [join_key(path, name) for path in paths for name in _NAMES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -90,13 +91,17 @@ class V3Layout(Layout):
         if not store.listable:
             return Found({"": root_node}, stored, complete=False)
         nodes = {"": root_node}
+        named: list[str] = []
+        if not store.lists_all and stored:
+            # The copies name nodes that a listing may leave out; whether they are there their own keys tell.
+            with suppress(MetadataError):
+                named = [p for p in consolidated.parse_inline(root, place) or () if _legal(p)]
         if store.lists_by_folder:
-            nodes.update(walk(self, store, lambda name: check_name(name, writing=False) is None))
-            return Found(nodes, stored)
+            nodes.update(walk(self, store, _legal, named))
+            return Found(nodes, stored, complete=store.lists_all)
         paths = [key[: -len("/zarr.json")] for key in store.list() if key.endswith("/zarr.json")]
-        legal = [p for p in paths if all(check_name(name, writing=False) is None for name in split_path(p))]
-        nodes.update(self.fetch(store, legal))
-        return Found.among((nodes), stored)
+        nodes.update(self.fetch(store, dict.fromkeys([*filter(_legal, paths), *named])))
+        return Found.among(nodes, stored, complete=store.lists_all)
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         keys = [join_key(path, "zarr.json") for path in paths]
@@ -167,6 +172,10 @@ class V3Layout(Layout):
             else:
                 parts.append((path, texts.get(path, document, partial(dump_json, document, path))))
         return [("zarr.json", consolidated.join_inline(dump_json(root, "zarr.json"), parts))]
+
+
+def _legal(path: str) -> bool:
+    return all(check_name(name, writing=False) is None for name in split_path(path))
 
 
 #: The document of a group that only its members imply.

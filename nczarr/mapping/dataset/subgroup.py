@@ -1,0 +1,314 @@
+"""Open a group of a dataset through the dataset: dimensions and types of the groups above it are known there alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NoReturn, TypeVar
+
+from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping.dialect import Binding, Dialect, Part, Reading
+from nczarr.mapping.findings import Finding
+from nczarr.mapping.nczarr3 import GROUP_KEY, SUPERBLOCK_KEY, group_keys
+from nczarr.model import (
+    Attribute,
+    CompoundType,
+    Dataset,
+    Group,
+    Type,
+    UserType,
+    Variable,
+    VlenType,
+    format_fqn,
+    join_fqn,
+    parse_fqn,
+    parts_of,
+    split_fqn,
+)
+from nczarr.stores import Store
+from nczarr.zarr import GroupMetadata, Hierarchy
+from nczarr.zarr.documents import parse_object
+
+_ROOTS = {"v3": "zarr.json", "v2": ".zgroup"}
+_SUPERBLOCKS = (SUPERBLOCK_KEY, SUPERBLOCK_KEY.upper())
+
+_T = TypeVar("_T", bound=Type)
+
+
+def may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
+    """True if a hierarchy has NCZarr's keys and no superblock, which the root of a dataset has.
+
+    Examples
+    --------
+    >>> from nczarr.mapping.dataset.dialects import dialect_of
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import create_hierarchy
+    >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"_nczarr_group": {"groups": []}})
+    >>> may_be_group(hierarchy, dialect_of(hierarchy))
+    True
+    """
+    root = hierarchy.nodes[""]
+    if not isinstance(root, GroupMetadata):
+        return False
+    if dialect.name == "nczarr-v3":
+        return SUPERBLOCK_KEY not in root.attributes and SUPERBLOCK_KEY not in group_keys(root)[0]
+    if dialect.name == "zarr-v2":
+        keys = (GROUP_KEY, GROUP_KEY.upper())
+        return any(key in place for key in keys for place in (root.attributes, root.extra))
+    return False
+
+
+def root_above(store: Store, layout: str) -> tuple[Store, str] | None:
+    """Return the store of the dataset that a group lies in, and the path of the group there; None if there is none.
+
+    The dataset is the nearest group above with a superblock, else the topmost group, whose keys another program may
+    have removed. The caller closes the store.
+    """
+    key, path = _ROOTS[layout], ""
+    best: tuple[Store, str] | None = None
+    current = store
+    while (above := current.parent()) is not None:
+        current, name = above
+        path = f"{name}/{path}" if path else name
+        try:
+            if current.get(key) is None:
+                break
+            best = current, path
+            if _has_superblock(current, layout):
+                break
+        except NCZarrError:  # what cannot be read is no dataset that could be opened
+            break
+    return best
+
+
+def _has_superblock(store: Store, layout: str) -> bool:
+    for key in ("zarr.json",) if layout == "v3" else (".zattrs", ".zgroup", ".nczarr"):
+        data = store.get(key)
+        if data is None:
+            continue
+        if key == ".nczarr":
+            return True
+        try:
+            document = parse_object(data, store.place(key))
+        except NCZarrError:
+            continue
+        attributes = document.get("attributes") if layout == "v3" else document
+        if isinstance(attributes, dict) and any(key in attributes for key in _SUPERBLOCKS):
+            return True
+    return False
+
+
+def refuse_group(place: str, what: str, part: Part) -> NoReturn:
+    """Raise an error that names the dataset of a group that cannot be changed alone.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    group = f"the group {part.fqn}" if part.fqn else "a group"
+    if part.whole is not None:
+        raise UnsupportedError(
+            f"this is {group} of the dataset {part.whole}, and cannot be {what} alone",
+            path=place,
+            hint=f"name the dataset: {part.whole}",
+        )
+    raise UnsupportedError(
+        f"this is {group} of a dataset that is not above it, and cannot be {what} alone",
+        path=place,
+        hint="name the dataset, or copy the group: nczarr copy makes a dataset of it",
+    )
+
+
+def refuse_group_of_dataset(store: Store, what: str) -> None:
+    """Refuse a store whose root is a group of a dataset, not a dataset; by its root's document.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    for layout, key in (("v3", "zarr.json"), ("v2", ".zattrs"), ("v2", ".zgroup")):
+        data = store.get(key)
+        if data is None:
+            continue
+        try:
+            document = parse_object(data, store.place(key))
+        except NCZarrError:
+            return
+        attributes = document.get("attributes") if layout == "v3" else document
+        if not isinstance(attributes, dict) or any(k in attributes for k in _SUPERBLOCKS):
+            return
+        record = attributes.get(GROUP_KEY, attributes.get(GROUP_KEY.upper()))
+        if isinstance(record, dict):
+            fqn = record.get("fqn")
+            above = root_above(store, layout)
+            if above is not None:
+                above[0].close()
+                part = Part(fqn if isinstance(fqn, str) else format_fqn(above[1].split("/")), above[0].url)
+                refuse_group(store.url, what, part)
+            if isinstance(fqn, str):
+                refuse_group(store.url, what, Part(fqn))
+
+
+def as_dataset(reading: Reading, part: Part, name: str, path: str) -> Reading:
+    """Return what was found of one group as a dataset of its own.
+
+    The group becomes the root. What it uses of the groups above it is declared there, under other names where its own
+    take theirs: `time` of the root, hidden behind the group's own `time`, is `time_hidden1`.
+
+    Parameters
+    ----------
+    reading : Reading
+        Of the whole dataset.
+    part : Part
+        The group.
+    name : str
+        The name of the new dataset.
+    path : str
+        The path of the group in the hierarchy.
+    """
+    fqn = part.fqn
+    rooter = _Rooter(reading.dataset, fqn)
+    dataset = rooter.dataset(name)
+    losses = tuple(s for s in reading.losses if s[1:].startswith(f"{path}/") or not path)
+    prefix = fqn + "/"
+    findings = tuple(
+        replace(f, where=rooter.inside(f.where) if f.where.startswith(prefix) else "/")
+        for f in reading.findings
+        if f.where == fqn or f.where.startswith(prefix)
+    )
+    return replace(
+        reading,
+        dataset=dataset,
+        variables={
+            rooter.inside(at): rooter.binding(binding)
+            for at, binding in reading.variables.items()
+            if at.startswith(prefix)
+        },
+        groups={
+            rooter.inside(at) or "/": where
+            for at, where in reading.groups.items()
+            if at == fqn or at.startswith(prefix)
+        },
+        losses=losses,
+        findings=findings,
+        guessed=frozenset(rooter.inside(at) for at in reading.guessed if at.startswith(prefix)),
+        part=part,
+    )
+
+
+class _Rooter:
+    """Makes a dataset of a group: gives each dimension and type that the group uses its FQN in the new dataset."""
+
+    def __init__(self, whole: Dataset, fqn: str) -> None:
+        self.whole = whole
+        self.fqn = fqn
+        self.group = whole.all_groups[fqn]
+        own = {d.name for _, g in self.group.walk(fqn) for d in g.dimensions}
+        self.dimensions = self._outer(self._used_dimensions(), whole.all_dimensions, own)
+        own = {t.name for _, g in self.group.walk(fqn) for t in g.types}
+        self.types = self._outer(self._used_types(), whole.all_types, own)
+        self._moved: dict[str, UserType] = {}
+
+    def inside(self, fqn: str) -> str:
+        """The FQN of a node of the group in the new dataset; empty for the group itself."""
+        return fqn[len(self.fqn) :]
+
+    def _outer(self, used: set[str], known: Iterable[str], own: set[str]) -> dict[str, str]:
+        """The names of what stands outside the group and is used inside, by FQN in the order of the dataset."""
+        outer = [f for f in known if f in used and not f.startswith(f"{self.fqn}/")]
+        taken = set(own)
+        names: dict[str, str] = {}
+        for fqn in sorted(outer, key=lambda f: -len(parse_fqn(f))):  # the nearest keeps its name
+            name = wanted = split_fqn(fqn)[1]
+            number = 0
+            while name in taken:
+                number += 1
+                name = f"{wanted}_hidden{number}"
+            taken.add(name)
+            names[fqn] = name
+        return {fqn: names[fqn] for fqn in outer}
+
+    def _used_dimensions(self) -> set[str]:
+        groups = [g for _, g in self.group.walk(self.fqn)]
+        return {r for g in groups for v in g.variables for r in v.dimensions if isinstance(r, str)}
+
+    def _used_types(self) -> set[str]:
+        used: set[str] = set()
+        for _, group in self.group.walk(self.fqn):
+            owners = [group, *group.variables]
+            found: list[Type] = [*group.types, *(v.type for v in group.variables)]
+            found += [a.type for owner in owners for a in owner.attributes]
+            while found:
+                type_ = found.pop()
+                if isinstance(type_, UserType) and type_.fqn not in used:
+                    used.add(type_.fqn)
+                    found += parts_of(type_)
+        return used
+
+    def dataset(self, name: str) -> Dataset:
+        body = self._group(self.group)
+        dimensions = [replace(self.whole.all_dimensions[f], name=n) for f, n in self.dimensions.items()]
+        types = [self.type(self.whole.all_types[f]) for f in self.types]
+        return Dataset(
+            name,
+            attributes=body.attributes,
+            types=(*types, *body.types),
+            dimensions=(*dimensions, *body.dimensions),
+            variables=body.variables,
+            groups=body.groups,
+            format=self.whole.format,
+        )
+
+    def _group(self, group: Group) -> Group:
+        return replace(
+            group,
+            attributes=self._attributes(group.attributes),
+            types=tuple(map(self.type, group.types)),
+            variables=tuple(map(self._variable, group.variables)),
+            groups=tuple(map(self._group, group.groups)),
+        )
+
+    def _variable(self, variable: Variable) -> Variable:
+        return replace(
+            variable,
+            type=self.type(variable.type),
+            dimensions=tuple(self.dimension(r) if isinstance(r, str) else r for r in variable.dimensions),
+            attributes=self._attributes(variable.attributes),
+        )
+
+    def dimension(self, fqn: str) -> str:
+        return join_fqn("/", self.dimensions[fqn]) if fqn in self.dimensions else self.inside(fqn)
+
+    def _attributes(self, attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        return tuple(
+            replace(a, type=self.type(a.type)) if isinstance(a.type, UserType) else a for a in attributes
+        )
+
+    def type(self, type_: _T) -> _T:
+        """The type under its FQN in the new dataset, with the types that it is built on."""
+        if not isinstance(type_, UserType):
+            return type_
+        if type_.fqn not in self._moved:
+            fqn = join_fqn("/", self.types[type_.fqn]) if type_.fqn in self.types else self.inside(type_.fqn)
+            moved: UserType = replace(type_, fqn=fqn)
+            if isinstance(type_, VlenType):
+                moved = replace(type_, fqn=fqn, base=self.type(type_.base))
+            elif isinstance(type_, CompoundType):
+                fields = tuple(replace(f, type=self.type(f.type)) for f in type_.fields)
+                moved = replace(type_, fqn=fqn, fields=fields)
+            self._moved[type_.fqn] = moved
+        return self._moved[type_.fqn]  # type: ignore[return-value]
+
+    def binding(self, binding: Binding) -> Binding:
+        """Where values are, and how they are held: the type has another name."""
+        type_ = binding.encoding.type
+        moved = self.type(type_)
+        return binding if moved is type_ else replace(binding, encoding=binding.encoding.renamed(moved))
+
+
+def findings_of_group(reading: Reading, part: Part) -> tuple[Finding, ...]:
+    """Return the findings of a group that is opened without its dataset: that it is one, and all others."""
+    known = "dimensions and types of other groups are known from its arrays alone"
+    group = f"the group {part.fqn}" if part.fqn else "a group"
+    what = f"this is {group} of a dataset that is not above it; {known}"
+    return (Finding("group-alone", "/", what, "warning"), *reading.findings)

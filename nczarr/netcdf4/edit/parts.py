@@ -1,0 +1,113 @@
+"""Store the parts of a change that a store accepts, and name the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nczarr import model
+from nczarr.errors import NCZarrError, PartlyStoredError
+from nczarr.model.parts import Part, parts_of, without
+
+#: So many parts are refused one after the other before the rest is given up.
+_MOST_REFUSED = 64
+
+#: What a store raises.
+STORE_ERRORS = (NCZarrError, OSError)
+
+
+class Failures:
+    """The errors of one flush, each with the name of what is not stored.
+
+    Examples
+    --------
+    >>> failures = Failures()
+    >>> failures.add("/a", OSError("disk full"))
+    >>> failures.raise_all("d.zarr")
+    Traceback (most recent call last):
+    nczarr.errors.PartlyStoredError: d.zarr: not stored: /a (disk full); all else is stored
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, Exception] = {}
+        #: Why the store as a whole could not be brought up to date.
+        self.whole: Exception | None = None
+
+    def add(self, name: str, error: Exception) -> None:
+        """Note an error; the first one of each name counts."""
+        if isinstance(error, PartlyStoredError):
+            for part, reason in error.failures:
+                self.found.setdefault(part, reason)
+        else:
+            self.found.setdefault(name, error)
+
+    def raise_all(self, path: str) -> None:
+        """Raise the error if there is one, and one that names all if there are several."""
+        if self.whole is not None:
+            raise self.whole
+        if not self.found:
+            return
+        (name, error), *more = self.found.items()
+        if not more and isinstance(error, NCZarrError) and (error.fqn or not name.startswith("/")):
+            raise error
+        raise PartlyStoredError(tuple(self.found.items()), path=path) from error
+
+
+def store_parts(
+    update: Callable[[model.Dataset], None],
+    old: model.Dataset,
+    new: model.Dataset,
+    error: Exception,
+    failures: Failures,
+) -> None:
+    """Store as much of a model as a store accepts.
+
+    Parameters
+    ----------
+    update : callable
+        Makes the store say what a model says, or raises.
+    old, new : Dataset
+        The model of the store, and the one that it refused.
+    error : Exception
+        The refusal.
+    failures : Failures
+        Gets the parts that are not stored; the refusal as a whole, where the store also refuses the model without
+        any of them (a rename, a removed attribute, a disk that is full).
+    """
+    parts = parts_of(old, new)
+    missing = dict.fromkeys(parts)
+
+    def store(chosen: Sequence[Part]) -> Exception | None:
+        left = [part for part in missing if part not in chosen]
+        try:
+            update(without(new, old, left))
+        except PartlyStoredError as refusal:
+            failures.add("", refusal)
+        except STORE_ERRORS as refusal:
+            return refusal
+        for part in chosen:
+            del missing[part]
+        return None
+
+    if not parts or store(()) is not None:
+        failures.whole = error
+        return
+    named = [part for part in parts if part.fqn == getattr(error, "fqn", None)]
+    queue = [[part for part in parts if part not in named], named] if named else [parts]
+    refused = 0
+    while queue:
+        chosen = queue.pop(0)
+        if not chosen:
+            continue
+        refusal = store(chosen)
+        if refusal is None:
+            refused = 0
+        elif len(chosen) > 1:
+            half = len(chosen) // 2
+            queue[:0] = [chosen[:half], chosen[half:]]
+        else:
+            failures.add(str(chosen[0]), refusal)
+            refused += 1
+            if refused >= _MOST_REFUSED:
+                for part in missing:
+                    failures.add(str(part), refusal)
+                return

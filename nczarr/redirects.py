@@ -1,0 +1,119 @@
+"""Follow redirects of web servers without taking credentials along to other hosts.
+
+aiohttp drops the ``Authorization`` header there, but neither the other headers of a request nor anything of the
+session: cookies, keys of programming interfaces, tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import Any
+
+from nczarr.errors import NotAllowedError
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST = 10
+#: Headers and options of a request that say which bytes are asked for, and nothing of who asks.
+_HEADERS = frozenset({"range", "accept", "accept-encoding"})
+_OPTIONS = frozenset({"timeout", "read_until_eof", "auto_decompress"})
+
+MayReach = Callable[[str], bool]
+
+
+async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> Any:
+    """Return a session for fsspec's HTTP file system, with its option ``get_client``.
+
+    Parameters
+    ----------
+    may_reach : callable, optional
+        Says of a URL whether a redirect may lead to it; None: it may lead anywhere.
+    **options
+        Of :class:`aiohttp.ClientSession`.
+    """
+    from fsspec.implementations.http import get_client
+
+    return _Session(await get_client(**options), may_reach)
+
+
+class _Session:
+    """A session of aiohttp that follows redirects itself."""
+
+    def __init__(self, session: Any, may_reach: MayReach | None) -> None:
+        self._session = session
+        self._may_reach = may_reach
+        self._elsewhere: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("get", "head", "post", "put"):
+            return partial(self.request, name.upper())
+        return getattr(self._session, name)
+
+    def request(self, method: str, url: Any, **options: Any) -> _Answer:
+        """Return what sends a request when it is awaited, or entered."""
+        return _Answer(self._request(method, url, options))
+
+    async def _request(self, method: str, url: Any, options: dict[str, Any]) -> Any:
+        from aiohttp import TooManyRedirects
+        from yarl import URL
+
+        follows, most = options.pop("allow_redirects", method != "HEAD"), options.pop("max_redirects", _MOST)
+        session, url = self._session, URL(url)
+        history: list[Any] = []
+        while True:
+            answer = await session.request(method, url, allow_redirects=False, **options)
+            to = answer.headers.get("Location")
+            if answer.status not in _REDIRECTS or not follows or not to:
+                answer._history = tuple(history)
+                return answer
+            answer.release()
+            history.append(answer)
+            if len(history) > most:
+                raise TooManyRedirects(answer.request_info, tuple(history))
+            to = url.join(URL(to))
+            self._check(url, to)
+            options.pop("params", None)
+            if not _is_same_host(url, to):
+                headers = {k: v for k, v in (options.get("headers") or {}).items() if k.lower() in _HEADERS}
+                options = {k: v for k, v in options.items() if k in _OPTIONS} | {"headers": headers}
+                session = self._other()
+            url = to
+
+    def _check(self, url: Any, to: Any) -> None:
+        if to.scheme not in ("http", "https") or (self._may_reach and not self._may_reach(str(to))):
+            raise NotAllowedError(
+                f"the server sends us on to {to.with_query(None)}, which is not allowed",
+                path=str(url.with_query(None)),
+            )
+
+    def _other(self) -> Any:
+        """The session for other hosts: with the connections of the first one, and with nothing that it sends."""
+        from aiohttp import ClientSession
+
+        if self._elsewhere is None:
+            self._elsewhere = ClientSession(connector=self._session.connector, connector_owner=False)
+        return self._elsewhere
+
+
+class _Answer:
+    """A request that is sent when it is awaited, or entered."""
+
+    def __init__(self, answer: Awaitable[Any]) -> None:
+        self._request = answer
+        self._answer: Any = None
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._request.__await__()
+
+    async def __aenter__(self) -> Any:
+        self._answer = await self._request
+        return await self._answer.__aenter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._answer.__aexit__(*error)
+
+
+def _is_same_host(url: Any, to: Any) -> bool:
+    if url.origin() == to.origin():
+        return True
+    return bool(url.host == to.host and (url.scheme, to.scheme) == ("http", "https") and to.is_default_port())

@@ -1,0 +1,290 @@
+"""Decide which files references may name, and read them.
+
+References come with data that others made, and name any file and any server. They reach what lies beside them, and
+what lies below the prefixes that the user allows. Places are compared by their parts: a path after all links are
+followed, a URL by scheme, host and the parts of its path.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from stat import S_ISREG
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from nczarr.errors import NotAllowedError, StoreError
+from nczarr.forking import inheriting
+from nczarr.redirects import http_client
+from nczarr.stores.base import Request, Store, clip
+from nczarr.targets import parse_target
+
+#: Opens the folder behind a URL for reading, with storage options.
+OpenFolder = Callable[[str, dict[str, Any]], Store]
+
+_PORTS = {"http": "80", "https": "443"}
+#: Objects whose locks are renewed in a forked child.
+_INHERITING = inheriting()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file or folder is.
+
+    Parameters
+    ----------
+    scheme : str
+        ``file`` for paths.
+    host : str
+        The host of a URL, with user and port; the bucket of an object store.
+    parts : tuple of str
+        The parts of the path.
+    location : str
+        The path, with all links followed, or the URL.
+    """
+
+    scheme: str
+    host: str
+    parts: tuple[str, ...]
+    location: str
+
+    @property
+    def root(self) -> tuple[str, str]:
+        """The scheme and the host."""
+        return self.scheme, self.host
+
+    @property
+    def folder(self) -> str:
+        """The folder of the place as a prefix that ``--allow`` takes."""
+        if self.scheme == "file":
+            return os.path.dirname(self.location)
+        return self.location.partition("?")[0].rpartition("/")[0] + "/"
+
+    def is_within(self, folder: Place) -> bool:
+        """Return whether this is a folder, or lies below it.
+
+        Examples
+        --------
+        >>> place_of("https://HOST/a/b").is_within(place_of("https://host:443/a/"))
+        True
+        >>> place_of("https://host/ab").is_within(place_of("https://host/a"))
+        False
+        """
+        return self.root == folder.root and self.parts[: len(folder.parts)] == folder.parts
+
+
+def place_of(url: str, beside: str | None = None) -> Place:
+    """Return the place that a path or URL names; a relative path is relative to the folder `beside`.
+
+    Raises
+    ------
+    NotAllowedError
+        The URL is a chain of several, or its path has parts that servers understand in different ways.
+
+    Examples
+    --------
+    >>> place_of("http://user@Host:8080/a%20b/c?x=1")
+    Place(scheme='http', host='user@host:8080', parts=('a b', 'c'), location='http://user@Host:8080/a%20b/c?x=1')
+    """
+    if "\0" in url:
+        raise NotAllowedError("a path has no NUL", path=url)
+    if "://" not in url or url[:7].lower() == "file://":
+        path = parse_target(url).location if "://" in url else url
+        real = os.path.realpath(os.path.join(beside or "", path))
+        return Place("file", "", tuple(filter(None, real.replace(os.sep, "/").split("/"))), real)
+    try:
+        parsed = urlsplit(url)
+        user, at, host = parsed.netloc.rpartition("@")
+        scheme = parsed.scheme.lower()
+        host = host.lower().removesuffix(f":{_PORTS[scheme]}") if scheme in _PORTS else host
+    except ValueError as error:
+        raise NotAllowedError(f"this is no URL: {error}", path=url) from None
+    parts = tuple(parsed.path.strip("/").split("/")) if parsed.path.strip("/") else ()
+    if scheme in _PORTS:
+        parts = tuple(map(unquote, parts))
+    if "::" in url.partition("?")[0] or any(p in (".", "..") or "/" in p or "\\" in p for p in parts):
+        raise NotAllowedError("references name a URL whose place cannot be told from its parts", path=url)
+    return Place(scheme, user + at + host, parts, url)
+
+
+class Reach:
+    """The files that references may name.
+
+    Parameters
+    ----------
+    folder : str or None
+        The path or URL of the folder in which the references are; None if they are in none.
+    allow : iterable of str
+        Paths and URLs below which references may name files, too.
+    options : mapping
+        Storage options: for the host of `folder`, else for the one remote host in `allow`; or a mapping of such by
+        prefix, ``{"https://host/": {...}}``.
+    open_folder : callable
+        Opens the folder of a remote file.
+    """
+
+    def __init__(
+        self,
+        folder: str | None,
+        allow: Iterable[str],
+        options: Mapping[str, Any],
+        open_folder: OpenFolder,
+    ) -> None:
+        self.folder = folder
+        self._local = folder if folder is not None and "://" not in folder else None
+        own = () if folder is None else (place_of(folder),)
+        self.allowed = (*own, *map(place_of, allow))
+        self._options = _by_place(options, own, self.allowed)
+        self._open_folder = open_folder
+        self._checked: dict[str, Place] = {}
+        self._stores: dict[str, Store] = {}
+        self.inherit()
+        _INHERITING.add(self)
+
+    def inherit(self) -> None:
+        """Renew the lock in a forked child."""
+        self._lock = threading.Lock()
+
+    def place(self, url: str) -> Place:
+        """Return the place of a file.
+
+        Raises
+        ------
+        NotAllowedError
+            References may not name it.
+        """
+        place = self._checked.get(url)
+        if place is None:
+            if self.folder is not None and self._local is None and "://" not in url:
+                place = place_of(f"{self.folder.rstrip('/')}/{url}")
+            else:
+                place = place_of(url, self._local)
+            if not any(place.is_within(folder) for folder in self.allowed):
+                raise NotAllowedError(
+                    "references name this file, which is neither beside them nor below an allowed prefix",
+                    path=url,
+                    hint=f"if it may be read: --allow {place.folder}, in Python allow=[{place.folder!r}]",
+                )
+            self._checked[url] = place
+        return place
+
+    def allows(self, url: str) -> bool:
+        """Return whether references may name a file."""
+        with suppress(NotAllowedError):
+            self.place(url)
+            return True
+        return False
+
+    def read(self, requests: Sequence[Request]) -> list[bytes]:
+        """Return parts of files: of each the path or URL, and start and length as in :meth:`Store.get_range`.
+
+        Raises
+        ------
+        NotAllowedError
+            References may not name a file.
+        StoreError
+            A file is missing, cannot be read, or ends before the part does.
+        """
+        found: list[bytes] = [b""] * len(requests)
+        places = [self.place(url) for url, _, _ in requests]
+        files: dict[str, list[int]] = {}
+        for number, place in enumerate(places):
+            folder = place.location if place.scheme == "file" else _cut(place.location)[0]
+            files.setdefault(folder, []).append(number)
+        for where, numbers in files.items():
+            if places[numbers[0]].scheme == "file":
+                parts: Sequence[bytes | None] = _read_file(where, [requests[n] for n in numbers])
+            else:
+                store = self._store(where, places[numbers[0]])
+                asked = [(_cut(places[n].location)[1], *requests[n][1:]) for n in numbers]
+                parts = store.get_ranges(asked)
+            for number, part in zip(numbers, parts, strict=True):
+                url, _, length = requests[number]
+                if part is None:
+                    raise StoreError("references name this file, and it is not there", path=url)
+                if length is not None and len(part) < length:
+                    raise StoreError("the file ends before a part of it that references name", path=url)
+                found[number] = part
+        return found
+
+    def _store(self, folder: str, place: Place) -> Store:
+        with self._lock:
+            store = self._stores.get(folder)
+            if store is None:
+                options = self.options_for(place)
+                if place.scheme in _PORTS:
+                    options.setdefault("get_client", partial(http_client, may_reach=self.allows))
+                store = self._stores[folder] = self._open_folder(folder, options)
+            return store
+
+    def options_for(self, place: Place) -> dict[str, Any]:
+        """Return the storage options that may be sent to the host of a place."""
+        fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
+        return dict(max(fitting, key=lambda found: found[0])[1]) if fitting else {}
+
+    def close(self) -> None:
+        """Close the remote folders."""
+        with self._lock:
+            stores, self._stores = list(self._stores.values()), {}
+        for store in stores:
+            store.close()
+
+
+def _by_place(
+    options: Mapping[str, Any], own: Sequence[Place], allowed: Sequence[Place]
+) -> list[tuple[Place, Mapping[str, Any]]]:
+    """Return storage options, and the place for which they were given."""
+    if not options:
+        return []
+    if all("://" in name and isinstance(value, Mapping) for name, value in options.items()):
+        return [(place_of(name), value) for name, value in options.items()]
+    remote = {p.root: p for p in (own if own and own[0].scheme != "file" else allowed) if p.scheme != "file"}
+    if len(remote) > 1:
+        raise StoreError(
+            "storage options go to one host, and files on several are allowed",
+            hint='give the options by prefix: {"https://host/": {...}}',
+        )
+    return [(Place(*root, (), ""), options) for root in remote]
+
+
+def _cut(url: str) -> tuple[str, str]:
+    """Return the folder of a URL, with its query, and the key of the file in it."""
+    address, mark, query = url.partition("?")
+    folder, _, name = address.rpartition("/")
+    return f"{folder}/{mark}{query}", unquote(name) if urlsplit(url).scheme.lower() in _PORTS else name
+
+
+def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
+    """Read parts of a local file; links were followed when its place was checked, and are not again."""
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    try:
+        with os.fdopen(os.open(path, flags | getattr(os, "O_CLOEXEC", 0)), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if not S_ISREG(status.st_mode):
+                raise StoreError("references name this, and it is no file", path=path)
+            parts: list[bytes | None] = []
+            for _, start, length in requests:
+                first, last = clip(status.st_size, start, length)
+                file.seek(first)
+                parts.append(_read_all(file, last - first))
+            return parts
+    except FileNotFoundError:
+        return [None] * len(requests)
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"cannot read: {error.strerror}", path=path) from error
+
+
+def _read_all(file: Any, count: int) -> bytes:
+    pieces = []
+    while count > 0 and (piece := file.read(count)):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
