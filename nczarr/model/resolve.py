@@ -252,6 +252,7 @@ def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
 
     Examples
     --------
+    >>> from nczarr.model import Dataset, Dimension
     >>> [fqn[:4] for fqn, _ in long_names(Dataset("d", dimensions=(Dimension("x" * 257, 1),)))]
     ['/xxx']
     """

@@ -393,8 +393,8 @@ class Store(ABC):
         Examples
         --------
         >>> from nczarr.stores import LocalStore, MemoryStore
-        >>> LocalStore("/tmp/run.zarr/ocean", "w").parent(), MemoryStore().parent()
-        ((<LocalStore '/tmp/run.zarr'>, 'ocean'), None)
+        >>> LocalStore("/tmp/ocean", "w").parent(), MemoryStore().parent()
+        ((<LocalStore '/tmp'>, 'ocean'), None)
         """
         return None
 

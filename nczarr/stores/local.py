@@ -104,7 +104,9 @@ class LocalStore(Store):
 
     def parent(self) -> tuple[Store, str] | None:
         root = self.root
-        return None if root.parent == root else (LocalStore(root.parent), root.name)
+        return (
+            None if root.parent == root or not root.parent.is_dir() else (LocalStore(root.parent), root.name)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_held": None}

@@ -1,6 +1,6 @@
 """Write plain Zarr with xarray's conventions: v3, and its documents turned into what version 2 can say.
 
-What the documents then no longer say is listed in the plan's ``losses`` (``docs/spec/plain-zarr.md``).
+The plan of a new dataset lists in ``losses`` what the documents do not hold (``docs/spec/plain-zarr.md``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def plan_plain_v3(
 ) -> Plan:
     """Make the documents; see :meth:`nczarr.mapping.dialect.Dialect.plan`."""
     plan = _documents(dataset, options, names, known)
-    return replace(plan, losses=tuple(losses_of(dataset, plan, "v3")))
+    return plan if known else replace(plan, losses=tuple(losses_of(dataset, plan, "v3")))
 
 
 def _documents(dataset: Dataset, options: WriteOptions, names: NodeNames, known: Known | None) -> Plan:
@@ -52,7 +52,7 @@ def plan_plain_v2(
         for path, node in plan.nodes.items()
     }
     plan = replace(plan, nodes=turned)
-    return replace(plan, losses=tuple(losses_of(dataset, plan, "v2")))
+    return plan if known else replace(plan, losses=tuple(losses_of(dataset, plan, "v2")))
 
 
 def v2_codecs(codecs: tuple[NamedConfig, ...]) -> tuple[NamedConfig, ...]:

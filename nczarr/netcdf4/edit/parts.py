@@ -47,7 +47,9 @@ class Failures:
         if not self.found:
             return
         (name, error), *more = self.found.items()
-        if not more and isinstance(error, NCZarrError) and (error.fqn or not name.startswith("/")):
+        if not more and isinstance(error, NCZarrError):
+            if name.startswith("/") and error.fqn is None:
+                error.fqn = name
             raise error
         raise PartlyStoredError(tuple(self.found.items()), path=path) from error
 
@@ -78,8 +80,11 @@ def store_parts(
 
     def store(chosen: Sequence[Part]) -> Exception | None:
         left = [part for part in missing if part not in chosen]
+        accepted = without(new, old, left)
+        if accepted == old:
+            return None
         try:
-            update(without(new, old, left))
+            update(accepted)
         except PartlyStoredError as refusal:
             failures.add("", refusal)
         except STORE_ERRORS as refusal:
