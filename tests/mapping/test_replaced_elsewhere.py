@@ -117,6 +117,10 @@ class CountingStore(ObstoreStore):
         self.asked.append(key)
         return await super()._fetch(key, start, length)
 
+    async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
+        self.asked.append(key)
+        return await super()._fetch_bounded(key, most)
+
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
         self.asked.append(key)
         return await super()._fetch_dated(key)

@@ -216,7 +216,7 @@ CALLS: dict[str, dict[str, tuple[Call, Any]]] = {
         "text for numbers": (written("i4", "a"), None),
         "out of range": (written("u1", [1, 2, 3, 300]), None),
         "other sequences": (sequences(np.arange(3, dtype="f8")), None),
-        "no sequences": (sequences("abc"), None),
+        "no sequences": (sequences("abc"), ValueError),  # AttributeError there, by accident
         "long text": (text("ascii", np.array(["abcdefg", "b", "c", "d"])), None),
         "long bytes": (text("ascii", np.array([b"abcdefg", b"b", b"c", b"d"])), None),
         "long objects": (text("ascii", objects("abcdefg", "b", "c", "d")), None),
