@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import s3_rerun
 from folders import remove_folders
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-
-pytest_runtest_makereport = s3_rerun.pytest_runtest_makereport
-pytest_runtest_protocol = s3_rerun.pytest_runtest_protocol
 
 # On a build machine the examples are always the same, so that a build says something about the change; at every
 # other place they are new each time.
@@ -74,14 +71,9 @@ def load(path: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A real S3 server; gives its settings, which are in the environment as well. It has a bucket ``test``."""
-    module = load("s3/server.py")
-    server: Any = module.S3Server(tmp_path_factory.mktemp("s3") / "state")
-    try:
-        server.start()
-    except module.Unavailable as error:
-        pytest.skip(f"no S3 server: {error}")
-    s3_rerun.running.append(server)
+    """An S3 server; gives its settings, which are in the environment as well. It has a bucket ``test``."""
+    server = load("s3/server.py").new_server(tmp_path_factory.mktemp("s3") / "state")
+    server.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("AWS_PROFILE", raising=False)
         patch.delenv("AWS_SESSION_TOKEN", raising=False)
@@ -93,20 +85,16 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             fs.mkdir("test")
             yield server.settings
         finally:
-            s3_rerun.running.clear()
             server.stop()
 
 
 @pytest.fixture(scope="session")
 def web_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """nginx, serving ``web_server.folder`` at ``web_server.url`` + ``data/``; see tests/http/nginx.py."""
-    server = load("s3/server.py")
-    try:
-        server.install(("nginx",), ("nginx",))
-    except server.Unavailable as error:
-        pytest.skip(f"no web server: {error}")
+    if shutil.which("nginx") is None:
+        pytest.skip("no web server: nginx is not installed")
     state = tmp_path_factory.mktemp("nginx")
     folder = tmp_path_factory.mktemp("web")
-    nginx = load("http/nginx.py").Nginx(state, folder, server.free_ports(1)[0])
+    nginx = load("http/nginx.py").Nginx(state, folder, load("s3/ceph.py").free_ports(1)[0])
     yield nginx
     nginx.stop()

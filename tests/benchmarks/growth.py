@@ -243,9 +243,9 @@ class DelayingProxy:
 def latency(folder: Path, small: bool) -> Lines:
     """An S3 server behind the proxy: time on the clock, and requests."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "s3"))
-    import server as s3
+    import ceph
 
-    server = s3.S3Server(folder / "s3")
+    server = ceph.CephServer(folder / "s3")
     server.start()
     lines: Lines = {}
     try:

@@ -37,12 +37,12 @@ WORKLOADS: dict[str, Callable[[Store], Any]] = {
 
 
 def start_server(state: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("s3_server", Path(__file__).parents[1] / "s3" / "server.py")
+    spec = importlib.util.spec_from_file_location("ceph", Path(__file__).parents[1] / "s3" / "ceph.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    server = module.S3Server(state)
+    server = module.CephServer(state)
     server.start()
     return server
 

@@ -1,6 +1,6 @@
 """Copy to a real S3 server and back through a proxy that refuses, resets and delays; then look at every value.
 
-Needs Debian's haproxy beside the packages of ``tests/s3/server.py``.
+Needs Debian's haproxy; as a script also the packages of ``tests/s3/ceph.py``. Root gets them by apt-get.
 """
 
 from __future__ import annotations
@@ -132,14 +132,20 @@ def copy_and_end(budget: Budget, source: Path, backend: str, number: int) -> Non
     budget.count("processes that ended with status 0")
 
 
+def install_ceph() -> None:
+    """Install haproxy and Ceph unless they are here, and make Ceph the server of the trial."""
+    from s3.ceph import PACKAGES, PROGRAMS, install
+
+    install((*PROGRAMS, "haproxy"), (*PACKAGES, "haproxy"))
+    os.environ["NCZARR_S3_SERVER"] = "ceph"
+
+
 def trial(budget: Budget) -> None:
     """New copies, replacements and reading, with both clients, through faults; and what must fail, fails."""
-    from s3.server import S3Server, install
-
-    install(("haproxy",), ("haproxy",))
+    from s3.server import new_server
 
     folder = Path(tempfile.mkdtemp(prefix="nczarr-s3-"))
-    server = S3Server(folder / "state")
+    server = new_server(folder / "state")
     server.start()
     proxies = []
     try:
@@ -191,4 +197,5 @@ def trial(budget: Budget) -> None:
 
 
 if __name__ == "__main__":
+    install_ceph()
     main(trial)

@@ -1,6 +1,6 @@
 """Kill copies to a real S3 server, through a proxy that refuses and resets, and go on with them.
 
-As ``resumes.py``; needs Debian's haproxy beside the packages of ``tests/s3/server.py``.
+As ``resumes.py``; needs what ``s3_faults.py`` needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from budget import Budget, main
 from resumes import KilledCopy, make_source
-from s3_faults import Proxy
+from s3_faults import Proxy, install_ceph
 
 import nczarr
 from nczarr.convert.values.resume import MANIFEST
@@ -25,11 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 def trial(budget: Budget) -> None:
     """Each round starts or goes on with a copy; every value is compared at its end."""
-    from s3.server import S3Server, install
+    from s3.server import new_server
 
-    install(("haproxy",), ("haproxy",))
     folder = Path(tempfile.mkdtemp(prefix="nczarr-s3-"))
-    server = S3Server(folder / "state")
+    server = new_server(folder / "state")
     server.start()
     proxy = None
     try:
@@ -76,4 +75,5 @@ def trial(budget: Budget) -> None:
 
 
 if __name__ == "__main__":
+    install_ceph()
     main(trial)
