@@ -16,6 +16,7 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
+from nczarr.errors import MetadataError
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 NCZARR = [sys.executable, "-c", "import sys; from nczarr.cli import main; sys.exit(main())"]
@@ -166,22 +167,23 @@ def write(path: str, content: bytes) -> Callable[[Path], None]:
 
 
 DAMAGES = {
-    "root not JSON": ("zarr.json", write("zarr.json", b"{nonsense")),
-    "array not JSON": ("time/zarr.json", write("time/zarr.json", b"\xff\x00")),
-    "array empty": ("time/zarr.json", write("time/zarr.json", b"")),
-    "missing key": ("time/zarr.json", edit("time/zarr.json", lambda d: d.pop("shape"))),
-    "wrong type": ("time/zarr.json", edit("time/zarr.json", lambda d: d.update(shape="many"))),
-    "negative shape": ("time/zarr.json", edit("time/zarr.json", lambda d: d.update(shape=[-1]))),
-    "wrong rank": (
+    "not JSON": write("time/zarr.json", b"\xff\x00"),
+    "nonsense": write("time/zarr.json", b"{nonsense"),
+    "no object": write("time/zarr.json", b"[]"),
+    "empty": write("time/zarr.json", b""),
+    "no node": edit("time/zarr.json", lambda d: d.pop("node_type")),
+    "missing key": edit("time/zarr.json", lambda d: d.pop("shape")),
+    "wrong type": edit("time/zarr.json", lambda d: d.update(shape="many")),
+    "negative shape": edit("time/zarr.json", lambda d: d.update(shape=[-1])),
+    "wrong rank": edit(
         "time/zarr.json",
-        edit("time/zarr.json", lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[1, 2])),
+        lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[1, 2]),
     ),
-    "chunk of nothing": (
+    "chunk of nothing": edit(
         "time/zarr.json",
-        edit("time/zarr.json", lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[0])),
+        lambda d: d["chunk_grid"]["configuration"].update(chunk_shape=[0]),
     ),
-    "unknown codec": ("time", edit("time/zarr.json", lambda d: d["codecs"].append({"name": "x-magic"}))),
-    "unknown key": ("time", edit("time/zarr.json", lambda d: d.update(secret=1))),
+    "unknown key": edit("time/zarr.json", lambda d: d.update(secret=1)),
 }
 
 
@@ -213,19 +215,51 @@ def test_what_other_programs_changed_is_read_listed_and_mended(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_metadata_give_one_line(
-    name: str, zarr: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_damaged_root_gives_one_line(
+    zarr: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, damage = DAMAGES[name]
-    damage(zarr)
+    write("zarr.json", b"{nonsense")(zarr)
     for command in (["dump", str(zarr)], ["copy", str(zarr), str(tmp_path / "out.nc")]):
         assert main(command) == 1
         said = capsys.readouterr().err
         assert said.startswith("nczarr: ")
         assert said.count("\n") == 1
-        assert place in said
+        assert "zarr.json" in said
     assert not (tmp_path / "out.nc").exists()
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_node_is_left_out_in_one_line(
+    name: str, zarr: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DAMAGES[name](zarr)
+    before = (zarr / "time" / "zarr.json").read_bytes()
+    assert main(["dump", str(zarr)]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("nczarr: warning: ")
+    assert said.err.count("\n") == 1
+    assert "'time' is left out" in said.err
+    assert "temp" in said.out
+    assert main(["copy", str(zarr), str(tmp_path / "out.nc")]) == 1
+    *_, refused = capsys.readouterr().err.splitlines()
+    assert refused.startswith("nczarr: ")
+    assert "'time' is left out" in refused
+    assert not (tmp_path / "out.nc").exists()
+    if name in ("not JSON", "nonsense", "no object", "empty", "no node"):
+        with pytest.raises(MetadataError, match=r"time/zarr.json: .*remove its folder"):
+            nczarr.Dataset(zarr, "a")
+    else:
+        with nczarr.Dataset(zarr, "a") as ds:
+            ds.title = "changed"
+    assert (zarr / "time" / "zarr.json").read_bytes() == before
+
+
+def test_an_unknown_codec_gives_one_line(zarr: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit("time/zarr.json", lambda d: d["codecs"].append({"name": "x-magic"}))(zarr)
+    assert main(["dump", str(zarr)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("nczarr: ")
+    assert (said.count("\n"), "time" in said) == (1, True)
 
 
 @pytest.mark.parametrize(

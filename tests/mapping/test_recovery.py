@@ -368,7 +368,7 @@ def test_what_was_cut_off_does_not_come_back() -> None:
         assert opened.data("/v").read_orthogonal(...).tolist()[3:] == [-2147483647] * 2
 
 
-def test_version_3_0_is_read_and_brought_to_3_1() -> None:
+def test_version_3_0_is_read_and_brought_to_this_one() -> None:
     from nczarr.mapping.nczarr3.keys import CONVENTION
     from nczarr.mapping.nczarr3.write import plan_keys_in_attributes
     from nczarr.mapping.node_names import NodeNames
@@ -388,8 +388,14 @@ def test_version_3_0_is_read_and_brought_to_3_1() -> None:
     store.set("zarr.json", json.dumps(root).encode())
     assert tools.differences(dataset, store) == []
     assert [f.code for f in repair(store)] == ["version-old"]
-    assert documents(store) == documents(stored())
+    first, second = (json.dumps(documents(s)).replace(identity(s), "5f") for s in (store, stored()))
+    assert json.loads(first) == json.loads(second)
     assert repair(store) == ()
+
+
+def identity(store: MemoryStore) -> str:
+    named: str = attrs(json.loads(store.get("zarr.json")))["_nczarr_superblock"]["dataset"]
+    return named
 
 
 def test_foreign_attributes_keep_their_form() -> None:

@@ -14,7 +14,7 @@ from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset
-from nczarr.zarr import Hierarchy
+from nczarr.zarr import GroupMetadata, Hierarchy
 from nczarr.zarr.hierarchy import V2Layout
 
 
@@ -140,6 +140,29 @@ def dialect_named(name: str) -> Dialect:
     raise UnsupportedError(
         f"the layout {name!r} cannot be written", hint=f"known are {', '.join(x.name for x in DIALECTS)}"
     )
+
+
+def may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
+    """True if a hierarchy has NCZarr's keys and no superblock, which the root of a dataset has.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import create_hierarchy
+    >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"_nczarr_group": {"groups": []}})
+    >>> may_be_group(hierarchy, dialect_of(hierarchy))
+    True
+    """
+    root = hierarchy.nodes[""]
+    if not isinstance(root, GroupMetadata):
+        return False
+    if dialect.name == "nczarr-v3":
+        key = nczarr3.SUPERBLOCK_KEY
+        return key not in root.attributes and key not in nczarr3.group_keys(root)[0]
+    if dialect.name == "zarr-v2":
+        keys = (nczarr3.GROUP_KEY, nczarr3.GROUP_KEY.upper())
+        return any(key in place for key in keys for place in (root.attributes, root.extra))
+    return False
 
 
 def documents_v2(stored: StoredDataset) -> dict[str, dict[str, Any]]:

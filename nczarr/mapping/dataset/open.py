@@ -10,12 +10,11 @@ from typing import Any, Literal
 from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import rewriting
-from nczarr.mapping.dataset.dialects import dialect_named, dialect_of
+from nczarr.mapping.dataset.dialects import dialect_named, dialect_of, may_be_group
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import (
     as_dataset,
     findings_of_group,
-    may_be_group,
     refuse_group,
     refuse_group_of_dataset,
     root_above,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.mapping.dialect import Binding, Dialect, Part, Reading
+from nczarr.mapping.dialect import Binding, Part, Reading
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.nczarr3 import GROUP_KEY, SUPERBLOCK_KEY, group_keys
+from nczarr.mapping.nczarr3 import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -26,36 +26,12 @@ from nczarr.model import (
     split_fqn,
 )
 from nczarr.stores import Store
-from nczarr.zarr import GroupMetadata, Hierarchy
 from nczarr.zarr.documents import parse_object
 
 _ROOTS = {"v3": "zarr.json", "v2": ".zgroup"}
 _SUPERBLOCKS = (SUPERBLOCK_KEY, SUPERBLOCK_KEY.upper())
 
 _T = TypeVar("_T", bound=Type)
-
-
-def may_be_group(hierarchy: Hierarchy, dialect: Dialect) -> bool:
-    """True if a hierarchy has NCZarr's keys and no superblock, which the root of a dataset has.
-
-    Examples
-    --------
-    >>> from nczarr.mapping.dataset.dialects import dialect_of
-    >>> from nczarr.stores import MemoryStore
-    >>> from nczarr.zarr import create_hierarchy
-    >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"_nczarr_group": {"groups": []}})
-    >>> may_be_group(hierarchy, dialect_of(hierarchy))
-    True
-    """
-    root = hierarchy.nodes[""]
-    if not isinstance(root, GroupMetadata):
-        return False
-    if dialect.name == "nczarr-v3":
-        return SUPERBLOCK_KEY not in root.attributes and SUPERBLOCK_KEY not in group_keys(root)[0]
-    if dialect.name == "zarr-v2":
-        keys = (GROUP_KEY, GROUP_KEY.upper())
-        return any(key in place for key in keys for place in (root.attributes, root.extra))
-    return False
 
 
 def root_above(store: Store, layout: str) -> tuple[Store, str] | None:

@@ -28,7 +28,7 @@ from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents import DocumentTexts, as_it_stands, parse_root
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
-from nczarr.zarr.hierarchy.layout import Found, Layout, Metadata, RawNode, read_document
+from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, Metadata, RawNode, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
 from nczarr.zarr.hierarchy.v3 import V3Layout
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
@@ -785,8 +785,18 @@ def open_hierarchy(
     if mode == "r+" and not store.writable:
         raise ReadOnlyError("the store cannot be written", path=store.url)
     found_layout, found, current = _find(store, layout, consolidated)
+    if mode == "r+":
+        _refuse_damaged(found)
     store.check_names(found.nodes)
     return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
+
+
+def _refuse_damaged(found: Found) -> None:
+    """Refuse to change a hierarchy in which a document is damaged: a change would write over it, or forget it."""
+    for node in found.nodes.values():
+        if isinstance(node, DamagedNode):
+            hint = "restore the document or remove its folder; for reading the node is left out"
+            raise MetadataError(node.error.message, path=node.error.path, hint=hint)
 
 
 def _find(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError
+from nczarr.errors import DatasetNotFoundError, MetadataError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents import DocumentTexts, dump_json, parse_root
 from nczarr.zarr.limits import LIMITS
@@ -37,6 +37,14 @@ class RawNode:
     is_array: bool
     documents: dict[str, dict[str, Any]] = field(default_factory=dict)
     consolidated: bool = False
+
+
+class DamagedNode(RawNode):
+    """A node whose document is no JSON object, or names no kind of node; what is below it is not looked for."""
+
+    def __init__(self, error: MetadataError) -> None:
+        super().__init__(is_array=True)
+        self.error = error
 
 
 @dataclass

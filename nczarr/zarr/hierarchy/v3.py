@@ -20,6 +20,7 @@ from nczarr.zarr.documents import (
 )
 from nczarr.zarr.documents import v3 as documents_v3
 from nczarr.zarr.hierarchy.layout import (
+    DamagedNode,
     Found,
     Layout,
     Metadata,
@@ -82,7 +83,8 @@ class V3Layout(Layout):
                     is_array = documents_v3.node_type(document, "") == "array"
                 except MetadataError as error:
                     error.path = _inside(place, path)  # made for the one that needs it, not for thousands
-                    raise
+                    nodes[path] = DamagedNode(error)
+                    continue
                 nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
             return Found.among((nodes), consolidated=True)
         if use_consolidated:
@@ -105,15 +107,19 @@ class V3Layout(Layout):
 
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
         keys = [join_key(path, "zarr.json") for path in paths]
-        result = {}
+        result: dict[str, RawNode] = {}
         for key, data in zip(keys, read_documents(store, keys), strict=True):
             if data is not None:
-                place = store.place(key)
-                document = parse_object(data, place)
-                kind = documents_v3.node_type(document, place)
-                result[key.removesuffix("zarr.json").removesuffix("/")] = RawNode(
-                    kind == "array", {key: document}
-                )
+                place, path = store.place(key), key.removesuffix("zarr.json").removesuffix("/")
+                try:
+                    document = parse_object(data, place)
+                    kind = documents_v3.node_type(document, place)
+                except MetadataError as error:
+                    if not path:
+                        raise
+                    result[path] = DamagedNode(error)
+                    continue
+                result[path] = RawNode(kind == "array", {key: document})
         return result
 
     def is_unchanged(self, store: Store, path: str, known: RawNode) -> bool:
@@ -122,6 +128,8 @@ class V3Layout(Layout):
         return read_document(store, join_key(path, "zarr.json")) == bytes(known.text)
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+        if isinstance(raw, DamagedNode):
+            raise MetadataError(raw.error.message, path=raw.error.path)
         try:
             if isinstance(raw, UnreadNode):
                 return documents_v3.parse_unread(raw.is_array, raw.text, raw.attributes)
