@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent / "vectors"
+#: Version 3.2.0 is 3.1.0 with an identity: :func:`identified` adds it to the documents that the functions below make.
 VERSION = "3.1.0"
+IDENTIFIED = "3.2.0"
+CONVENTION = "4058cf9a-85c0-4aeb-a3e4-72f486c51814"
+#: The identity of every vector, and that of the dataset from which nodes were copied in.
+IDENTITY = "0123456789abcdef0123456789abcdef"
+OTHER = "fedcba9876543210fedcba9876543210"
 FORMATS = {
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
     "uint64": "Q", "float32": "f", "float64": "d",
@@ -105,6 +111,56 @@ def array(
             "configuration": {"version": VERSION, **keys},
         }
     return document
+
+
+def identified(store: Store, identity: str = IDENTITY, above: str = "") -> Store:
+    """The same store in version 3.2.0: the root and all nodes name the dataset, groups their FQN, copies the same.
+
+    `above` is the FQN of the root where it is a group of a dataset.
+    """
+
+    def named(keys: dict[str, Any], fqn: str) -> None:
+        block = keys.get("_nczarr_superblock")
+        if isinstance(block, dict):
+            if "version" in block:
+                block["version"] = IDENTIFIED
+            block.update(convention=CONVENTION, dataset=identity)
+        if fqn:
+            keys["_nczarr_group"] = {"fqn": fqn, "dataset": identity, **keys.get("_nczarr_group", {})}
+
+    def fqn_of(path: str) -> str:
+        parts = path.split("/") if path else []
+        names = []
+        for i, part in enumerate(parts):
+            attributes = store["/".join([*parts[: i + 1], "zarr.json"])]["attributes"]
+            names.append(attributes.get("_nczarr_group", {}).get("name", part))
+        escaped = "".join("/" + n.replace("\\", "\\\\").replace(" ", "\\ ") for n in names)
+        return above + escaped
+
+    for key in [k for k in store if k.endswith("zarr.json")]:
+        document, path = store[key], key.removesuffix("zarr.json").removesuffix("/")
+        if document["node_type"] == "group":
+            if not path or document["attributes"] or not _has_copy(store):
+                named(document["attributes"], fqn_of(path) if path or above else "")
+            continue
+        own = document.setdefault("nczarr", {"name": "nczarr", "must_understand": False, "configuration": {}})
+        keys = own["configuration"]
+        keys.pop("version", None)
+        keys = own["configuration"] = {"version": IDENTIFIED, "dataset": identity, **keys}
+        if "_nczarr_copy" in keys:
+            copy = json.loads(keys["_nczarr_copy"])
+            for fqn, record in copy.items():
+                named(record, "" if fqn == "/" else fqn)
+            keys["_nczarr_copy"] = json.dumps(copy, separators=(",", ":"))
+    return store
+
+
+def _has_copy(store: Store) -> bool:
+    return any(
+        "_nczarr_copy" in v.get("nczarr", {}).get("configuration", {})
+        for k, v in store.items()
+        if "json" in k
+    )
 
 
 def numbers(data_type: str, values: list[Any], order: str = "<") -> bytes:
@@ -600,6 +656,97 @@ def appended() -> tuple[Store, str]:
     )
 
 
+def copied_in() -> tuple[Store, str]:
+    """An array of another dataset was copied in, and then another program replaced the attributes of the root."""
+    record = {
+        "dimensions": [{"name": "t", "unlimited": True}, {"name": "x", "size": 2}],
+        "arrays": ["t", "v"],
+    }
+    foreign = {"dimensions": [{"name": "z", "size": 3}], "arrays": ["aaa"]}
+    block = {"_nczarr_superblock": {"version": VERSION}}
+    types = {"/flag": {"class": "enum", "base": "int8", "members": [["one", 1]]}}
+    aaa = array(
+        "int8", [3], ["z"], -127, dimension_references=["/z"], type="/flag", types=types,
+        copy={"/": {**block, "_nczarr_group": foreign, "_nczarr_attr": {"types": {"n": "int32"}}}},
+    )  # fmt: skip
+    store: Store = {
+        "zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {"n": 7}},
+        "t/zarr.json": _series(
+            {"/": {**block, "_nczarr_group": record, "_nczarr_attr": {"types": {"n": "int16"}}}}
+        ),
+        "t/c/0": numbers("int32", [1, 2, INT, INT]),
+        "v/zarr.json": array("int8", [2], ["x"], -127, dimension_references=["/x"]),
+        "v/c/0": bytes([5, 6]),
+    }
+    store = identified(store)
+    store.update(identified({"aaa/zarr.json": aaa}, OTHER), **{"aaa/c/0": bytes([1, 1, 1])})
+    return store, (
+        "netcdf copied_in {\ndimensions:\n\tt = UNLIMITED ; // (2 currently)\n\tx = 2 ;\n\tz = 3 ;\nvariables:\n"
+        "\tint t(t) ;\n\tbyte v(x) ;\n\tbyte aaa(z) ;\n\n// global attributes:\n\t\t:n = 7s ;\n"
+        "data:\n t = 1, 2 ;\n v = 5, 6 ;\n aaa = 1, 1, 1 ;\n}\n"
+    )
+
+
+def copied_group() -> tuple[Store, str]:
+    """A group of another dataset was copied in, records and all."""
+    store = identified({
+        "zarr.json": root(dimensions={"x": 2}, arrays=["v"]),
+        "v/zarr.json": array("int8", [2], ["x"], -127, dimension_references=["/x"]),
+        "v/c/0": bytes([5, 6]),
+    })  # fmt: skip
+    other = identified(
+        {
+            "zarr.json": root(groups=["h"]),
+            "h/zarr.json": group(
+                {"n": 3}, dimensions={"w": [3]}, arrays=["w"], attr={"types": {"n": "int16"}}
+            ),
+            "h/w/zarr.json": array(
+                "int8", [3], ["w"], -127, dimension_references=["/h/w"], unlimited=["/h/w"]
+            ),
+            "h/w/c/0": bytes([1, 2, 3]),
+        },
+        OTHER,
+    )
+    store.update({k: v for k, v in other.items() if k.startswith("h/")})
+    return store, (
+        "netcdf copied_group {\ndimensions:\n\tx = 2 ;\nvariables:\n\tbyte v(x) ;\ndata:\n v = 5, 6 ;\n\n"
+        "group: h {\n  dimensions:\n  \tw = 3 ;\n  variables:\n  \tbyte w(w) ;\n\n  // group attributes:\n"
+        "  \t\t:n = 3ll ;\n  data:\n   w = 1, 2, 3 ;\n  } // group h\n}\n"
+    )
+
+
+def group_alone() -> tuple[Store, str]:
+    """A group was copied out of its dataset: dimensions beyond it are declared in it, as its arrays need them."""
+    store: Store = {
+        "zarr.json": group(
+            {"n": 3}, dimensions={"x": 3}, arrays=["own", "far"], attr={"types": {"n": "int16"}}
+        ),
+        "own/zarr.json": array("int8", [3], ["x"], -127, dimension_references=["/g/x"]),
+        "own/c/0": bytes([1, 2, 3]),
+        "far/zarr.json": array(
+            "int8", [2, 2], ["t", "x_hidden1"], -127, dimension_references=["/t", "/x"], unlimited=["/t"]
+        ),
+        "far/c/0/0": bytes([4, 5, 6, 7]),
+    }
+    return identified(store, above="/g"), (
+        "netcdf group_alone {\ndimensions:\n\tt = UNLIMITED ; // (2 currently)\n\tx_hidden1 = 2 ;\n\tx = 3 ;\n"
+        "variables:\n\tbyte own(x) ;\n\tbyte far(t, x_hidden1) ;\n\n// global attributes:\n\t\t:n = 3s ;\n"
+        "data:\n own = 1, 2, 3 ;\n far = 4, 5, 6, 7 ;\n}\n"
+    )
+
+
+def version_3_1() -> tuple[Store, str]:
+    """Groups and copies of version 3.1: nothing names the dataset."""
+    store, cdl = groups()
+    return store, cdl.replace("netcdf groups", "netcdf version_3_1")
+
+
+def copies_3_1() -> tuple[Store, str]:
+    """Another program replaced the attributes of all groups of a dataset of version 3.1."""
+    store, cdl = copies()
+    return store, cdl.replace("netcdf copies", "netcdf copies_3_1")
+
+
 def version_3_0() -> tuple[Store, str]:
     """The carriers and the objects of version 3.0."""
     attributes = {
@@ -631,14 +778,20 @@ def version_3_0() -> tuple[Store, str]:
 
 VECTORS = (
     empty, atomic, text, attributes, fill_values, default_fills, groups, names, cut_names, labels, user_types,
-    packed, storage, copies, appended, version_3_0,
+    packed, storage, copies, appended, version_3_0, version_3_1, copies_3_1, copied_in, copied_group, group_alone,
 )  # fmt: skip
 #: The codes that are found in vectors that other programs have worked on.
 WORKED_ON = {
     "copies": ["keys-removed"],
     "appended": ["length-differs", "size-stale"],
     "version_3_0": ["version-old"],
+    "version_3_1": ["version-old"],
+    "copies_3_1": ["keys-removed"],
+    "copied_in": ["keys-removed", "node-foreign", "node-unlisted"],
+    "copied_group": ["node-foreign", "node-unlisted"],
 }
+#: Vectors that are written as they are: of old versions, and those that hold more than one dataset.
+AS_THEY_ARE = {"version_3_0", "version_3_1", "copies_3_1", "copied_in", "copied_group", "group_alone"}
 
 
 def invalid() -> dict[str, tuple[Store, list[str]]]:
@@ -665,7 +818,7 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     cases: dict[str, tuple[Store, list[str]]] = {}
 
     def case(name: str, *codes: str) -> Store:
-        cases[name] = (good(), list(codes))
+        cases[name] = (identified(good()), list(codes))
         return cases[name][0]
 
     del case("version_missing", "version-missing")["zarr.json"]["attributes"]["_nczarr_superblock"]["version"]
@@ -697,7 +850,8 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     store = case("type_forward", "type-forward")
     record_of(store)["types"].append({"name": "later", "class": "vlen", "base": "/g/flag"})
     record_of(store)["groups"] = ["g"]
-    store["g/zarr.json"] = group(types={"flag": {"class": "enum", "base": "int8", "members": [["one", 1]]}})
+    flag = {"name": "flag", "class": "enum", "base": "int8", "members": [["one", 1]]}
+    store["g/zarr.json"] = group(fqn="/g", dataset=IDENTITY, types={"flag": flag})
     record_of(case("node_missing", "node-missing"))["arrays"] = ["v", "e", "gone"]
     record_of(case("node_unlisted", "node-unlisted"))["arrays"] = ["v"]
     record_of(case("record_damaged", "record-damaged"))["dimensions"].append({"size": 3})
@@ -712,6 +866,28 @@ def invalid() -> dict[str, tuple[Store, list[str]]]:
     store = case("record_lost", "record-lost")
     store["zarr.json"]["attributes"] = {}
     info(store, "e")["types"] = [{"name": "/flag", "class": "enum", "base": "int8", "members": [["one", 1]]}]
+    # Two datasets of one array each: nothing tells whose the root was.
+    store = case("copy_unclear", "copy-unclear", "record-lost")
+    store.clear()
+    store["zarr.json"] = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    for name, identity in (("v", IDENTITY), ("w", OTHER)):
+        record = {"dimensions": [{"name": name, "size": 2}], "arrays": [name]}
+        copy = {"/": {"_nczarr_superblock": {"version": VERSION}, "_nczarr_group": record}}
+        node = array("int8", [2], [name], -127, copy=copy, dimension_references=[f"/{name}"])
+        store.update(identified({f"{name}/zarr.json": node}, identity))
+    # netCDF-C's draft for Zarr v3 has the same keys, with other members.
+    store = case("draft_of_netcdf_c", "metadata")
+    store.clear()
+    block = {"_nczarr_superblock": {"version": "3.0.0", "format": 3}}
+    dimension = {"name": "t", "size": 2, "unlimited": 1}
+    record = {"dimensions": [dimension], "arrays": ["v"], "subgroups": []}
+    store["zarr.json"] = group({**block, "_nczarr_group": record})
+    store["v/zarr.json"] = array("uint8", [2], ["t"], 0)
+    store["v/zarr.json"]["attributes"] = {
+        "_nczarr_array": {"dimension_references": ["/t"], "type_alias": "char"}
+    }
+    store = case("version_4", "metadata")
+    store["zarr.json"]["attributes"]["_nczarr_superblock"]["version"] = "4.0.0"
     return cases
 
 
@@ -719,8 +895,12 @@ def main(folder: Path) -> None:
     """Write all vectors below a folder."""
     for make in VECTORS:
         store, cdl = make()
+        if make.__name__ not in AS_THEY_ARE:
+            store = identified(store)
         _write(folder / f"{make.__name__}.zarr", store)
         (folder / f"{make.__name__}.cdl").write_text(cdl, encoding="utf-8")
+        if make is group_alone:
+            continue  # a part of a dataset is read, and not checked
         codes = WORKED_ON.get(make.__name__, [])
         (folder / f"{make.__name__}.findings").write_text("".join(f"{c}\n" for c in codes), encoding="utf-8")
     for name, (store, codes) in invalid().items():

@@ -36,6 +36,7 @@ from nczarr.zarr.documents.v3 import array_document, parse_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec" / "nczarr-v3.md"
 TEXT = PAGE.read_text(encoding="utf-8")
+IDENTITY = "5f0c9a7e31d84b62a1f3c8e05d7b2946"
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", TEXT, re.S)]
 
 
@@ -94,6 +95,7 @@ def test_the_examples_make_one_dataset() -> None:
     """The group of the page, with arrays that it lists, is read as the page says."""
     group, temp = EXAMPLES[:2]
     store = MemoryStore()
+    station = {"fqn": "/station", "dataset": IDENTITY}
     time = {
         **temp,
         "shape": [3],
@@ -105,14 +107,18 @@ def test_the_examples_make_one_dataset() -> None:
         "attributes": {},
         "nczarr": {
             **temp["nczarr"],
-            "configuration": {"version": "3.1.0", "_nczarr_array": {"dimension_references": ["/time"]}},
+            "configuration": {
+                "version": "3.2.0",
+                "dataset": IDENTITY,
+                "_nczarr_array": {"dimension_references": ["/time"]},
+            },
         },
     }
     for key, document in (
         ("zarr.json", group),
         ("time/zarr.json", time),
         ("temp/zarr.json", temp),
-        ("station/zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": {}}),
+        ("station/zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": {"_nczarr_group": station}}),
     ):
         store.set(key, json.dumps(document).encode())
     opened, found = check_metadata(store)
@@ -139,7 +145,10 @@ def test_the_convention_is_declared_on_request_only() -> None:
         store = MemoryStore()
         tools.copy(Dataset("d", format="netCDF-4"), store, WriteOptions(zarr_conventions=asked))
         attributes = json.loads(store.get("zarr.json"))["attributes"]
-        assert attributes.pop("_nczarr_superblock") == {"version": "3.1.0", "format": "netCDF-4"}
+        block = attributes.pop("_nczarr_superblock")
+        assert re.fullmatch("[0-9a-f]{32}", block.pop("dataset"))
+        assert block.pop("convention") in TEXT
+        assert block == {"version": "3.2.0", "format": "netCDF-4"}
         assert [c["uuid"] in TEXT for c in attributes.pop("zarr_conventions", [])] == [True] * asked
         assert attributes == {}
 
@@ -186,6 +195,9 @@ def test_the_schema_refuses_what_is_wrong() -> None:
         {"_nczarr_group": {"dimensions": [{"name": "x", "unlimited": True}]}},
         {"_nczarr_group": {"dimensions": {"x": 1}}},
         {"_nczarr_group": {"arrays": ["a/b"]}},
+        {"_nczarr_group": {"fqn": "g"}},
+        {"_nczarr_group": {"dataset": 7}},
+        {"_nczarr_superblock": {"version": "3.2.0", "convention": "another"}},
         {"_nczarr_group": {"types": [{"name": "t", "class": "enum", "base": "int8", "members": []}]}},
         {"_nczarr_group": {"types": [{"class": "opaque", "size": 1}]}},
         {"_nczarr_attr": {"types": {"a": "<f4"}}},
@@ -205,8 +217,9 @@ def test_the_schema_refuses_what_is_wrong() -> None:
         {"_nczarr_array": {"types": [{"name": "t", "class": "opaque", "size": 1}]}},
         {"_nczarr_copy": {}},
         {"version": 3},
+        {"dataset": ""},
     ):
-        changed = {"version": "3.1.0", **wrong}
+        changed = {"version": "3.2.0", **wrong}
         assert not validator.is_valid({**array, "nczarr": {**array["nczarr"], "configuration": changed}}), (
             wrong
         )
@@ -247,4 +260,4 @@ def test_scalars_say_nothing_that_need_not_be_said() -> None:
     tools.copy(Dataset("d", variables=(Variable("v", DOUBLE),)), store)
     document = json.loads(store.get("v/zarr.json"))
     assert document["attributes"] == {}
-    assert list(keys_of(document)) == ["version", "_nczarr_copy"]
+    assert list(keys_of(document)) == ["version", "dataset", "_nczarr_copy"]
