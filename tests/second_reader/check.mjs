@@ -12,6 +12,7 @@ export function check(dataset) {
   const names = new Set(dataset.groups.flatMap((g) => g.dimensions.map((d) => d.name)));
   for (const group of dataset.groups) {
     for (const array of group.arrays) {
+      if (array.foreign) continue;
       // Where a type or a reference is not known, nothing can be said of what follows from it.
       if (!array.guessed && !array.unreadable && !hasFill(array)) dataset.report("fill-value");
       if (!sound(array)) dataset.report("storage-damaged");

@@ -2,12 +2,10 @@
 
 import { decode } from "./attributes.mjs";
 import { dataType } from "./arrays.mjs";
-import { isCount, isObject, isText, parse as parseText, same, write } from "./json.mjs";
+import { ARRAY_KEYS, GROUP_KEYS, copiesOf, datasetOf, extensions, findHome, isDraftOfNetcdfC, isReadable, isVersion, recordsOf } from "./identity.mjs";
+import { isCount, isObject, isText, same, write } from "./json.mjs";
 import { joinFqn, legal, nameOfNode, splitFqn } from "./names.mjs";
 import { atomic, build, faults, is, isNumeric, needs, size } from "./types.mjs";
-
-const GROUP_KEYS = ["_nczarr_superblock", "_nczarr_group", "_nczarr_attr"];
-const ARRAY_KEYS = ["_nczarr_array", "_nczarr_attr", "_nczarr_copy"];
 
 export class Refused extends Error {}
 
@@ -27,6 +25,7 @@ export class Dataset {
     for (const group of this.groups) for (const array of group.arrays) this.variable(group, array);
     this.sizes();
     for (const group of this.groups) this.attributes(group);
+    if (this.part) this.asDataset();
   }
 
   report(code) {
@@ -38,7 +37,7 @@ export class Dataset {
   node(path, { value: document, bare }) {
     if (bare > 0) this.report("bare-nan");
     const group = {
-      path, document, plain: document.get("attributes") ?? new Map(), arrays: [], groups: [], dimensions: [], types: [],
+      path, at: path, document, plain: document.get("attributes") ?? new Map(), arrays: [], groups: [], dimensions: [], types: [],
       leftOut: new Set(),
     };
     this.groups.push(group);
@@ -77,35 +76,38 @@ export class Dataset {
   // ---- keys ------------------------------------------------------------------------------------------------------
 
   keys() {
+    if (isDraftOfNetcdfC(this.root, this.groups)) throw new Refused("netCDF-C's draft for Zarr v3");
+    this.home = findHome(this.root, this.groups) ?? { dataset: null, fqn: "/" };
+    if (this.home.unclear) this.report("copy-unclear");
+    for (const node of [...this.groups, ...this.groups.flatMap((g) => g.arrays)]) {
+      const named = datasetOf(node);
+      node.foreign = this.home.dataset !== null && named !== null && named !== this.home.dataset;
+      if (node.foreign) this.report("node-foreign");
+    }
+    this.above();
     for (const group of this.groups) {
-      group.keys = this.carried(group, GROUP_KEYS, [group.plain, ...extensions(group.document)]);
+      group.keys = group.foreign || !group.document ? new Map() : this.carried(group, GROUP_KEYS, [group.plain, ...extensions(group.document)]);
       for (const array of group.arrays) {
+        if (array.foreign) {
+          array.keys = new Map();
+          continue;
+        }
         const carriers = [...extensions(array.document).reverse(), array.plain];
         array.keys = this.readable(array) ? this.carried(array, ARRAY_KEYS, carriers) : new Map();
         if (ARRAY_KEYS.some((k) => array.plain.has(k) && array.keys.get(k) === array.plain.get(k))) this.report("version-old");
       }
     }
-    const copies = new Map();
+    const copies = this.copies();
     for (const group of this.groups) {
-      for (const array of group.arrays) {
-        const text = array.keys.get("_nczarr_copy");
-        if (text === undefined) continue;
-        try {
-          for (const [fqn, keys] of this.parseCopy(text)) if (!copies.has(fqn)) copies.set(fqn, keys);
-        } catch {
-          this.report("key-unreadable");
-        }
-      }
-    }
-    for (const group of this.groups) {
-      const found = group.keys.size === 0 && copies.get(joinFqn(this.names(group)));
+      const found = group.keys.size === 0 && !group.foreign && copies.get(joinFqn(this.names(group)));
       if (found) {
         this.report("keys-removed");
         group.keys = new Map(found);
+        group.recovered = true;
       }
       const needed = group === this.root || group.arrays.length + group.groups.length > 0;
       group.lost = !found && group.keys.size === 0 && !group.damaged && needed;
-      if (group.lost) this.report("record-lost");
+      if (group.lost && group.document && !group.foreign) this.report("record-lost");
       this.record(group);
     }
     const walk = (group) => [group, ...group.groups.flatMap(walk)];
@@ -113,21 +115,85 @@ export class Dataset {
     this.version();
   }
 
-  /** Whether the object `nczarr` of an array has the form, and the version, that this reader knows. */
+  /** Whether the object `nczarr` of an array can be read. */
   readable(array) {
-    const object = array.document.get("nczarr");
-    const configuration = object?.get("configuration");
-    const version = configuration?.get?.("version");
-    if (object === undefined || (isObject(configuration) && (version === undefined || isVersion(version)))) return true;
+    if (isReadable(array.document)) return true;
     this.report("key-unreadable");
     array.unreadable = true;
     return false;
   }
 
-  parseCopy(text) {
-    const { value } = parseText(text);
-    if (!isObject(value) || ![...value].every(([k, v]) => splitFqn(k) && isObject(v))) throw new TypeError("no copy");
-    return value;
+  /** The records of this dataset's groups that arrays hold, by FQN. */
+  copies() {
+    const arrays = this.groups.flatMap((g) => g.arrays);
+    for (const array of arrays) {
+      if (array.keys.has("_nczarr_copy") && !recordsOf(array.keys.get("_nczarr_copy"))) this.report("key-unreadable");
+    }
+    const own = arrays.flatMap((a) => copiesOf(a, a.keys)).filter((c) => c.dataset === this.home.dataset);
+    const ordered = [...own.filter((c) => c.inPlace), ...own.filter((c) => !c.inPlace)];
+    const copies = new Map();
+    for (const copy of this.home.copy ? [this.home.copy, ...ordered] : ordered) {
+      if (!this.home.unclear && !copies.has(copy.fqn)) copies.set(copy.fqn, copy.record);
+    }
+    return copies;
+  }
+
+  /** The groups above a group that is opened alone: nothing is known of them. */
+  above() {
+    const base = splitFqn(this.home.fqn ?? "/");
+    if (base.length === 0) return;
+    for (const group of this.groups) group.at = [...base, ...group.path];
+    this.part = this.root;
+    this.part.node = base.at(-1);
+    for (let n = base.length - 1; n >= 0; n -= 1) {
+      this.root = {
+        path: null, at: base.slice(0, n), node: base[n - 1], plain: new Map(), arrays: [], groups: [this.root], dimensions: [],
+        types: [], leftOut: new Set(),
+      };
+      this.groups.unshift(this.root);
+    }
+  }
+
+  /** Make the group that is opened alone the root, and declare there what it uses of the groups above. */
+  asDataset() {
+    const base = this.part.at;
+    const fqn = joinFqn(base);
+    const walk = (group) => [group, ...group.groups.flatMap(walk)];
+    const inside = walk(this.part);
+    const moved = this.groups.filter((g) => !inside.includes(g));
+    const dimensions = inside.flatMap((g) => g.arrays).flatMap((a) => a.dimensions);
+    const outer = (kind, isUsed) => {
+      const taken = new Set(inside.flatMap((g) => g[kind]).map((x) => x.name ?? splitFqn(x.fqn).at(-1)));
+      const found = moved.flatMap((g) => g[kind].filter(isUsed).map((x) => ({ x, depth: g.at.length })));
+      for (const { x } of [...found].sort((a, b) => b.depth - a.depth)) {
+        const wanted = x.name ?? splitFqn(x.fqn).at(-1);
+        let name = wanted;
+        for (let n = 1; taken.has(name); n += 1) name = `${wanted}_hidden${n}`;
+        taken.add(name);
+        if (kind === "dimensions") Object.assign(x, { name, group: this.part });
+        else x.fqn = joinFqn([name]);
+      }
+      return found.map((f) => f.x);
+    };
+    const used = new Set();
+    const use = (type) => {
+      if (used.has(type)) return;
+      used.add(type);
+      (type.class === "vlen" ? [type.base] : (type.fields ?? []).map((f) => f.type)).forEach(use);
+    };
+    for (const group of inside) {
+      for (const node of [group, ...group.arrays]) [node.type, ...node.attributes.map((a) => a.type)].filter(Boolean).forEach(use);
+      group.types.forEach(use);
+    }
+    const own = inside.flatMap((g) => g.types);
+    const types = outer("types", (t) => used.has(t));
+    for (const type of own) type.fqn = type.fqn.slice(fqn.length);
+    this.part.dimensions.unshift(...outer("dimensions", (d) => dimensions.includes(d)));
+    this.part.types.unshift(...types);
+    for (const group of inside) group.at = group.path;
+    this.part.name = "";
+    this.root = this.part;
+    this.groups = inside;
   }
 
   carried(node, names, carriers) {
@@ -154,7 +220,7 @@ export class Dataset {
     const version = block?.get("version") ?? undefined;
     if (version === undefined && !this.root.lost) this.report("version-missing");
     if (version !== undefined && !isVersion(version)) throw new Refused(`version ${write(version)} is not 3`);
-    if (/^3\.0(\.|$)/u.test(version ?? "")) this.report("version-old");
+    if (/^3\.[01](\.|$)/u.test(version ?? "") && !this.root.recovered) this.report("version-old");
     this.format = isText(block?.get("format")) ? block.get("format") : null;
     if (block?.has("format") && this.format === null) this.report("record-damaged");
     this.nzug = block?.get("nzug") === true;
@@ -162,8 +228,9 @@ export class Dataset {
 
   /** Names of a group from the root on. */
   names(group) {
-    return group.path.map((node, i) => {
-      const at = this.groups.find((g) => g.path.length === i + 1 && g.path.every((p, k) => p === group.path[k]));
+    return group.at.map((node, i) => {
+      const at = this.groups.find((g) => g.at.length === i + 1 && g.at.every((p, k) => p === group.at[k]));
+      if (this.part && i < this.part.at.length) return node;
       const name = at?.keys?.get("_nczarr_group")?.get("name");
       return legal(name) ? name : nameOfNode(node);
     });
@@ -173,7 +240,7 @@ export class Dataset {
 
   record(group) {
     const record = group.keys.get("_nczarr_group") ?? new Map();
-    group.name = group.path.length === 0 ? "" : this.name(record.get("name"), group.node);
+    group.name = group.at.length === 0 ? "" : this.name(record.get("name"), group.node);
     group.fqn = joinFqn(this.names(group));
     group.dimensions = this.list(record, "dimensions", (d) => this.dimension(group, d), oldDimensions);
     this.once(group.dimensions.map((d) => d.name));
@@ -411,8 +478,8 @@ export class Dataset {
   }
 
   search(group, name) {
-    for (let n = group.path.length; n >= 0; n -= 1) {
-      const at = this.groups.find((g) => g.path.length === n && g.path.every((p, k) => p === group.path[k]));
+    for (let n = group.at.length; n >= 0; n -= 1) {
+      const at = this.groups.find((g) => g.at.length === n && g.at.every((p, k) => p === group.at[k]));
       const found = at.dimensions.find((d) => d.name === name);
       if (found) return found;
     }
@@ -484,16 +551,6 @@ export class Dataset {
       array.attributes = own(array, array.type).filter((a) => array.keys.size > 0 || a.name !== "_ARRAY_DIMENSIONS");
     }
   }
-}
-
-const isVersion = (version) => isText(version) && /^3(\.|$)/u.test(version);
-
-/** Configurations of the entries that hold keys: those of a list `extensions`, then the top-level object. */
-function extensions(document) {
-  const entries = document.get("extensions");
-  const found = [...(Array.isArray(entries) ? entries : []).filter((e) => isObject(e) && e.get("name") === "nczarr")];
-  if (isObject(document.get("nczarr"))) found.push(document.get("nczarr"));
-  return found.map((e) => e.get("configuration")).filter(isObject);
 }
 
 const oldDimensions = (object) =>

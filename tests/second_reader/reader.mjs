@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 
 import { readCells } from "./arrays.mjs";
 import { check } from "./check.mjs";
-import { Dataset } from "./dataset.mjs";
+import { Dataset, Refused } from "./dataset.mjs";
 import { Store } from "./store.mjs";
 import { canonical, concatenate, declare, is, latin1, nameOf, toJson, unpack } from "./types.mjs";
 import { print } from "./json.mjs";
@@ -69,6 +69,7 @@ async function answer(folder, findings) {
     return findings ? [...dataset.findings].sort() : await describe(dataset);
   } catch (error) {
     if (process.env.DEBUG) console.error(error);
+    if (findings && error instanceof Refused) return ["metadata"];
     return { error: `${folder}: ${error.message}` };
   }
 }

@@ -20,14 +20,19 @@ export class Store {
     }
   }
 
-  /** The document of a node as `{ value, bare, unknown }`, or undefined; `unknown`: that of an array which cannot be opened. */
+  /** The document of a node as `{ value, bare, unknown }`, or undefined; `unknown`: the node cannot be opened. */
   document(path) {
     const bytes = this.bytes(path, "zarr.json");
     if (!bytes) return undefined;
-    const parsed = parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    const wrong = forbidden(parsed.value);
-    if (wrong) throw new Error(`${[...path, "zarr.json"].join("/")}: ${wrong}`);
-    return { ...parsed, unknown: asksForMore(parsed.value) };
+    try {
+      const parsed = parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+      const wrong = forbidden(parsed.value);
+      if (wrong) throw new Error(`${[...path, "zarr.json"].join("/")}: ${wrong}`);
+      return { ...parsed, unknown: asksForMore(parsed.value) };
+    } catch (error) {
+      if (path.length === 0) throw error;
+      return { value: new Map([["node_type", "array"]]), bare: 0, unknown: true };
+    }
   }
 
   /** The names of the nodes in a group. */

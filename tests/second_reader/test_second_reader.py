@@ -27,6 +27,9 @@ from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySou
 HERE = Path(__file__).parent
 VECTORS = HERE.parent / "data" / "vectors"
 NAMES = sorted(p.stem for p in VECTORS.glob("*.json"))
+RECOVERED = (
+    "groups", "copies", "labels", "fill_values", "attributes", "copied_in", "copied_group", "group_alone", "version_3_1",
+)  # fmt: skip
 CODES = sorted(VECTORS.rglob("*.findings"))
 
 
@@ -162,7 +165,7 @@ def good(name: str) -> dict[str, Any]:
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_readers_recover_the_same(reader: Reader, tmp_path: Path, data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(("groups", "copies", "labels", "fill_values", "attributes")))
+    name = data.draw(st.sampled_from(RECOVERED))
     changed = data.draw(changes(copy.deepcopy(good(name))))
     store = tmp_path / "store.zarr"
     shutil.rmtree(store, ignore_errors=True)

@@ -207,7 +207,7 @@ class GroupFinder:
             child_metadata = self.hierarchy.nodes[child]
             info = (
                 group_keys(child_metadata)[0].get(GROUP_KEY)
-                if isinstance(child_metadata, GroupMetadata)
+                if isinstance(child_metadata, GroupMetadata) and child not in self.foreign
                 else None
             )
             child_name = self._name(child, info or self._copied_info(child, fqn), fqn, taken)
