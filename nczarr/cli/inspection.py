@@ -71,7 +71,10 @@ def describe_dataset(
         with mapping.open_dataset(source, storage_options=plain) as stored:
             found["layout"] = stored.layout
             found |= _counts(stored.dataset)
-            found["stored_bytes"] = _stored_bytes(stored.store)
+            part = stored.reading.part
+            if part is not None:
+                found["group"] = {"fqn": part.fqn or None, "dataset": part.whole}
+            found["stored_bytes"] = _stored_bytes(stored.store) if part is None else stored_bytes(source)
             found["variables"] = [v.to_json() for v in look_at(stored.dataset, stats=stats)]
         return found
     with open_source(source, storage_options=storage_options) as dataset:
@@ -86,6 +89,9 @@ def summary(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of ``nczarr info`` for what :func:`describe_dataset` has found."""
     yield f"path:        {found['path']}"
     yield f"layout:      {found['layout']}"
+    if "group" in found:
+        fqn, whole = found["group"]["fqn"], found["group"]["dataset"]
+        yield f"group:       {fqn or 'its FQN is not known'}, of {whole or 'a dataset that is not above it'}"
     if found["origin"]:
         yield f"origin:      {found['origin']}"
     yield f"groups:      {found['groups']}"

@@ -117,6 +117,8 @@ def _open_target(target: Target, mode: Mode, options: dict[str, Any], allow: lis
 
 
 def _is_zip(target: Target) -> bool:
+    if target.protocol == "zip":  # a chain of fsspec's, which names a folder inside
+        return False
     return "zip" in target.modes or target.location.partition("?")[0].rstrip("/").lower().endswith(".zip")
 
 

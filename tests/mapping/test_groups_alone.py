@@ -128,16 +128,23 @@ def test_by_whatever_the_dataset_is_reached(folder: Path, tmp_path: Path, monkey
     monkeypatch.chdir(folder / "ocean")
     for target in ("deep", "./deep/", f"file://{folder}/ocean/deep", f"{folder}/ocean/../ocean/deep"):
         assert found(target, deep_alone()) == []
+    zarr_storage = pytest.importorskip("zarr.storage")
+    assert found(zarr_storage.LocalStore(folder / "ocean" / "deep"), deep_alone()) == []
     monkeypatch.chdir(folder / "ocean" / "deep")
     assert found(".", deep_alone()) == []
     memory = fsspec.filesystem("memory")
     memory.put(str(folder), "/groups-alone/sea.zarr", recursive=True)
     try:
         assert found("memory://groups-alone/sea.zarr/ocean/deep", deep_alone()) == []
+        assert found(memory.get_mapper("/groups-alone/sea.zarr/ocean/deep"), deep_alone()) == []
+        store = zarr_storage.FsspecStore.from_url("memory://groups-alone/sea.zarr/ocean/deep")
+        assert found(store, deep_alone()) == []
     finally:
         memory.rm("/groups-alone", recursive=True)
-    packed = Path(shutil.make_archive(str(tmp_path / "sea"), "zip", folder)).rename(tmp_path / "sea.packed")
+    packed = Path(shutil.make_archive(str(tmp_path / "sea"), "zip", folder))
     assert found(f"zip://ocean/deep::{packed}", deep_alone()) == []
+    other = packed.rename(tmp_path / "sea.packed")
+    assert found(f"zip://ocean/deep::{other}", deep_alone()) == []
 
 
 def test_through_an_object_store(folder: Path) -> None:
@@ -265,6 +272,18 @@ def test_tree_and_dump_say_no_word_of_repairing(folder: Path, capsys: pytest.Cap
         assert told.err == "", command
     assert main(["dump", str(folder / "ocean" / "deep")]) in (0, None)
     assert " near = 0, 1, 2, 3, 4 ;" in capsys.readouterr().out
+
+
+def test_info_names_the_dataset(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(folder / "ocean" / "deep")]) in (0, None)
+    assert f"group:       /ocean/deep, of {folder}\n" in capsys.readouterr().out
+    assert main(["info", "--json", str(folder / "ocean" / "deep")]) in (0, None)
+    told = json.loads(capsys.readouterr().out)
+    assert told["group"] == {"fqn": "/ocean/deep", "dataset": str(folder)}
+    assert 0 < told["stored_bytes"] < sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+    shutil.copytree(folder / "ocean" / "deep", tmp_path / "deep.zarr")
+    assert main(["info", str(tmp_path / "deep.zarr")]) in (0, None)
+    assert "group:       /ocean/deep, of a dataset that is not above it\n" in capsys.readouterr().out
 
 
 def test_xarray_opens_it_too(folder: Path) -> None:

@@ -118,7 +118,10 @@ def test_the_examples_make_one_dataset() -> None:
         ("zarr.json", group),
         ("time/zarr.json", time),
         ("temp/zarr.json", temp),
-        ("station/zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": {"_nczarr_group": station}}),
+        (
+            "station/zarr.json",
+            {"zarr_format": 3, "node_type": "group", "attributes": {"_nczarr_group": station}},
+        ),
     ):
         store.set(key, json.dumps(document).encode())
     opened, found = check_metadata(store)

@@ -28,7 +28,8 @@ HERE = Path(__file__).parent
 VECTORS = HERE.parent / "data" / "vectors"
 NAMES = sorted(p.stem for p in VECTORS.glob("*.json"))
 RECOVERED = (
-    "groups", "copies", "labels", "fill_values", "attributes", "copied_in", "copied_group", "group_alone", "version_3_1",
+    "groups", "copies", "labels", "fill_values", "attributes", "copied_in", "copied_group", "group_alone",
+    "version_3_1",
 )  # fmt: skip
 CODES = sorted(VECTORS.rglob("*.findings"))
 

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, NotAllowedError
-from nczarr.stores.base import Answers, Names, check_key, check_prefix
+from nczarr.stores.base import Answers, Names, Store, check_key, check_prefix
+from nczarr.stores.local import LocalStore
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.stores.remote.fsspec_store import lists_all
 
@@ -82,6 +83,20 @@ class ZarrStore(ConcurrentStore):
         self.takes_any_key = not type(store).__module__.startswith("icechunk")
         self.keeps_consolidated = bool(getattr(store, "supports_consolidated_metadata", True))
         self._prototype = default_buffer_prototype()
+
+    def parent(self) -> tuple[Store, str] | None:
+        from zarr.storage import FsspecStore
+        from zarr.storage import LocalStore as ZarrLocalStore
+
+        kind = type(self.store)
+        if kind is ZarrLocalStore:
+            return LocalStore(self.store.root).parent()
+        if kind is not FsspecStore:
+            return None
+        above, _, name = self.store.path.rstrip("/").rpartition("/")
+        if not name:
+            return None
+        return ZarrStore(FsspecStore(self.store.fs, read_only=True, path=above or "/"), writable=False), name
 
     def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         # Clients may be bound to zarr-python's event loop, if zarr-python has used them before.
