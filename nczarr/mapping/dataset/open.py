@@ -246,6 +246,8 @@ def _open_through_dataset(
         whole = _open_hierarchy(outer, None if consolidated else consolidated, "r")
         if consolidated is None:
             whole, _ = _own_documents(outer, whole, "r")
+        if path not in whole.nodes:  # the consolidated copy is older than the group
+            whole = _open_hierarchy(outer, False, "r")
         dialect = dialect_of(whole)
         with paused_collector():
             reading = dialect.read(whole, _dataset_name(outer))
