@@ -67,6 +67,11 @@ class Lock:
         _own[self._inode] += 1
         _INHERITING.add(self)  # a child would keep it when the parent has died
 
+    @property
+    def held(self) -> bool:
+        """False where the file system has no locks: the lock keeps nobody away."""
+        return self._descriptor is not None
+
     def is_on(self, path: str) -> bool:
         """True if it is this directory or file that is locked."""
         with contextlib.suppress(OSError):

@@ -149,6 +149,9 @@ class Store(ABC):
         hold nothing but chunks. Such listings may leave out names that begin with a period.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
+    has_conditions : bool
+        Of several writers that :meth:`set_if_absent` at once, just one is told True. Some servers ignore conditions;
+        these tell each of them True.
     keeps_consolidated : bool
         False: consolidated metadata are of no use, as the store has its own.
 
@@ -169,6 +172,7 @@ class Store(ABC):
     lists_by_folder: bool = False
     _held: Any = None
     is_one_file: bool = False
+    has_conditions: bool = False
     keeps_consolidated: bool = True
 
     @property
@@ -257,7 +261,7 @@ class Store(ABC):
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         """Give `key` a value if it has none; return whether it was done.
 
-        Where the store has conditional writes, of several writers at once just one is told True.
+        Where the store has conditional writes (`has_conditions`), of several writers at once just one is told True.
         """
         if self.exists(key):
             return False

@@ -32,6 +32,7 @@ class MemoryStore(Store):
     """
 
     lists_all = True
+    has_conditions = True
 
     def __init__(self, *, url: str = "memory", writable: bool = True) -> None:
         self.url = url

@@ -68,7 +68,7 @@ def append(
     options = dict(target_options) if target_options else None
     store = open_store(target, "r+", options)
     with (
-        writing_alone(store),
+        writing_alone(store) as check,
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
     ):
         if stored.layout in ("zarr-v3", "zarr-v2"):
@@ -82,6 +82,7 @@ def append(
             added, first, count = prepare(stored.dataset, opened, fqn, sources, target, replace_steps, join)
             if count or first != stored.dataset.dimension_at(fqn).size:
                 size = _write(stored, added, fqn, first, True, progress, workers, memory)
+                check()
                 made = without_digest(stored.dataset)
                 stored.update(
                     rewrite(made, dimension=lambda at, d: replace(d, size=size) if at == fqn else d)

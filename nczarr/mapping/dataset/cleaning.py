@@ -19,13 +19,13 @@ from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 from nczarr.mapping.guarding import (
     RECORD,
     UNFINISHED,
-    WRITING,
     Mark,
-    end_changes,
     is_zarr,
     put_in_place,
+    remove_mark,
     remove_unclaimed,
     remove_unfinished,
+    writer_at,
 )
 from nczarr.mapping.rewriting import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
@@ -118,14 +118,14 @@ def _clean_store(store: Store, force: bool) -> list[str]:
         )
     if store.listable:
         forget_moves(store)
-    changer = store.get(WRITING)
+    changer = writer_at(store)
     if changer is not None:
-        busy = _busy(changer.decode("ascii", "replace"), force)
+        busy = _busy(changer, force)
         if busy:
             said.append(f"{store.url}: its metadata are being changed; {busy}")
         else:
             said += [f"{store.place(path)}: removed" for path in remove_unclaimed(store)]
-            end_changes(store)
+            remove_mark(store)
             said.append(f"{store.url}: the mark of a change that was interrupted is removed")
     for writer in staged_writers(store) if store.listable else []:
         staged = StagedStore(store, writer)

@@ -10,8 +10,10 @@ from nczarr.mapping.guarding.changes import (
     begin_changes,
     end_changes,
     moment,
+    remove_mark,
     remove_unclaimed,
     stale_nodes,
+    writer_at,
     writing_alone,
 )
 from nczarr.mapping.guarding.destination import (
@@ -42,8 +44,10 @@ __all__ = [
     "record_chunks",
     "recorded_arrays",
     "refuse_unfinished",
+    "remove_mark",
     "remove_unclaimed",
     "remove_unfinished",
     "stale_nodes",
+    "writer_at",
     "writing_alone",
 ]

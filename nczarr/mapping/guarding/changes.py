@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from nczarr.atomic import is_writing, new_writer
@@ -18,41 +19,143 @@ from nczarr.locks import Lock
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr import Hierarchy, open_hierarchy
 
+#: The key that is there while nczarr changes a dataset: it holds the name of the writer.
+WRITING = ".nczarr-writing"
+#: Begins the key that says who has taken over from a writer that died.
+_TAKEN = f"{WRITING}-by-"
+
 
 @contextmanager
-def writing_alone(store: Store) -> Iterator[None]:
-    """Lock the dataset in a directory; other stores have no locks.
+def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
+    """Keep other writers away from a dataset: by the system's lock on a directory or zip file, else by a mark.
+
+    The mark is a key of the store. A conditional write sets it, so that of several writers just one does. A store that
+    takes the keys of Zarr only (Icechunk) refuses conflicting changes as a whole. Where a store has neither locks nor
+    conditional writes, a warning says so.
+
+    Yields
+    ------
+    callable
+        Raises StoreError if somebody has taken the mark away; to be called before the first change that readers see.
 
     Raises
     ------
     StoreError
-        If somebody, here or in another process, has it open for writing.
+        If somebody, here or in another process, has the dataset open for writing.
 
     Examples
     --------
     >>> from nczarr.stores import MemoryStore
-    >>> with writing_alone(MemoryStore()):
-    ...     pass
+    >>> with writing_alone(MemoryStore()) as check:
+    ...     check()
     """
-    if not isinstance(store, LocalStore):
-        yield
+    place = _local_place(store)
+    if place:
+        try:
+            lock = Lock(place)
+        except BlockingIOError as error:
+            raise _written_elsewhere(store) from error
+        if not lock.held:
+            _warn_unguarded(store)
+        try:
+            yield lambda: None
+        finally:
+            lock.release()
         return
+    if not store.takes_any_key:
+        yield lambda: None
+        return
+    mine = new_writer()
+
+    def check() -> None:
+        if writer_at(store) != mine:
+            raise StoreError(
+                f"the mark {WRITING} of this writer was removed, and another process may have written meanwhile",
+                path=store.url,
+            )
+
+    _set_mark(store, mine)
     try:
-        lock = Lock(str(store.root))
-    except BlockingIOError as error:
-        raise StoreError(
-            "the dataset is open for writing, here or in another process",
-            path=store.url,
-            hint="close it there",
-        ) from error
-    try:
-        yield
+        yield check
     finally:
-        lock.release()
+        if writer_at(store) == mine:
+            remove_mark(store)
 
 
-#: The key that is there while nczarr changes documents of a local dataset.
-WRITING = ".nczarr-writing"
+def _local_place(store: Store) -> str:
+    """The directory or the zip file that can be locked; empty if the store is another."""
+    from nczarr.stores.zip import ZipStore
+
+    if isinstance(store, LocalStore):
+        return str(store.root)
+    return store.path if isinstance(store, ZipStore) else ""
+
+
+def _set_mark(store: Store, mine: str) -> None:
+    """Mark that this writer changes a dataset.
+
+    Raises
+    ------
+    StoreError
+        If another writer has marked it, and is not known to be dead.
+    """
+    data = mine.encode()
+    # A client that tries a request again can be refused because of its own mark.
+    if store.set_if_absent(WRITING, data) or writer_at(store) == mine:
+        if not store.has_conditions or store.set_if_absent(WRITING, data):
+            _warn_unguarded(store)
+        return
+    writer = writer_at(store)
+    alive = None if writer is None else is_writing(writer)
+    if writer is not None and alive is None:
+        raise StoreError(
+            "a process on another machine is writing to the dataset, or was stopped while it did",
+            path=store.url,
+            hint="if none is, nczarr clean --force removes its mark",
+        )
+    # Of several that take over from one that died, one may; and not if that one's mark has gone meanwhile.
+    if alive is False:
+        taken = store.set_if_absent(f"{_TAKEN}{writer}", data)
+        if writer_at(store) == mine:
+            return
+        if taken:
+            store.delete(f"{_TAKEN}{writer}")
+    raise _written_elsewhere(store)
+
+
+def _marks(store: Store) -> dict[str, str]:
+    """The keys of the mark: of the writer that has set it, and of those that have taken over, each with the writer."""
+    marks: dict[str, str] = {}
+    key = WRITING
+    while key not in marks and (data := store.get(key)) is not None:
+        marks[key] = data.decode("ascii", "replace")
+        key = _TAKEN + marks[key]
+    return marks
+
+
+def writer_at(store: Store) -> str | None:
+    """Return the writer that has marked the dataset, or the last that has taken over; None if there is no mark."""
+    return next(reversed(_marks(store).values()), None)
+
+
+def remove_mark(store: Store) -> None:
+    """Let others write: remove the mark, then what says who has taken it over."""
+    for key in _marks(store):
+        store.delete(key)
+
+
+def _written_elsewhere(store: Store) -> StoreError:
+    return StoreError(
+        "the dataset is open for writing, here or in another process", path=store.url, hint="close it there"
+    )
+
+
+def _warn_unguarded(store: Store) -> None:
+    warnings.warn(
+        f"{store.url}: the store has neither locks nor conditional writes, so nothing keeps another process from "
+        "writing to the dataset at the same time; make sure that none does",
+        stacklevel=4,
+    )
 
 
 def begin_changes(store: Store, hierarchy: Hierarchy) -> bool:

@@ -17,6 +17,8 @@ _COMPLETE = frozenset(
         "s3", "s3a", "sftp", "smb", "ssh", "tar", "webhdfs", "zip",
     }
 )  # fmt: skip
+#: Protocols of file systems whose ``mode="create"`` is a conditional write of the server.
+_CONDITIONAL = frozenset({"gcs", "gs", "s3", "s3a"})
 #: Protocols of file systems that show the files of another one.
 _AROUND = frozenset({"blockcache", "cached", "dir", "filecache", "simplecache"})
 
@@ -30,11 +32,14 @@ def lists_all(fs: Any) -> bool:
     >>> lists_all(fsspec.filesystem("memory")), lists_all(fsspec.filesystem("reference", fo={}))
     (True, False)
     """
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     inner = getattr(fs, "fs", None)
-    if inner is not None and protocols & _AROUND:
+    if inner is not None and _protocols(fs) & _AROUND:
         return lists_all(inner)
-    return bool(protocols & _COMPLETE)
+    return bool(_protocols(fs) & _COMPLETE)
+
+
+def _protocols(fs: Any) -> set[str]:
+    return {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
 
 
 class FsspecStore(ConcurrentStore):
@@ -73,6 +78,7 @@ class FsspecStore(ConcurrentStore):
         self.url = url or str(fs.unstrip_protocol(root))
         self.writable = writable
         self.lists_all = lists_all(fs)
+        self.has_conditions = bool(_CONDITIONAL & _protocols(fs))
         self._reference = isinstance(fs, ReferenceFileSystem)
         self._in_memory = isinstance(fs, MemoryFileSystem)
         self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
@@ -164,7 +170,7 @@ class FsspecStore(ConcurrentStore):
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
         path = self._path(key)
-        if await self._safe_size(key) is not None:
+        if not self.has_conditions and await self._safe_size(key) is not None:
             return False
         try:
             if self._async:
@@ -174,6 +180,7 @@ class FsspecStore(ConcurrentStore):
         except FileExistsError:
             return False
         except (TypeError, ValueError, NotImplementedError):  # a file system that knows no such mode
+            self.has_conditions = False
             return await super()._put_new(key, data)
         except OSError as error:
             if "PreconditionFailed" in f"{error} {error.__cause__}" or "412" in str(error):

@@ -59,7 +59,7 @@ class ObstoreStore(ConcurrentStore):
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
         # A web server behind obstore lists what it likes.
-        self.lists_all = type(store).__name__ != "HTTPStore"
+        self.lists_all = self.has_conditions = type(store).__name__ != "HTTPStore"
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
     def parent(self) -> tuple[Store, str] | None:
@@ -145,6 +145,7 @@ class ObstoreStore(ConcurrentStore):
         except AlreadyExistsError:
             return False
         except (NotImplementedError, NotSupportedError):
+            self.has_conditions = False
             return await super()._put_new(key, data)
         return True
 

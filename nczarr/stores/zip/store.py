@@ -63,7 +63,8 @@ class ZipStore(Store):
     Writing appends: new members are stored uncompressed. A key that is set again or deleted loses its place in the
     directory of the zip file, but its bytes stay. All goes to a temporary file beside the target, which takes the
     target's place at :meth:`sync` and when the store is closed; leaving a ``with`` block by an error leaves the
-    target as it was at the last :meth:`sync`. A target that another program has changed meanwhile is not replaced.
+    target as it was at the last :meth:`sync`. A target that another program has changed since it was opened is not
+    replaced: the first change is refused, or the :meth:`sync`.
 
     Parameters
     ----------
@@ -139,6 +140,11 @@ class ZipStore(Store):
     def inherit(self) -> None:
         """Renew the lock in a forked child."""
         self._lock = threading.RLock()
+
+    @property
+    def path(self) -> str:
+        """The local file; empty if the zip file is in another store."""
+        return self._path
 
     def __reduce__(self) -> Any:
         if self.writable:
@@ -321,6 +327,15 @@ class ZipStore(Store):
                     hint="close it there",
                 ) from BlockingIOError(errno.EWOULDBLOCK, "it is locked")
 
+    def _refuse_changed(self) -> None:
+        """Raise an error if the target is not what it was when this store last read or wrote it."""
+        if _identity(self._path) != self._seen:
+            raise StoreError(
+                "another program has changed the zip file meanwhile; it stays as that program left it",
+                path=self.url,
+                hint="let one program write at a time",
+            )
+
     def _begin(self) -> None:
         """Open the temporary file that takes the target's place later, with all that the target has now."""
         try:
@@ -354,6 +369,7 @@ class ZipStore(Store):
         if self._closed:
             raise StoreError("the store is closed", path=self.place(key))
         if self._writer is None:
+            self._refuse_changed()
             self._begin()
         assert self._writer is not None
         return self._writer
@@ -448,19 +464,17 @@ class ZipStore(Store):
             if self._writer is None or not (self._changed and (self._members or self._seen)):
                 return
             assert self._output is not None
-            if _identity(self._path) != self._seen:
-                self.discard()
-                raise StoreError(
-                    "another program has changed the zip file meanwhile; it stays as that program left it",
-                    path=self.url,
-                    hint="let one program write at a time",
-                )
             try:
                 self._writer.close()
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._file.close()
-                self._output.commit()
+                with in_turn(os.path.dirname(self._path)):
+                    self._refuse_changed()
+                    self._output.commit()
+            except StoreError:
+                self.discard()
+                raise
             except (OSError, ValueError) as error:
                 self.discard()
                 raise StoreError(f"cannot write: {_reason(error)}", path=self.url) from error
