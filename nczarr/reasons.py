@@ -28,6 +28,9 @@ _UNREACHED = (
     "Name or service not known",
     "dns error",
 )
+_SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "Connect timeout")
+#: What may help where a server does not answer.
+NO_ANSWER = "check the address and the network; NCZARR_ANSWER_SECONDS says how long to wait"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -96,9 +99,14 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
             f"the server refuses access{f' ({detail})' if detail else ''}",
             "obtain access, or give credentials",
         )
-    if any(word in text for word in _UNREACHED):
+    # A client that gave up waiting says also that it could not send the request.
+    silent = any(word in text for word in _SILENT)
+    if silent or any(word in text for word in _UNREACHED):
         place = _PLACE.search(text) or _HOST.search(text)
-        return f"the server{f' {place[1]}' if place else ''} cannot be reached", None
+        server = f"the server{f' {place[1]}' if place else ''}"
+        if silent:
+            return f"{server} gives no answer in time", NO_ANSWER
+        return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
     plain = " ".join(str(error).partition("Debug source")[0].split())[:300].rstrip(" :,-")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.limits import limit
+from nczarr.reasons import NO_ANSWER
 from nczarr.redirects import http_client
 from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
@@ -87,6 +90,7 @@ class FsspecStore(ConcurrentStore):
             self._flat = self._reference or type(fs)._find is not AsyncFileSystem._find
         else:
             self._flat = getattr(fs.find, "__func__", None) is not AbstractFileSystem.find
+        self._has_answered = not self._async
         if self._async and fs.asynchronous:
             raise StoreError(
                 "the file system belongs to a running event loop", path=self.url, hint="asynchronous=False"
@@ -129,16 +133,47 @@ class FsspecStore(ConcurrentStore):
 
     # --- one value, asynchronous file systems
 
+    async def _answer(self, request: Awaitable[Any]) -> Any:
+        """Wait for a request that reads; before the server has answered one, only as long as it may take to answer.
+
+        Clients try again for many minutes where nothing answers.
+        """
+        if self._has_answered:
+            return await request
+        import asyncio
+
+        seconds = limit("NCZARR_ANSWER_SECONDS")
+        try:
+            found = await asyncio.wait_for(request, seconds)
+        except TimeoutError as error:
+            raise StoreError(
+                f"{self._server()} gives no answer in {seconds} seconds", path=self.url, hint=NO_ANSWER
+            ) from error
+        self._has_answered = True
+        return found
+
+    async def _reach(self, key: str) -> None:
+        """Have the server answer before a request that writes, which may take long."""
+        if not self._has_answered:
+            await self._safe_size(key)
+
+    def _server(self) -> str:
+        """The server, as far as the client names it."""
+        client = getattr(self._fs, "_s3", None)
+        parts = urlsplit(getattr(getattr(client, "meta", None), "endpoint_url", None) or "")
+        port = f":{parts.port}" if parts.port else ""
+        return f"the server {parts.hostname}{port}" if parts.hostname else "the server"
+
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         path = self._path(key)
         if start == 0 and length is None:
-            return await self.fs._cat_file(path)
+            return await self._answer(self.fs._cat_file(path))
         end = start + length if start >= 0 and length is not None else None
         try:
-            return await self.fs._cat_file(path, start=start, end=end)
+            return await self._answer(self.fs._cat_file(path, start=start, end=end))
         except NotImplementedError:
             # Some file systems know only ranges with both ends.
-            value = await self.fs._cat_file(path)
+            value = await self._answer(self.fs._cat_file(path))
             first, last = clip(len(value), start, length)
             return value[first:last]
 
@@ -154,7 +189,7 @@ class FsspecStore(ConcurrentStore):
         if self._reference and not self._is_referred(key):
             return None
         try:
-            info = await self.fs._info(path) if self._async else self.fs.info(path)
+            info = await self._answer(self.fs._info(path)) if self._async else self.fs.info(path)
         except FileNotFoundError as error:
             if self._reference:
                 raise StoreError(f"there is no such file: {error}", path=self.place(key)) from error
@@ -164,6 +199,7 @@ class FsspecStore(ConcurrentStore):
     async def _put(self, key: str, data: memoryview) -> None:
         value = data.obj if isinstance(data.obj, bytes) and len(data.obj) == len(data) else bytes(data)
         if self._async:
+            await self._reach(key)
             await self.fs._pipe_file(self._path(key), value)
         else:
             self._put_now(key, value)
@@ -174,6 +210,7 @@ class FsspecStore(ConcurrentStore):
             return False
         try:
             if self._async:
+                await self._reach(key)
                 await self.fs._pipe_file(path, bytes(data), mode="create")
             else:
                 self._put_now(key, bytes(data), mode="create")
@@ -191,6 +228,7 @@ class FsspecStore(ConcurrentStore):
     async def _copy(self, source: str, target: str) -> None:
         try:
             if self._async:
+                await self._reach(source)
                 await self.fs._cp_file(self._path(source), self._path(target))
             else:
                 self.fs.cp_file(self._path(source), self._path(target))
@@ -206,6 +244,7 @@ class FsspecStore(ConcurrentStore):
 
     async def _remove(self, key: str) -> None:
         if self._async:
+            await self._reach(key)
             await self.fs._rm_file(self._path(key))
         else:
             self.fs.rm_file(self._path(key))
@@ -307,7 +346,7 @@ class FsspecStore(ConcurrentStore):
             return
         below = self._path(f"{prefix}/" if prefix else "")
         skip = len(self._root)
-        for path in sorted(self._listing(prefix, lambda: self.fs.find(below.rstrip("/") or below))):
+        for path in sorted(self._listing(prefix, "find", below)):
             if path.startswith(below) and not path.endswith("/"):
                 yield path[skip:]
 
@@ -316,7 +355,7 @@ class FsspecStore(ConcurrentStore):
         below = self._path(f"{prefix}/" if prefix else "")
         names: set[str] = set()
         prefixes: set[str] = set()
-        for entry in self._listing(prefix, lambda: self.fs.ls(below.rstrip("/") or below, detail=True)):
+        for entry in self._listing(prefix, "ls", below, detail=True):
             name = entry["name"]
             # A listing of a file is the file itself; folder markers have no name left.
             if name.startswith(below) and name.rstrip("/") != below.rstrip("/"):
@@ -327,15 +366,23 @@ class FsspecStore(ConcurrentStore):
                     names.add(name)
         return sorted(names), sorted(prefixes)
 
-    def _listing(self, prefix: str, ask: Any) -> Any:
+    def _listing(self, prefix: str, method: str, below: str, **options: Any) -> Any:
+        path = below.rstrip("/") or below
         try:
             # Another writer may have been here since the file system last looked.
             self.fs.invalidate_cache(self._path(prefix).rstrip("/"))
-            return ask()
+            if not self._async:
+                return getattr(self.fs, method)(path, **options)
+            return self._run(self._asked, getattr(self.fs, f"_{method}"), path, options)
+        except NCZarrError:
+            raise
         except Exception as error:
             if not self._is_missing(error):
                 self._fail("list", prefix, error)
             return []
+
+    async def _asked(self, ask: Callable[..., Awaitable[Any]], path: str, options: dict[str, Any]) -> Any:
+        return await self._answer(ask(path, **options))
 
 
 def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:

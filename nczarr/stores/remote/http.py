@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
+from nczarr.limits import limit
 from nczarr.stores.base import Names, Store, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
@@ -39,6 +40,7 @@ class HTTPStore(ConcurrentStore):
     in an object store that does not allow listing (a warning says so); every other refusal is an error, and so is
     being sent on to another page.
     Requests that fail for a passing reason (429, 500, 502, 503, 504, a dropped connection) are tried four times.
+    A server that sends nothing for ``NCZARR_ANSWER_SECONDS`` is given up.
     A query in the URL (a signature, say) goes with every request.
 
     The store can be listed if the server answers the URL of a folder with an index page, as nginx's and Apache's
@@ -138,6 +140,8 @@ class HTTPStore(ConcurrentStore):
         from yarl import URL
 
         options = dict(self.fs.kwargs)
+        if "timeout" not in self.fs.client_kwargs:
+            options.setdefault("timeout", _timeout())
         part = start != 0 or length is not None
         if part:
             end = "" if length is None or start < 0 else str(start + length - 1)
@@ -290,12 +294,20 @@ class _PassingError(StoreError):
     """The server refuses for a reason that may pass."""
 
 
+def _timeout() -> Any:
+    """How long a server may take to accept a connection, and to send more; fsspec's five minutes for a whole value."""
+    from aiohttp import ClientTimeout
+
+    seconds = limit("NCZARR_ANSWER_SECONDS")
+    return ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds)
+
+
 def _may_pass(error: BaseException) -> bool:
     import aiohttp
 
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(error, (aiohttp.ClientConnectorError, TimeoutError)):
         return False
-    dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, _PassingError)
+    dropped = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, _PassingError)
     return isinstance(error, dropped)
 
 

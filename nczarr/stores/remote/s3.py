@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from nczarr.errors import NCZarrError, StoreError, placed
+from nczarr.limits import limit
 from nczarr.stores.remote.concurrent import ConcurrentStore
 
 # What s3fs and boto call an option, and what obstore does.
@@ -37,12 +38,10 @@ _ENVIRONMENT = (
 )
 
 
-#: How obstore tries again: a server that refuses every second request does not stop a copy.
-RETRIES = {
-    "max_retries": 16,
-    "retry_timeout": timedelta(minutes=3),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=3), "base": 2},
-}
+def _retries(patience: timedelta) -> dict[str, Any]:
+    """How obstore tries again: a server that refuses every second request does not stop a copy."""
+    backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
+    return {"max_retries": 16, "retry_timeout": patience, "backoff": backoff}
 
 
 def s3_settings(storage_options: dict[str, Any]) -> dict[str, Any] | None:
@@ -99,7 +98,8 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
     """Open an ``s3://`` URL, with obstore if it can be used.
 
     Options have s3fs's names (``key``, ``secret``, ``token``, ``anon``, ``endpoint_url``, ``client_kwargs``,
-    ``profile``) or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are. ``backend="s3fs"``
+    ``profile``) or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are; without them a server
+    that does not answer is given up after ``NCZARR_ANSWER_SECONDS``. ``backend="s3fs"``
     or ``backend="obstore"`` insists on one of the two. What is not given comes from the usual ``AWS_…`` variables
     and files.
 
@@ -164,8 +164,10 @@ def _open_obstore(url: str, options: dict[str, Any], writable: bool, *, only: bo
     bucket, _, prefix = url.split("://", 1)[1].partition("/")
     again = partial(open_s3, url, writable=writable, storage_options=dict(options))
     options = dict(options)
-    client_options = dict(options.pop("client_options", None) or {})
-    retry_config = options.pop("retry_config", None) or RETRIES
+    # No try begins after that time; the one that has begun by then may take as long again.
+    patience = timedelta(seconds=limit("NCZARR_ANSWER_SECONDS"))
+    client_options = {"timeout": patience, **(options.pop("client_options", None) or {})}
+    retry_config = options.pop("retry_config", None) or _retries(patience)
     profile = options.pop("profile", None)
     settings = s3_settings(options)
     if settings is None:
