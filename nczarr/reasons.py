@@ -1,9 +1,14 @@
-"""Say in one sentence why a client of an object store or a web server failed."""
+"""Say in one sentence why a client of an object store or a web server failed, and wait no longer than allowed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from nczarr.errors import StoreError
+from nczarr.limits import limit
 
 _CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
 _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
@@ -29,8 +34,7 @@ _UNREACHED = (
     "dns error",
 )
 _SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "Connect timeout")
-#: What may help where a server does not answer.
-NO_ANSWER = "check the address and the network; NCZARR_ANSWER_SECONDS says how long to wait"
+_NO_ANSWER = "check the address and the network; NCZARR_ANSWER_SECONDS says how long to wait"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -66,7 +70,7 @@ def is_unreached(error: BaseException) -> bool:
     (True, False)
     """
     text = whole_text(error)
-    return any(word in text for word in _UNREACHED)
+    return any(word in text for word in (*_UNREACHED, *_SILENT))
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
@@ -105,9 +109,33 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
         place = _PLACE.search(text) or _HOST.search(text)
         server = f"the server{f' {place[1]}' if place else ''}"
         if silent:
-            return f"{server} gives no answer in time", NO_ANSWER
+            return f"{server} gives no answer in time", _NO_ANSWER
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
     plain = " ".join(str(error).partition("Debug source")[0].split())[:300].rstrip(" :,-")
     return f"{type(error).__name__}: {plain}" if plain else type(error).__name__, None
+
+
+async def in_time(request: Awaitable[Any], fs: Any, url: str) -> Any:
+    """Return the result of an fsspec client's first request; clients try again for many minutes where nothing answers.
+
+    Raises
+    ------
+    StoreError
+        If there is none within ``NCZARR_ANSWER_SECONDS``.
+    """
+    import asyncio
+
+    seconds = limit("NCZARR_ANSWER_SECONDS")
+    try:
+        return await asyncio.wait_for(request, seconds)
+    except TimeoutError as error:
+        meta = getattr(getattr(fs, "_s3", None), "meta", None)
+        parts = urlsplit(getattr(meta, "endpoint_url", None) or "")
+        server = f"the server {parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        raise StoreError(
+            f"{server if parts.hostname else 'the server'} gives no answer in {seconds} seconds",
+            path=url,
+            hint=_NO_ANSWER,
+        ) from error

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from nczarr.errors import NotAllowedError
+from nczarr.limits import limit
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST = 10
@@ -31,8 +32,12 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> A
     **options
         Of :class:`aiohttp.ClientSession`.
     """
+    from aiohttp import ClientTimeout
     from fsspec.implementations.http import get_client
 
+    # How long a server may take to accept a connection, and to send more; fsspec's five minutes for a whole answer.
+    seconds = limit("NCZARR_ANSWER_SECONDS")
+    options.setdefault("timeout", ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds))
     return _Session(await get_client(**options), may_reach)
 
 
@@ -91,7 +96,10 @@ class _Session:
         from aiohttp import ClientSession
 
         if self._elsewhere is None:
-            self._elsewhere = ClientSession(connector=self._session.connector, connector_owner=False)
+            session = self._session
+            self._elsewhere = ClientSession(
+                connector=session.connector, connector_owner=False, timeout=session.timeout
+            )
         return self._elsewhere
 
 

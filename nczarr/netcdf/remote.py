@@ -25,11 +25,13 @@ from nczarr.netcdf.bytes import Ranges
 from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
-from nczarr.reasons import is_unreached, lacks_bucket, reason_of
+from nczarr.reasons import in_time, is_unreached, lacks_bucket, reason_of
 from nczarr.redirects import http_client
 from nczarr.targets import client_options
 
 _BLOCK = 4 << 20
+#: Storage options of S3 that are not for s3fs.
+_OBSTORE = frozenset({"backend", "client_options", "retry_config"})
 
 
 class _RemoteClassicFile(ClassicFile):
@@ -79,6 +81,7 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
     'a'
     """
     fs, path = _file_system(url, options)
+    _reach(fs, path, url)
     name = Path(path.partition("?")[0] if "://" in path else path).stem
     try:
         file = fs.open(path, "rb", block_size=_BLOCK, cache_type="blockcache")
@@ -142,6 +145,7 @@ class RemoteSink:
             raise ReadOnlyError("a web server is for reading only", path=url)
         self._url = url
         self._fs, self._path = _file_system(url, options)
+        _reach(self._fs, self._path, url)
         if not overwrite and self._fs.exists(self._path):
             raise DatasetExistsError(
                 "the file exists", path=url, hint="--overwrite, in Python overwrite=True, replaces it"
@@ -182,11 +186,30 @@ class RemoteSink:
         self._folder.cleanup()
 
 
+def _reach(fs: Any, path: str, url: str) -> None:
+    """Have a server answer before anything else is asked of it; a session with a web server has limits of its own."""
+    if not getattr(fs, "async_impl", False) or url.lower().startswith(("http://", "https://")):
+        return
+    from fsspec.asyn import sync
+
+    async def ask() -> None:
+        await in_time(fs._info(path), fs, url)
+
+    try:
+        sync(fs.loop, ask)
+    except StoreError:
+        raise
+    except Exception:
+        return  # the next request says what is wrong
+
+
 def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
 
     try:
-        plain = client_options(options)
+        plain = {
+            n: v for n, v in client_options(options).items() if n not in _OBSTORE or not url.startswith("s3:")
+        }
         if url.lower().startswith(("http://", "https://")):
             plain = {"get_client": http_client, **plain}
         return url_to_fs(url, **plain)

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import nczarr
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.stores import open_store
 
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 #: Seconds that a server may take in these tests, and that a call may take then.
 LIMIT, MOST = 1, 8
 
@@ -71,6 +73,22 @@ def test_a_web_server(server: str) -> None:
     began = time.monotonic()
     with pytest.raises(StoreError, match=f"{server}.* (gives no answer in|cannot be reached)"):
         open_store(f"http://{server}/x.zarr").get("zarr.json")
+    assert time.monotonic() - began < MOST
+
+
+def test_a_netcdf_file_on_s3(server: str, options: dict[str, Any]) -> None:
+    began = time.monotonic()
+    with pytest.raises(NCZarrError, match=f"{server} gives no answer in"):
+        nczarr.Dataset("s3://bucket/x.nc", storage_options=options)
+    with pytest.raises(NCZarrError, match=f"{server} gives no answer in"):
+        nczarr.copy(EXAMPLE, "s3://bucket/x.nc", target_options=options)
+    assert time.monotonic() - began < 2 * MOST
+
+
+def test_a_netcdf_file_on_a_web_server(server: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(NCZarrError, match=r"gives no answer in|cannot be reached"):
+        nczarr.Dataset(f"http://{server}/x.nc")
     assert time.monotonic() - began < MOST
 
 

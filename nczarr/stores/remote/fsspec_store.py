@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.limits import limit
-from nczarr.reasons import NO_ANSWER
+from nczarr.reasons import in_time
 from nczarr.redirects import http_client
 from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
@@ -134,21 +132,10 @@ class FsspecStore(ConcurrentStore):
     # --- one value, asynchronous file systems
 
     async def _answer(self, request: Awaitable[Any]) -> Any:
-        """Wait for a request that reads; before the server has answered one, only as long as it may take to answer.
-
-        Clients try again for many minutes where nothing answers.
-        """
+        """Wait for a request that reads; before the server has answered one, only as long as it may take to answer."""
         if self._has_answered:
             return await request
-        import asyncio
-
-        seconds = limit("NCZARR_ANSWER_SECONDS")
-        try:
-            found = await asyncio.wait_for(request, seconds)
-        except TimeoutError as error:
-            raise StoreError(
-                f"{self._server()} gives no answer in {seconds} seconds", path=self.url, hint=NO_ANSWER
-            ) from error
+        found = await in_time(request, self._fs, self.url)
         self._has_answered = True
         return found
 
@@ -156,13 +143,6 @@ class FsspecStore(ConcurrentStore):
         """Have the server answer before a request that writes, which may take long."""
         if not self._has_answered:
             await self._safe_size(key)
-
-    def _server(self) -> str:
-        """The server, as far as the client names it."""
-        client = getattr(self._fs, "_s3", None)
-        parts = urlsplit(getattr(getattr(client, "meta", None), "endpoint_url", None) or "")
-        port = f":{parts.port}" if parts.port else ""
-        return f"the server {parts.hostname}{port}" if parts.hostname else "the server"
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
         path = self._path(key)

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
-from nczarr.limits import limit
 from nczarr.stores.base import Names, Store, check_prefix, clip
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
@@ -140,8 +139,6 @@ class HTTPStore(ConcurrentStore):
         from yarl import URL
 
         options = dict(self.fs.kwargs)
-        if "timeout" not in self.fs.client_kwargs:
-            options.setdefault("timeout", _timeout())
         part = start != 0 or length is not None
         if part:
             end = "" if length is None or start < 0 else str(start + length - 1)
@@ -292,14 +289,6 @@ class HTTPStore(ConcurrentStore):
 
 class _PassingError(StoreError):
     """The server refuses for a reason that may pass."""
-
-
-def _timeout() -> Any:
-    """How long a server may take to accept a connection, and to send more; fsspec's five minutes for a whole value."""
-    from aiohttp import ClientTimeout
-
-    seconds = limit("NCZARR_ANSWER_SECONDS")
-    return ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds)
 
 
 def _may_pass(error: BaseException) -> bool:
