@@ -7,6 +7,7 @@ Setting                      Default   Bounds
 ``NCZARR_MAX_VALUE_BYTES``   67108864  bytes of one value (of an opaque or compound type) that CDL declares
 ``NCZARR_ISOLATED_SECONDS``  60        seconds for one request to a child process that reads a file
 ``NCZARR_ANSWER_SECONDS``    30        seconds that a server may take to answer
+``NCZARR_DASK_SECONDS``      300       seconds for which ``--dask`` waits for a worker while there is none
 ``NCZARR_ISOLATED``          unset     1: netCDF files are read in a child process
 ``NCZARR_EXTERNAL_FILES``    unset     1: follow an HDF5 file's references to other files
 ===========================  ========  ==================================================================
@@ -21,13 +22,18 @@ from typing import Any, Literal
 from nczarr.errors import NCZarrError
 
 _Limit = Literal[
-    "NCZARR_MAX_DEPTH", "NCZARR_MAX_VALUE_BYTES", "NCZARR_ISOLATED_SECONDS", "NCZARR_ANSWER_SECONDS"
+    "NCZARR_MAX_DEPTH",
+    "NCZARR_MAX_VALUE_BYTES",
+    "NCZARR_ISOLATED_SECONDS",
+    "NCZARR_ANSWER_SECONDS",
+    "NCZARR_DASK_SECONDS",
 ]
 _DEFAULTS: dict[_Limit, int] = {
     "NCZARR_MAX_DEPTH": 100,
     "NCZARR_MAX_VALUE_BYTES": 64 << 20,
     "NCZARR_ISOLATED_SECONDS": 60,
     "NCZARR_ANSWER_SECONDS": 30,
+    "NCZARR_DASK_SECONDS": 300,
 }
 
 

@@ -121,7 +121,11 @@ def add_clean_command(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "targets", nargs="+", metavar="target", help="a dataset (path or URL), complete or not"
     )
-    parser.add_argument("--force", action="store_true", help="also what another machine may still be writing")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also what another machine may still be writing, and chunks without documents",
+    )
 
 
 def run_clean(options: argparse.Namespace) -> None:

@@ -10,11 +10,14 @@ import asyncio
 import math
 import os
 import pickle
+import queue
 import threading
+import time
 import uuid
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +26,18 @@ from nczarr.atomic import remove_partial_values
 from nczarr.convert.recipe import Recipe
 from nczarr.convert.values import Twin, checksum, put_stored, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.limits import limit
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
 from nczarr.transfer import Block, Progress, value_bytes
 
-#: Seconds in which the first worker must be there.
-_PATIENCE = 60
+#: Seconds without a finished block after which the workers are counted.
+_LOOK = 2.0
+
+
+class LostClusterError(NCZarrError):
+    """The scheduler of a Dask cluster, or all of its workers, cannot be reached any more."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ class _Opened:
 
     def move(self, fqn: str, region: Region) -> int | None:
         """Move one block; return the checksum of its values if blocks are recorded."""
+        if not self.target.is_awaited():
+            raise NCZarrError("the copy has ended", path=self.job.target.place)
         variable = self.source.variable_at(fqn)
         assert variable.data is not None
         if self.job.raw:
@@ -134,16 +144,21 @@ class Cluster:
         All of it is on this machine.
     shares : int
         How many of `memory` there are: one for each worker, or one for all of them where they are on this machine.
+    may_write : bool
+        Workers that could not be stopped may still write to the target.
     """
 
     def __init__(self, client: Any, recipe: Recipe, *, local: bool) -> None:
         self._client, self._recipe, self.local = client, recipe, local
+        self._address = client.scheduler.address
+        self.may_write = False
+        seconds = limit("NCZARR_DASK_SECONDS")
+        if not self._workers():
+            self._warn(f"the cluster has no workers; waiting {seconds} s for one")
         try:
-            client.wait_for_workers(1, timeout=_PATIENCE)
+            client.wait_for_workers(1, timeout=seconds)
         except TimeoutError:
-            raise UnsupportedError(
-                "--dask: the cluster has no workers", path=client.scheduler.address
-            ) from None
+            raise UnsupportedError("--dask: the cluster has no workers", path=self._address) from None
         workers = client.scheduler_info(n_workers=-1)["workers"]
         self.threads = sum(w["nthreads"] for w in workers.values())
         self.shares = 1 if local else len(workers)
@@ -174,10 +189,13 @@ class Cluster:
 
         Raises
         ------
+        LostClusterError
+            If the scheduler, or for ``NCZARR_DASK_SECONDS`` every worker, cannot be reached.
         NCZarrError
             What a worker met; or that workers died in the same block again and again.
         """
-        from distributed import as_completed
+        from concurrent.futures import CancelledError
+
         from distributed.scheduler import KilledWorker
 
         states = self._recipe.states()
@@ -188,7 +206,7 @@ class Cluster:
         waiting, limit = iter(blocks), self.block_limit(memory)
         under_way: dict[Any, tuple[str, Region, int]] = {}
         held = 0
-        finished = as_completed(loop=self._client.loop)
+        finished: queue.Queue[Any] = queue.Queue()
 
         def fits(weight: int) -> bool:
             # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
@@ -204,14 +222,16 @@ class Cluster:
                     future = self._client.submit(_run, shared, fqn, region, pure=False)
                     under_way[future] = fqn, region, _weight(block)
                     held += _weight(block)
-                    finished.add(future)
+                    future.add_done_callback(finished.put)
                     block = next(waiting, None)
                     continue
-                future = next(finished)
+                future = self._next(finished)
                 fqn, region, weight = under_way.pop(future)
                 held -= weight
                 try:
                     crc = future.result()
+                except CancelledError:
+                    raise self._lost() from None
                 except KilledWorker as error:
                     raise NCZarrError(
                         "workers of the Dask cluster died again and again while they copied this",
@@ -222,12 +242,52 @@ class Cluster:
                     done(fqn, region, crc)
                 progress.advance(weight, fqn)
         finally:
-            # Nobody may write any more when what was written is completed, or removed.
-            self._client.cancel(list(under_way))
-            self._client.run(_end, job.token, on_error="ignore")
+            self._stop(job, list(under_way))
             shared.release()
-            if self._workers() != before and job.target.writer is None and os.path.isdir(job.target.place):
+            local = job.target.writer is None and os.path.isdir(job.target.place)
+            if local and not self.may_write and self._workers() != before:
                 remove_partial_values(Path(job.target.place))
+
+    def _next(self, finished: queue.Queue[Any]) -> Any:
+        """Return a future that is done; wait as long as there are workers, and a bounded time without any."""
+        seconds, alone_since = limit("NCZARR_DASK_SECONDS"), None
+        while True:
+            try:
+                return finished.get(timeout=_LOOK)
+            except queue.Empty:
+                pass
+            if self._client.status == "closed":
+                raise self._lost()
+            try:
+                alone = not self._workers()
+            except OSError:
+                continue  # Dask cancels all futures
+            if not alone:
+                alone_since = None
+            elif alone_since is None:
+                alone_since = time.monotonic()
+                self._warn(f"no worker is left; waiting {seconds} s for one")
+            elif time.monotonic() - alone_since >= seconds:
+                self.may_write = True  # a worker that the scheduler does not reach may reach the target
+                raise LostClusterError(
+                    f"the Dask cluster has had no workers for {seconds} s", path=self._address
+                )
+
+    def _lost(self) -> LostClusterError:
+        return LostClusterError("the connection to the Dask scheduler is lost", path=self._address)
+
+    def _stop(self, job: Job, under_way: list[Any]) -> None:
+        """Make sure that no worker writes any more when what was written is completed, or removed."""
+        before, self.may_write = self.may_write, True
+        if self._client.status != "running":
+            self._warn("the connection to the scheduler is lost; waiting for Dask to connect again")
+        with suppress(Exception):  # whatever Dask raises without a scheduler
+            self._client.cancel(under_way)
+            self._client.run(_end, job.token, on_error="ignore")
+            self.may_write = before
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(f"--dask: {self._address}: {message}", stacklevel=2)
 
     def _workers(self) -> set[str]:
         return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}

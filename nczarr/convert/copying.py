@@ -54,6 +54,11 @@ if TYPE_CHECKING:
 _RECORDED = 64 << 20
 #: Fewer values are written sooner than it is found out that they need not be.
 _MANY_VALUES = 1 << 20
+_KEPT = "what is finished is kept; the same command with --resume goes on"
+_STILL_WRITING = (
+    "workers may still write, so what is written stays, marked unfinished; when they have ended, the same command "
+    "with --resume goes on, and nczarr clean TARGET removes it"
+)
 #: Layouts that do not say in which order dimensions are.
 _UNORDERED = ("zarr-v3", "zarr-v2")
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
@@ -684,11 +689,14 @@ class _Job:
             (sink if record is None else record).commit()
         except BaseException as error:
             # What the store refused today it may take tomorrow; other errors would come again.
-            if self.resume and record is not None and not _is_final(error):
-                with suppress(NCZarrError):
-                    record.manifest.keep()
-                record.stored.suspend()
-                error.add_note("what is finished is kept; the same command with --resume goes on")
+            writing = spread is not None and spread.may_write
+            keeps = writing or (self.resume and record is not None and not _is_final(error))
+            if keeps and isinstance(sink, StoredDataset) and sink.resumable:
+                if record is not None:
+                    with suppress(NCZarrError):
+                        record.manifest.keep()
+                sink.suspend()
+                error.add_note(_STILL_WRITING if writing else _KEPT)
             else:
                 if record is not None:
                     record.manifest.close()

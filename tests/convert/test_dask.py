@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +24,9 @@ import nczarr
 from nczarr.cli import main
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.mapping import DetachedDataset, create_dataset
+from nczarr.mapping.dataset.cleaning import clean
+from nczarr.mapping.guarding import UNFINISHED
 from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
 
 distributed = pytest.importorskip("distributed")
@@ -245,3 +250,148 @@ def test_refusals(client: Any, large: Path, tmp_path: Path) -> None:
         nczarr.copy(tmp_path / "damaged.nc", tmp_path / "a.zarr", dask=client)
     (tmp_path / "damaged.nc").unlink()
     assert sorted(tmp_path.iterdir()) == before
+
+
+#: Values that are read slowly, by workers that import them.
+SLOW = """
+import time
+from dataclasses import dataclass
+import numpy as np
+from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
+
+@dataclass(frozen=True)
+class Slow:
+    seconds: float
+    shape: tuple = (240,)
+
+    @property
+    def dtype(self):
+        return np.dtype("f8")
+
+    def read(self, region, out=None):
+        time.sleep(self.seconds)
+        return np.arange(region[0].start, region[0].stop, dtype="f8")
+
+def dataset(seconds=0.0):
+    v = Variable("v", DOUBLE, ("/x",), storage=Storage("chunked", (4,)), data=Slow(seconds))
+    return Dataset("d", dimensions=(Dimension("x", 240),), variables=(v,))
+"""
+DRIVER = """
+import sys, nczarr, slow
+try:
+    nczarr.copy(slow.dataset(0.25), "a.zarr", dask=sys.argv[1], memory=512)
+except nczarr.NCZarrError as error:
+    sys.exit("\\n".join([str(error), *error.__notes__]))
+"""
+
+
+def killed_during_a_copy(folder: Path, which: str) -> tuple[str, Path]:
+    """Kill the scheduler or the worker of a copy; return what the copy says, and what it leaves."""
+    (folder / "slow.py").write_text(SLOW)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder), str(Path(nczarr.__file__).parents[1])]),
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
+        "NCZARR_DASK_SECONDS": "20" if which == "scheduler" else "3",
+    }
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], cwd=folder, env=environment, text=True, stderr=subprocess.PIPE
+        )
+        started[len(started)] = process
+        return process
+
+    def until(there: Callable[[], object]) -> None:
+        for _ in range(600):
+            if there():
+                return
+            time.sleep(0.05)
+        raise AssertionError("nothing happened in 30 s")
+
+    started: dict[int, subprocess.Popen[str]] = {}
+    where = folder / "scheduler.json"
+    common = ["--scheduler-file", str(where), "--no-dashboard"]
+    try:
+        scheduler = start(
+            "-m", "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", *common
+        )
+        until(lambda: where.exists() and where.read_text().rstrip().endswith("}"))
+        worker = start("-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "3", *common)
+        driver = start("-c", DRIVER, json.loads(where.read_text())["address"])
+        chunks = folder / "a.zarr" / "v" / "c"
+        until(lambda: chunks.is_dir() and len(os.listdir(chunks)) > 5)
+        (scheduler if which == "scheduler" else worker).kill()
+        said = driver.communicate(timeout=60)[1]
+        assert driver.returncode == 1, said
+        worker.communicate(timeout=60)
+        return said, folder / "a.zarr"
+    finally:
+        for process in started.values():
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("which", ["scheduler", "worker"])
+def test_a_cluster_is_lost(which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers may go on: the target stays, unfinished, and can be gone on with, replaced and removed."""
+    said, left = killed_during_a_copy(tmp_path, which)
+    if which == "scheduler":
+        assert "the connection to the Dask scheduler is lost" in said
+    else:
+        assert "no worker is left; waiting 3 s" in said
+        assert "had no workers for 3 s" in said
+    assert "--resume" in said
+    assert "nczarr clean" in said
+    assert (left / UNFINISHED).exists()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow", raising=False)
+    dataset = import_module("slow").dataset()
+    for name in ("resume", "overwrite"):
+        out = tmp_path / f"{name}.zarr"
+        shutil.copytree(left, out)
+        nczarr.copy(dataset, out, **{name: True})
+        with nczarr.Dataset(out) as ds:
+            np.testing.assert_array_equal(ds["v"][:], np.arange(240.0))
+        assert not (out / UNFINISHED).exists()
+    assert clean(left) == [f"{left}: an unfinished dataset is removed"]
+    assert not left.exists()
+
+
+def test_chunks_that_workers_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Chunks without documents, written after the target was removed, are replaced and removed by those who say so."""
+
+    def orphans() -> str:
+        for key in ("v/c/0/0", "g/w/c/17"):
+            (out / key).parent.mkdir(parents=True, exist_ok=True)
+            (out / key).write_bytes(b"1")
+        return str(out)
+
+    out = tmp_path / "a.zarr"
+    command = ["copy", "-q", str(DATA / "example.nc"), orphans()]
+    for option in ([], ["--resume"]):
+        assert main([*command, *option]) == 1
+        assert "nczarr clean --force removes them" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+    assert list(nczarr.diff(DATA / "example.nc", out)) == []
+    shutil.rmtree(out)
+    assert main(["clean", orphans()]) == 0
+    assert "--force removes them" in capsys.readouterr().out
+    assert len(contents(out)) == 2
+    assert main(["clean", "--force", str(out)]) == 0
+    assert not out.exists()
+    orphans()
+    (out / "notes.txt").write_text("not ours")
+    assert main(["clean", "--force", str(out)]) == 0
+    assert main([*command, "--overwrite"]) == 1
+    assert len(contents(out)) == 3
+
+
+def test_a_late_worker_leaves_nothing(tmp_path: Path) -> None:
+    """A worker that the scheduler has given up writes no block to what was removed or finished since."""
+    stored = create_dataset(tmp_path / "a.zarr", deadly(tmp_path / "folder", 0))
+    there = DetachedDataset.of(stored, tmp_path / "a.zarr").open()
+    assert there.is_awaited()
+    stored.commit()
+    assert not there.is_awaited()
+    there.close()

@@ -17,9 +17,11 @@ from nczarr.atomic import (
 )
 from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 from nczarr.mapping.guarding import (
+    ORPHANS,
     RECORD,
     UNFINISHED,
     Mark,
+    holds_orphans,
     is_zarr,
     put_in_place,
     remove_mark,
@@ -38,7 +40,8 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
 
     A complete dataset is never touched, nor is a directory that is no dataset. A replacement that was complete is put
     in its place; what was not complete is removed. What a process writes that still runs stays; so does what was
-    written on another machine, of whose processes nothing is known here, unless `force` is given.
+    written on another machine, of whose processes nothing is known here, and chunks of arrays without documents, unless
+    `force` is given.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
     storage_options : dict, optional
         For the file system of a URL.
     force : bool, default False
-        Take the writers on other machines for dead.
+        Take the writers on other machines for dead, and remove chunks without documents where nothing else is.
 
     Returns
     -------
@@ -65,7 +68,8 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
         path = Path(os.path.realpath(parsed.location))
         if restore(path):
             said.append(f"{parsed.location}: put back; the process that was replacing it was stopped")
-        said += [f"{removed}: removed" for removed in remove_leftovers(path)]
+        for beside in (path, path.with_name(f"{path.name}.rechunk")):  # and the intermediate of a copy
+            said += [f"{removed}: removed" for removed in remove_leftovers(beside)]
         if not path.is_dir() or not _is_ours(path):
             return said
         said += [f"{removed}: removed" for removed in remove_partial_values(path)]
@@ -89,7 +93,7 @@ def _is_ours(folder: Path) -> bool:
     store = open_store(folder)
     try:
         marked = any(n.startswith(".nczarr-") and not n.endswith(".tmp") for n in os.listdir(folder))
-        return marked or is_zarr(store) or holds_nothing(folder)
+        return marked or is_zarr(store) or holds_nothing(folder) or holds_orphans(store)
     finally:
         store.close()
 
@@ -109,6 +113,12 @@ def _clean_store(store: Store, force: bool) -> list[str]:
     elif mark:
         remove_unfinished(store)
         said.append(f"{store.url}: an unfinished dataset is removed")
+    if mark is None and not is_zarr(store) and holds_orphans(store):
+        if force:
+            remove_unfinished(store)
+            said.append(f"{store.url}: chunks of arrays without documents are removed")
+        else:
+            said.append(f"{store.url}: {ORPHANS}; if no worker runs any more, --force removes them")
     if mark is None and store.takes_any_key and store.exists(RECORD) and is_zarr(store):
         store.delete(RECORD)
         said.append(f"{store.url}: the record of a copy that is complete is removed")

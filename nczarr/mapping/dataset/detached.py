@@ -12,6 +12,7 @@ import numpy as np
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Binding
+from nczarr.mapping.guarding import UNFINISHED
 from nczarr.mapping.rewriting import VariableData
 from nczarr.model import Region
 from nczarr.stores import LocalStore, Store, open_store
@@ -39,6 +40,8 @@ class DetachedDataset:
 
     place: str
     writer: str | None
+    #: The mark of the unfinished dataset, as long as it is one; None where it has none.
+    mark: bytes | None
     options: Mapping[str, Any]
     arrays: Mapping[str, _Held]
 
@@ -73,12 +76,14 @@ class DetachedDataset:
         for fqn in stored.dataset.all_variables:
             data = stored.data(fqn)
             arrays[fqn] = _Held(data.array.prefix, data.array.metadata, data.binding, data.shape)
-        return cls(place, writer, dict(options or {}), arrays)
+        mark = store.get(UNFINISHED) if writer is None and store.takes_any_key else None
+        return cls(place, writer, mark, dict(options or {}), arrays)
 
     def open(self) -> DetachedValues:
         """Open the store."""
         store = open_store(self.place, "r+", dict(self.options) or None)
-        return DetachedValues(store if self.writer is None else StagedStore(store, self.writer), self.arrays)
+        store = store if self.writer is None else StagedStore(store, self.writer)
+        return DetachedValues(store, self.arrays, self.mark)
 
 
 class _Arrays:
@@ -96,11 +101,16 @@ class _Arrays:
 class DetachedValues:
     """The values of a :class:`DetachedDataset`, open; several threads may read and write."""
 
-    def __init__(self, store: Store, arrays: Mapping[str, _Held]) -> None:
+    def __init__(self, store: Store, arrays: Mapping[str, _Held], mark: bytes | None = None) -> None:
         self.store = store
+        self._mark = mark
         self.hierarchy: Any = _Arrays(store, arrays)
         self.written: set[str] = set()
         self._data = {fqn: VariableData(self, fqn, a.binding, a.shape) for fqn, a in arrays.items()}
+
+    def is_awaited(self) -> bool:
+        """False if the dataset was finished, removed or replaced since: what is written now would be left over."""
+        return self._mark is None or self.store.get(UNFINISHED) == self._mark
 
     def data(self, fqn: str) -> VariableData:
         """Return the values of a variable."""

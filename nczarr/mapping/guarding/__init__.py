@@ -17,10 +17,12 @@ from nczarr.mapping.guarding.changes import (
     writing_alone,
 )
 from nczarr.mapping.guarding.destination import (
+    ORPHANS,
     RECORD,
     UNFINISHED,
     Destination,
     Mark,
+    holds_orphans,
     is_zarr,
     put_in_place,
     refuse_unfinished,
@@ -29,6 +31,7 @@ from nczarr.mapping.guarding.destination import (
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
 
 __all__ = [
+    "ORPHANS",
     "RECORD",
     "UNFINISHED",
     "WRITING",
@@ -37,6 +40,7 @@ __all__ = [
     "begin_changes",
     "end_changes",
     "forget_chunks",
+    "holds_orphans",
     "is_zarr",
     "missing_chunks",
     "moment",

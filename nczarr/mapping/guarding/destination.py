@@ -30,6 +30,8 @@ from nczarr.stores.staging import StagedStore, staged_writers
 UNFINISHED = ".nczarr-unfinished"
 #: The key of the record of finished blocks, by which a copy goes on.
 RECORD = ".nczarr-blocks"
+#: What is said of the chunks of :func:`holds_orphans`.
+ORPHANS = "there are chunks of arrays and no documents, as workers of a copy leave them that was stopped"
 _NOTE = "This dataset was not finished: nczarr is writing it, or was stopped. `nczarr clean` finishes or removes it."
 
 #: Documents that make something a Zarr dataset, and what has to be in them; the first is written last.
@@ -103,6 +105,36 @@ def is_zarr(store: Store) -> bool:
         if isinstance(document, dict) and any(key in document for key in keys):
             return True
     return False
+
+
+#: The keys of chunks in a group, by layout.
+_CHUNK_KEYS = re.compile(r".+/c(/\d+)*"), re.compile(r".+/\d+(\.\d+)*")
+
+
+def holds_orphans(store: Store) -> bool:
+    """True if a store holds nothing but chunks of arrays, as workers leave them that go on after their copy ended.
+
+    In the layout of version 2 a name with dots must be among them: other programs number their files, too.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore(); store.set("g/v/c/0/1", b"")
+    >>> holds_orphans(store), holds_orphans(MemoryStore())
+    (True, False)
+    """
+    if not store.lists_all:
+        return False
+    newer, older = _CHUNK_KEYS
+    fits, dots = {newer, older}, False
+    some = False
+    for key in store.list():
+        some = True
+        fits = {pattern for pattern in fits if pattern.fullmatch(key)}
+        dots = dots or "." in key.rpartition("/")[2]
+        if not fits:
+            return False
+    return some and (newer in fits or dots)
 
 
 def refuse_unfinished(store: Store) -> None:
@@ -183,7 +215,14 @@ class Destination:
     def _refuse(self, store: Store, overwrite: bool) -> None:
         mark = Mark.read(store)
         if mark is None and not is_zarr(store):
-            self._refuse_always(store.url)
+            if not holds_orphans(store):
+                self._refuse_always(store.url)
+            if not overwrite:
+                raise DatasetExistsError(
+                    ORPHANS,
+                    path=store.url,
+                    hint="--overwrite replaces them, nczarr clean --force removes them",
+                )
         if mark and is_writing(mark.writer) and not _is_own(mark.writer):
             raise DatasetExistsError("another process is writing this dataset", path=store.url)
         if not overwrite:
@@ -234,7 +273,7 @@ class Destination:
         self._refuse(store, overwrite)
         self._refuse_locked(root)
         # Documents of an unfinished dataset are not there yet.
-        other = foreign_entry(root) if Mark.read(store) is None else None
+        other = foreign_entry(root) if Mark.read(store) is None and is_zarr(store) else None
         if other is not None:
             raise DatasetExistsError(
                 f"it holds {other.relative_to(root)}, which is no part of the dataset, so it is not overwritten",
