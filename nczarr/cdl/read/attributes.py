@@ -177,9 +177,10 @@ _FORMATS = {
     "cdf5": ("5", "64-bit-data", "64-bit data", "nc5", "cdf5", "cdf-5"),
 }
 _FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
-_FILTER = re.compile(r"\s*\d+\s*(?:,\s*\d+\s*)*")
+_FILTER = re.compile(r"\s*\d+\s*(?:,\s*-?\d+\s*)*")
 _MOST_DEFLATE = 9
 _MOST_UINT = 0xFFFF_FFFF
+_LEAST_INT = -0x8000_0000
 
 
 def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> str | None:
@@ -225,10 +226,14 @@ def _filters(token: Token, text: str, problems: Problems) -> tuple[Filter, ...] 
     found = []
     for part in text.split("|"):
         numbers = [int(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
-        if not numbers or max(numbers) > _MOST_UINT:
+        if not numbers or max(numbers) > _MOST_UINT or min(numbers) < _LEAST_INT:
             problems.add(f'_Filter is "id,parameter,…|id,…", not {text!r}', token.start_pos)
             return None
-        found.append(Filter(numbers[0], tuple(numbers[1:])))
+        parameters = tuple(n & _MOST_UINT for n in numbers[1:])
+        if numbers[0] == Filter.DEFLATE and (len(parameters) != 1 or parameters[0] > _MOST_DEFLATE):
+            problems.add(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}", token.start_pos)
+            return None
+        found.append(Filter(numbers[0], parameters))
     return tuple(found)
 
 

@@ -114,6 +114,15 @@ _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zst
 #: A filter of h5py's own, which no netCDF-C reads, and what takes its place in a netCDF file.
 LZF = 32000
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
+#: The filters that a netCDF file applies to strings and sequences.
+_OF_POINTERS = frozenset({Filter.DEFLATE, Filter.SHUFFLE, Filter.SZIP})
+_FILTER_NAMES = {
+    Filter.FLETCHER32: "fletcher32",
+    Filter.BZIP2: "bzip2",
+    Filter.BLOSC: "blosc",
+    Filter.ZSTD: "zstd",
+    LZF: "lzf",
+}
 #: Filters of every HDF5; others need a plug-in, which few who read netCDF files have.
 _EVERYWHERE = frozenset({Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32, Filter.SZIP})
 _CLASSIC = ("classic", "64-bit offset", "cdf5")
@@ -241,6 +250,8 @@ def shape(
     replaced = (
         _lzf_replaced(dataset, made) if keeps_filters and (format or dataset.format) not in _CLASSIC else ()
     )
+    if target == "netcdf" and (format or dataset.format) not in _CLASSIC:
+        replaced += _left_off(dataset, how, portable)
     if how.checksum and target == "netcdf":
         replaced += _unchecked(made)
     return Shaped(made, arrays, how.compression or ("default" if better else "source"), replaced)
@@ -253,6 +264,19 @@ def _unchecked(dataset: Dataset) -> tuple[str, ...]:
         for fqn, variable in dataset.all_variables.items()
         if variable.type.dtype.hasobject
     )
+
+
+def _left_off(dataset: Dataset, how: Shaping, portable: bool) -> tuple[str, ...]:
+    """A sentence for each variable of strings or sequences with filters that were chosen and that it loses."""
+    compresses = how.compression in (None, "source") and not portable
+    result = []
+    for fqn, variable in dataset.all_variables.items():
+        left = [f.id for f in variable.storage.filters if f.id not in _OF_POINTERS]
+        chosen = [n for n in left if (compresses if n != Filter.FLETCHER32 else not how.checksum)]
+        if chosen and variable.type.dtype.hasobject:
+            names = ", ".join(_FILTER_NAMES.get(number, f"filter {number}") for number in chosen)
+            result.append(f"{fqn}: {names}; netCDF files keep strings and sequences outside of the chunks")
+    return tuple(result)
 
 
 def _lzf_replaced(before: Dataset, after: Dataset) -> tuple[str, ...]:
@@ -454,8 +478,8 @@ def _by_dimension(
 
 
 def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping, portable: bool) -> Storage:
-    if sizes.is_object:  # HDF5 would compress the pointers
-        return storage
+    if sizes.is_object:  # chunks hold pointers only: HDF5 checks none, and plugins have nothing to compress
+        return replace(storage, filters=tuple(f for f in storage.filters if f.id in _OF_POINTERS))
     filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
     if portable and any(f.id not in _EVERYWHERE for f in filters):
         filters = (*_filters("gzip:4", sizes.itemsize), *(f for f in filters if f.id == Filter.FLETCHER32))

@@ -337,6 +337,14 @@ class StoredDataset:
         if store is not None:
             self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
 
+    def refused(self) -> dict[str, Exception]:
+        """Return the variables and groups of a hidden dataset whose documents the store refuses, by FQN."""
+        places = {path: fqn for fqn, path in self.groups.items()}
+        places |= {data.binding.path: fqn for fqn, data in self._data.items()}
+        return {
+            places[path]: error for path, error in self.hierarchy.refused_nodes().items() if path in places
+        }
+
     def commit(self) -> None:
         """Make the dataset complete and visible, and close it."""
         if not self._closed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
@@ -116,3 +116,28 @@ def store_parts(
                 for part in missing:
                     failures.add(str(part), refusal)
                 return
+
+
+def remove_parts(
+    update: Callable[[model.Dataset], None],
+    new: model.Dataset,
+    refused: Mapping[str, Exception],
+    failures: Failures,
+) -> None:
+    """Take variables and groups out of a new dataset.
+
+    Parameters
+    ----------
+    update : callable
+        Makes the store say what a model says, or raises.
+    new : Dataset
+        The model of the store.
+    refused : mapping
+        The reasons by FQN.
+    failures : Failures
+        Gets the reasons.
+    """
+    left = [Part(kind, fqn) for fqn in refused for kind in ("variable", "group")]
+    update(without(new, model.Dataset(new.name), left))
+    for fqn, reason in refused.items():
+        failures.add(fqn, reason)

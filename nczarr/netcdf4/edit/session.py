@@ -27,7 +27,7 @@ from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
 from nczarr.netcdf4.edit.errors import ArgumentError, EditError
 from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
-from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures, store_parts
+from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures, remove_parts, store_parts
 from nczarr.netcdf4.edit.stored import Stored, StoredArray
 
 #: Objects whose locks are renewed in a forked child.
@@ -425,12 +425,27 @@ class Session(State):
                     self.is_open = False
                     self.cache.clear()
                     self.dropped = dropped
-                    self.stored.close()
+                    self._close_stored(failures)
                 failures.raise_all(self.name)
                 return self.at_close() if self.at_close is not None else None
             finally:
                 for lock in self.locks:
                     lock.release()
+
+    def _close_stored(self, failures: Failures) -> None:
+        """Close the store: a new dataset without the variables and groups whose documents it refuses."""
+        while True:
+            try:
+                self.stored.close()
+                return
+            except STORE_ERRORS as error:
+                refused = getattr(self.stored, "refused", dict)()
+                if not refused:
+                    raise
+                try:
+                    remove_parts(self.stored.update, self.stored.dataset, refused, failures)
+                except STORE_ERRORS:
+                    raise error from None
 
     def inherit(self) -> None:
         """Note that this process is a forked child; whoever held the locks is not here."""

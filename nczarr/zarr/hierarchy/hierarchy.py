@@ -54,6 +54,10 @@ _STORAGE = frozenset({
 })  # fmt: skip
 
 
+#: So many documents are refused one after the other before the store is given up.
+_MOST_REFUSED = 64
+
+
 class Nodes(Mapping[str, Metadata]):
     """The metadata of all nodes by path, parsed on first use; parents come before children."""
 
@@ -601,6 +605,26 @@ class Hierarchy:
                 self._write_root()
                 self._waiting.clear()
                 self._hidden = False
+
+    def refused_nodes(self) -> dict[str, Exception]:
+        """Write the documents of a hidden hierarchy one by one; return the nodes whose documents the store refuses.
+
+        Empty also where it refuses one document after the other.
+        """
+        refused: dict[str, Exception] = {}
+        in_a_row = 0
+        with self._lock:
+            self._check_writable()
+            for key, text in self._waiting.items():
+                try:
+                    self.store.set(key, text)
+                    in_a_row = 0
+                except (NCZarrError, OSError) as error:
+                    refused.setdefault(key.rpartition("/")[0], error)
+                    in_a_row += 1
+                    if in_a_row == _MOST_REFUSED:
+                        return {}
+        return refused
 
     def _write_root(self) -> None:
         nodes = self._nodes
