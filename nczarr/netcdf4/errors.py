@@ -18,6 +18,7 @@ from nczarr.errors import (
 from nczarr.netcdf4.edit import (
     ArgumentError,
     ArgumentTypeError,
+    BytesError,
     DroppedError,
     EditError,
     NodeAttributeError,
@@ -51,6 +52,8 @@ def translated(
     """
     if isinstance(error, UnicodeEncodeError):
         return TextError(f"{message}: {error.reason}", cause=error, fqn=fqn)
+    if isinstance(error, UnicodeDecodeError):
+        return BytesError(f"{message}: {error.reason}", cause=error, fqn=fqn)
     kind: type[NCZarrError] = NetCDFValueError
     if isinstance(error, OverflowError):
         kind = NetCDFOverflowError

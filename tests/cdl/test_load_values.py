@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nczarr.cdl import loads
 from nczarr.errors import CDLError
-from nczarr.model import PRIMITIVES, Storage
+from nczarr.model import PRIMITIVES, Filter, Storage
 
 INTEGERS = [t.name for t in PRIMITIVES.values() if t.is_integer]
 
@@ -168,6 +168,13 @@ def test_special_attributes() -> None:
     assert not variable.storage.no_fill
     assert dataset.format == "netCDF-4"
     assert [a.name for a in variable.attributes] == ["_QuantizeBitRoundNumberOfSignificantBits"]
+
+
+def test_parameters_of_filters_may_be_negative() -> None:
+    """A negative level of zstd, as ncgen takes it: its 32 bits stand in the file."""
+    text = 'dimensions: x = 4; variables: int v(x); v:_ChunkSizes = 4; v:_Filter = "32015,-5|307,9";'
+    filters = loads(f"netcdf a {{ {text} }}").variables[0].storage.filters
+    assert filters == (Filter(32015, ((1 << 32) - 5,)), Filter(307, (9,)))
 
 
 def test_importing_does_not_import_lark() -> None:

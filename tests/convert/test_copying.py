@@ -245,3 +245,24 @@ def test_verify_reports_a_difference(tmp_path: Path) -> None:
     )
     with pytest.raises(NCZarrError, match="differs"):
         nczarr.copy(source, tmp_path / "out.zarr", verify=True)
+
+
+def test_filters_of_strings_that_a_netcdf_file_has_not_are_named(tmp_path: Path) -> None:
+    def made(**options: Any) -> Path:
+        with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+            ds.createDimension("x", 3)
+            ds.createVariable("s", str, ("x",), **options)[:] = np.array(["a", "b", "c"], object)
+        return tmp_path / "a.zarr"
+
+    def lost(source: Path, **options: Any) -> list[str]:
+        losses = nczarr.copy(source, tmp_path / "a.nc", overwrite=True, **options)
+        assert list(nczarr.diff(source, tmp_path / "a.nc")) == []
+        return [loss.partition(";")[0] for loss in losses]
+
+    assert lost(made(zlib=True)) == []
+    assert lost(made(compression="zstd")) == ["/s: zstd"]
+    assert lost(made(compression="zstd"), compression="gzip:4") == []
+    assert lost(made(zlib=True, fletcher32=True)) == ["/s: fletcher32"]
+    assert lost(made(fletcher32=True), checksum=True) == ["/s: a checksum"]
+    with nczarr.Dataset(tmp_path / "a.nc") as ds:
+        assert not ds["s"].filters()["fletcher32"]

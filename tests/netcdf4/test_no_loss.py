@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.errors import MetadataError, NCZarrError
+from nczarr.errors import MetadataError, NCZarrError, PartlyStoredError, StoreError
 from nczarr.netcdf4.classes import session_of
+from nczarr.stores import MemoryStore
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -432,3 +433,78 @@ def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(
     assert session() is None
     with ours.Dataset(tmp_path / "a.zarr.zip") as again:
         assert again["v"][:].tolist() == [1, 1, 1]
+
+
+class Refusing(MemoryStore):
+    """Takes no value for some keys."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__()
+        self.refused = set(refused)
+
+    def set(self, key: str, data: Any) -> None:
+        if key in self.refused:
+            raise StoreError("no room", path=key)
+        super().set(key, data)
+
+
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize(
+    ("refused", "names", "variables"),
+    [
+        (["b/zarr.json"], {"/b"}, {"/a", "/c", "/g/d"}),
+        (["g/zarr.json"], {"/g"}, {"/a", "/b", "/c"}),
+        (["g/d/zarr.json", "a/zarr.json"], {"/g/d", "/a"}, {"/b", "/c"}),
+    ],
+)
+def test_one_document_of_a_new_dataset_is_refused(
+    refused: list[str], names: set[str], variables: set[str], synced: bool
+) -> None:
+    """All else is published at the end, and the error says what is not there."""
+    store = Refusing(*refused)
+    ds = ours.Dataset(store, "w")
+    ds.title = "kept"
+    ds.createDimension("x", 3)
+    for path in ("a", "b", "c", "g/d"):
+        ds.createVariable(path, "i4", ("x",))[:] = [1, 2, 3]
+    if synced:
+        with pytest.raises(StoreError):
+            ds.sync()
+    with pytest.raises(NCZarrError) as caught:
+        ds.close()
+    error = caught.value
+    assert names == (
+        {name for name, _ in error.failures} if isinstance(error, PartlyStoredError) else {error.fqn}
+    )
+    with ours.Dataset(store) as ds:
+        assert ds.title == "kept"
+        found = {
+            f"{g.path.rstrip('/')}/{name}": v
+            for g in (ds, *ds.groups.values())
+            for name, v in g.variables.items()
+        }
+        assert set(found) == variables
+        assert all(v[:].tolist() == [1, 2, 3] for v in found.values())
+
+
+def test_a_store_that_recovers_has_all_of_a_new_dataset() -> None:
+    store = Refusing("a/zarr.json")
+    ds = ours.Dataset(store, "w")
+    ds.createVariable("a", "i4")[...] = 5
+    with pytest.raises(StoreError):
+        ds.sync()
+    store.refused.clear()
+    ds.close()
+    with ours.Dataset(store) as ds:
+        assert ds["a"][...] == 5
+
+
+def test_bytes_in_an_encoding_of_several_bytes(tmp_path: Path) -> None:
+    """numpy drops the NUL at the end of a character of UTF-16; it is no half character for that."""
+    with ours.Dataset(tmp_path / "a.zarr", "w") as ds:
+        ds.createDimension("x", 2)
+        ds.createDimension("n", 6)
+        v = ds.createVariable("v", "S1", ("x", "n"))
+        v._Encoding = "utf-16-le"
+        v[:] = np.array(["ab".encode("utf-16-le"), "é".encode("utf-16-le")])
+        assert [text.rstrip("\0") for text in v[:].tolist()] == ["ab", "é"]

@@ -226,6 +226,13 @@ CALLS: dict[str, dict[str, tuple[Call, Any]]] = {
         "one long text": (text("utf-8", "abcdefg", 0), ValueError),
         "half a character": (text("utf-8", "\u00fc" * 3, 0), ValueError),
         "no such character": (text("ascii", "\u00fc", 0), None),
+        "bytes in no encoding": (text("ascii", np.array([b"\xff\xfe", b"b", b"c", b"d"])), None),
+        # netCDF4-python has an AttributeError for bytes in other encodings.
+        "bytes in no encoding, utf-8": (
+            text("utf-8", np.array([b"\xff\xfe", b"b", b"c", b"d"])),
+            UnicodeDecodeError,
+        ),
+        "one text in no encoding": (text("utf-8", b"\xffab", 0), None),
         "no such encoding": (text("nothing", np.array(["ab", "b", "c", "d"])), None),
     },
 }

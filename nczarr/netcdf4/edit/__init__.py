@@ -10,6 +10,7 @@ from nczarr.netcdf4.edit.cache import default_bytes
 from nczarr.netcdf4.edit.errors import (
     ArgumentError,
     ArgumentTypeError,
+    BytesError,
     DroppedError,
     EditError,
     NodeAttributeError,
@@ -33,6 +34,7 @@ from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BytesError",
     "DimensionNode",
     "DroppedError",
     "EditError",

@@ -56,8 +56,29 @@ class TextError(NCZarrError, UnicodeEncodeError):
         return _text_error, (self.message, self.fqn, self.args)
 
 
+class BytesError(NCZarrError, UnicodeDecodeError):
+    """Bytes are no text in the encoding that is said of them (also a :class:`UnicodeDecodeError`).
+
+    Parameters
+    ----------
+    cause : UnicodeDecodeError
+        The bytes, the encoding, and the place in the bytes.
+    """
+
+    def __init__(self, message: str, *, cause: UnicodeDecodeError, fqn: str | None = None) -> None:
+        UnicodeDecodeError.__init__(self, *cause.args)
+        self.message, self.path, self.fqn, self.hint = message, None, fqn, None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bytes_error, (self.message, self.fqn, self.args)
+
+
 def _text_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> TextError:
     return TextError(message, cause=UnicodeEncodeError(*cause), fqn=fqn)
+
+
+def _bytes_error(message: str, fqn: str | None, cause: tuple[Any, ...]) -> BytesError:
+    return BytesError(message, cause=UnicodeDecodeError(*cause), fqn=fqn)
 
 
 def check_unicode(text: str, what: str, fqn: str | None = None) -> None:

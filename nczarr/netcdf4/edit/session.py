@@ -439,7 +439,7 @@ class Session(State):
                 self.stored.close()
                 return
             except STORE_ERRORS as error:
-                refused = getattr(self.stored, "refused", dict)()
+                refused: dict[str, Exception] = getattr(self.stored, "refused", dict)()
                 if not refused:
                     raise
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.errors import NetCDFLookupError, NetCDFValueError
+from nczarr.netcdf4.errors import NetCDFLookupError, NetCDFValueError, translated
 
 #: Encodings that stand for bytes as they are.
 RAW = ("none", "None", "bytes")
@@ -132,7 +132,7 @@ def chartostring(b: np.ndarray, encoding: str | None = None) -> np.ndarray:
     try:
         texts = [piece.decode(encoding) for piece in pieces]
     except UnicodeDecodeError as error:
-        raise NetCDFValueError(f"the characters are not {encoding}: {error}") from error
+        raise translated(error, f"the characters are not {encoding}") from error
     except LookupError as error:
         raise NetCDFLookupError(f"the characters cannot be decoded: {error}") from error
     return np.array(texts, f"U{length}").reshape(b.shape[:-1])

@@ -135,8 +135,8 @@ def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
     ------
     NetCDFValueError
         If a text does not fit into the last dimension: it is never cut.
-    NetCDFUnicodeError
-        If the encoding has no such character.
+    NetCDFUnicodeError, BytesError
+        If the encoding has no such character, or bytes are no text in it.
     """
     encoding = lookup_in(node)("_Encoding")
     if encoding is None or not node.dimensions:
@@ -149,6 +149,9 @@ def _split_text(node: VariableNode, settings: Settings, data: Any) -> Any:
         encoding = "utf-8"
     try:
         flat = texts.reshape(-1)
+        if texts.dtype.kind == "S" and encoding not in RAW:
+            for text in flat.tolist():  # bytes that cannot be read back as text
+                text.ljust(length, b"\0").decode(encoding)
         chars = stringtochar(flat, encoding=encoding, n_strlen=max(length, texts.dtype.itemsize))
         if chars.dtype.kind == "U":
             chars = chars.astype("S1")
