@@ -88,6 +88,17 @@ CALLS: dict[str, dict[str, tuple[Call, Any]]] = {
         "szip, 3 pixels": (variable(dimension="long", compression="szip", szip_pixels_per_block=3), None),
         "szip, many pixels": (variable(compression="szip", szip_pixels_per_block=1 << 40), None),
         "szip, pixels as text": (variable(compression="szip", szip_pixels_per_block="2"), None),
+        # netCDF-C accepts these, and can store nothing from then on.
+        "szip of characters": (variable("S1", "long", compression="szip"), RuntimeError),
+        "szip of compounds": (
+            lambda ds: ds.createVariable(
+                "v",
+                ds.createCompoundType(np.dtype([("a", "i4")]), "c"),
+                ("long",),
+                compression="szip",
+            ),
+            RuntimeError,
+        ),
         "szip, no coding": (variable(compression="szip", szip_coding="xx"), None),
         **{
             f"{mode} {digits!r} {datatype}": (
@@ -165,6 +176,8 @@ CALLS: dict[str, dict[str, tuple[Call, Any]]] = {
     "createCompoundType": {
         "no fields": (compound(), None),
         "no elements": (compound(("a", "i4", (0,)), ("b", "i4")), RuntimeError),  # lost with netCDF-C
+        "no fields in a field": (compound(("a", [])), None),
+        "raw bytes": (compound(("a", "V3")), None),
         "no characters": (compound(("a", "S0")), None),
         "half a pair": (compound((HALF, "i4")), None),
         "one name in two forms": (compound(("\u00e9", "i4"), ("e\u0301", "i4")), None),

@@ -176,13 +176,17 @@ def make_storage(
 
 
 def _check_chunk(type_: Type, shape: tuple[int, ...], filters: tuple[Filter, ...], where: str) -> None:
-    """Raise for a chunk that HDF5 has no room for, or that is smaller than a block of szip."""
+    """Raise for a chunk that HDF5 has no room for, that is smaller than a block of szip, or of a type without szip."""
     count = math.prod(shape)
     if count * item_size(type_) > _LARGEST_CHUNK:
         raise NetCDFRuntimeError(
             f"NetCDF: Bad chunk sizes: {shape} {where}", hint="a chunk has less than 4 GiB"
         )
     for filter_ in filters:
+        if filter_.id == Filter.SZIP and (type_ == CHAR or isinstance(type_, model.CompoundType)):
+            raise NetCDFRuntimeError(
+                f"NetCDF: Invalid argument: szip takes numbers, not {type_.name} {where}"
+            )
         if filter_.id == Filter.SZIP and count < filter_.parameters[1]:
             raise NetCDFRuntimeError(
                 f"NetCDF: Invalid argument: szip_pixels_per_block {filter_.parameters[1]} is more than "

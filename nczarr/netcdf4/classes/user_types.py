@@ -15,6 +15,7 @@ from nczarr.netcdf4.classes.attributes import node_of
 from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFKeyError,
+    NetCDFRuntimeError,
     NetCDFTypeError,
     NetCDFValueError,
     NotPicklableError,
@@ -116,12 +117,15 @@ def _field(group: GroupNode, name: str, dtype: np.dtype) -> Field:
     if base.names is not None:
         if shape:
             raise NetCDFTypeError("nested structured dtype arrays not supported", hint=f"field {name!r}")
+        if not base.names:
+            raise NetCDFRuntimeError(f"NetCDF: Invalid argument: the field {name!r} has no fields")
         return Field(name, find_compound(group, base))
     if base.kind == "S" and base.itemsize != 1 and not shape:
         return Field(name, CHAR, (base.itemsize,))
     type_ = primitive_for_dtype(base)
     if type_ is None:
-        raise NetCDFValueError(f"Unsupported compound type element: field {name!r} of {base}")
+        kind = NetCDFTypeError if base.kind == "V" else NetCDFValueError
+        raise kind(f"Unsupported compound type element: field {name!r} of {base}")
     return Field(name, type_, shape)
 
 
