@@ -93,6 +93,9 @@ def store_parts(
             del missing[part]
         return None
 
+    if len(parts) == 1 and without(new, old, parts) == old:
+        failures.add(str(parts[0]), error)  # the refusal is of this part
+        return
     if not parts or store(()) is not None:
         failures.whole = error
         return

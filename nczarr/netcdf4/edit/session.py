@@ -404,8 +404,13 @@ class Session(State):
                 failures = Failures()
                 self._flush_all(failures)
                 if failures.whole is None:
-                    self.stored.publish()
-                    self.stored.sync()
+                    try:
+                        self.stored.publish()
+                        self.stored.sync()
+                    except STORE_ERRORS as error:
+                        if not failures.found:
+                            raise
+                        next(iter(failures.found.values())).add_note(str(error))  # what came first says why
                 failures.raise_all(self.name)
 
     def close(self, *, dropped: bool = False) -> memoryview | None:
