@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import nczarr
 from nczarr import cdl
 from nczarr.cli import main
+from nczarr.convert.verify import check
 from nczarr.errors import CDLError, UnsupportedError
 from nczarr.mapping import check_metadata, create_dataset
 from nczarr.model import (
@@ -66,6 +68,12 @@ def test_the_command_reports_them(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "name-long" in capsys.readouterr().out
     assert main(["copy", "-q", str(tmp_path / "s.zarr"), str(tmp_path / "t.nc")]) == 1
     assert "256 is the most" in capsys.readouterr().err
+
+
+def test_a_netcdf_file_of_another_program_with_one_is_reported(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.nc", "w", track_order=True) as file:
+        file.create_dataset(LONG, data=np.arange(3))
+    assert [(f.code, f.where) for f in check(tmp_path / "a.nc")] == [("name-long", f"/{LONG}")]
 
 
 def test_a_copy_may_rename_them(tmp_path: Path) -> None:

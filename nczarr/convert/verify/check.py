@@ -10,7 +10,7 @@ from nczarr import mapping, netcdf
 from nczarr.errors import NCZarrError, NotAllowedError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
-from nczarr.model import Dataset, Variable, regions
+from nczarr.model import Dataset, Variable, long_names, regions
 from nczarr.targets import allowing
 from nczarr.transfer import NoProgress, Progress, block_shape, data_bytes, value_bytes
 
@@ -86,6 +86,9 @@ def _netcdf(source: Any, data: bool, progress: Progress) -> Iterator[Finding]:
         yield Finding("metadata", error.fqn or "/", str(error), "error")
         return
     with file:
+        for fqn, wrong in long_names(file.dataset):
+            what = f"{wrong}; netCDF's library reads other memory in its place"
+            yield Finding("name-long", fqn, what, "warning")
         if data:
             yield from _all_values(file.dataset, progress)
 
