@@ -59,6 +59,10 @@ _STILL_WRITING = (
     "workers may still write, so what is written stays, marked unfinished; when they have ended, the same command "
     "with --resume goes on, and nczarr clean TARGET removes it"
 )
+_BESIDE = (
+    "the dataset that was to be replaced stays; workers may still write beside it, and nczarr clean TARGET removes "
+    "that when they have ended"
+)
 #: Layouts that do not say in which order dimensions are.
 _UNORDERED = ("zarr-v3", "zarr-v2")
 _NEW_LAYOUTS = ("nczarr-v3", "zarr-v3")
@@ -701,6 +705,8 @@ class _Job:
                 if record is not None:
                     record.manifest.close()
                 _abort(sink, error)
+                if writing:
+                    error.add_note(_BESIDE)
             raise
         finally:
             self.progress.finish()

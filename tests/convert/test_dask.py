@@ -377,14 +377,24 @@ def test_chunks_that_workers_left(tmp_path: Path, capsys: pytest.CaptureFixture[
     shutil.rmtree(out)
     assert main(["clean", orphans()]) == 0
     assert "--force removes them" in capsys.readouterr().out
-    assert len(contents(out)) == 2
+    assert sorted(p.name for p in out.rglob("*") if p.is_file()) == ["0", "17"]
     assert main(["clean", "--force", str(out)]) == 0
     assert not out.exists()
     orphans()
     (out / "notes.txt").write_text("not ours")
     assert main(["clean", "--force", str(out)]) == 0
     assert main([*command, "--overwrite"]) == 1
-    assert len(contents(out)) == 3
+    assert sum(p.is_file() for p in out.rglob("*")) == 3
+
+
+def test_the_intermediate_of_a_killed_copy_is_cleaned(tmp_path: Path) -> None:
+    out = tmp_path / "a.zarr"
+    nczarr.copy(DATA / "example.nc", out)
+    code = "import sys; from nczarr.convert.values.rechunk import _folder; _folder(sys.argv[1]).mkdir()"
+    subprocess.run([sys.executable, "-c", code, str(out)], check=True)
+    (left,) = set(tmp_path.iterdir()) - {out}
+    assert clean(out) == [f"{left}: removed"]
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_late_worker_leaves_nothing(tmp_path: Path) -> None:
