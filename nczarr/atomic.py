@@ -25,6 +25,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
+from nczarr.durability import sync_folder_of, sync_path, sync_tree
+
 _AT_FDCWD = -100
 _SWAP = 2
 
@@ -245,11 +247,14 @@ def exchange(first: Path, second: Path) -> bool:
         return False
 
 
-def replace_directory(partial: Path, target: Path) -> None:
+def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> None:
     """Put a complete directory in the place of another, and remove that.
 
-    Where the system can exchange names, there is always one of the two under the name.
+    Where the system can exchange names, there is always one of the two under the name. `durable`: the disk has the new
+    directory before it gets the name, and the name before the old directory goes.
     """
+    if durable:
+        sync_tree(partial)
     old = partial
     if not exchange(partial, target):
         old = partial.with_name(f"{partial.name.removesuffix(_END)}.old{_END}")
@@ -262,6 +267,8 @@ def replace_directory(partial: Path, target: Path) -> None:
             except OSError:
                 error.add_note(f"what was there is {old} now; rename it, or let nczarr clean do it")
             raise
+    if durable:
+        sync_folder_of(target)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -278,6 +285,8 @@ class Output:
     path : Path
         Where to write before :meth:`commit`: beside the target, or, for a device or pipe, in the directory for
         temporary files.
+    durable : bool
+        The disk has the new file before it gets its name, and the name before :meth:`commit` returns.
 
     Raises
     ------
@@ -287,6 +296,7 @@ class Output:
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self._process = os.getpid()
+        self.durable = True
         self.is_stream = _is_stream(target)
         if self.is_stream:
             self.target = Path(target)
@@ -316,7 +326,11 @@ class Output:
             return
         with suppress(FileNotFoundError):
             shutil.copymode(self.target, self.path)
+        if self.durable:
+            sync_path(self.path)
         os.replace(self.path, self.target)
+        if self.durable:
+            sync_folder_of(self.target)
 
     def discard(self) -> None:
         """Remove what was written; no harm after :meth:`commit`, nor in a forked child: it is the parent's."""

@@ -17,6 +17,7 @@ import pytest
 FLOORS = [
     {"collector", "lazy"},
     {"display", "forking", "grammar"},
+    {"durability"},
     {"errors"},
     {"atomic", "limits", "locks", "reasons", "redirects", "targets"},
     {"model", "formats"},

@@ -39,7 +39,7 @@ GENERATING = """\
 #: Keywords of :func:`nczarr.copy` that are passed on as they are.
 _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
-    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask",
+    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
 )  # fmt: skip
 _FLAGS = (
     "append",
@@ -218,6 +218,11 @@ def _writing(parser: argparse.ArgumentParser) -> None:
     )
     zarr.add_argument("--nzug", action="store_true", help="declare NZUG-1.0 in the root's attributes")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
+    parser.add_argument(
+        "--durable",
+        action=argparse.BooleanOptionalAction,
+        help="end when the disk has the output, so that a loss of power leaves it (default: yes, on local disks)",
+    )
     parser.add_argument(
         "--lossy", action="store_true", help="write what the format can hold, and say what was lost"
     )

@@ -91,6 +91,7 @@ def copy(
     append: bool = False,
     replace: bool = False,
     overwrite: bool = False,
+    durable: bool | None = None,
     resume: bool = False,
     verify: bool = False,
     digest: bool = False,
@@ -166,6 +167,9 @@ def copy(
         With `append`: write over steps that are there already.
     overwrite : bool, default False
         Replace an existing dataset. A directory that is not a Zarr hierarchy is never replaced.
+    durable : bool, optional
+        On local disks the copy ends when the disk has all of the output, and an old dataset is not removed before:
+        a loss of power then leaves the copy. This is the default. False does not wait for the disk.
     resume : bool, default False
         Go on with a copy of the same source with the same options that was killed; begin one if there is none; where
         it is finished already, compare it with the source and leave it. After an interrupt what
@@ -244,6 +248,7 @@ def copy(
         workers or min(8, os.cpu_count() or 1),
         parse_bytes(memory),
         overwrite=overwrite,
+        durable=durable,
         resume=resume,
         verify=verify,
         digest=digest,
@@ -285,6 +290,7 @@ class _Job:
     workers: int
     memory: int
     overwrite: bool
+    durable: bool | None
     resume: bool
     verify: bool
     digest: bool
@@ -525,6 +531,7 @@ class _Job:
                 along=along,
                 replace_steps=replace,
                 join=self.join,
+                durable=self.durable,
                 target_options=self.target_options,
                 progress=self.progress,
                 workers=self.workers,
@@ -533,7 +540,8 @@ class _Job:
         path = local_path(target)
         if path is not None and not self.options:
             form: dict[str, Any] = {
-                "along": along, "join": self.join, "progress": self.progress, "memory": self.memory
+                "along": along, "join": self.join, "durable": self.durable, "progress": self.progress,
+                "memory": self.memory
             }  # fmt: skip
             if not replace and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
                 return many.append_records(opening, sources, path, **form)
@@ -545,7 +553,7 @@ class _Job:
         with open_source(target) as old:
             with opening(many.growing_dimension(old, along, str(target))) as added:
                 joined = many.appended(old, added, along, sources, target, replace, self.join)
-                sink = create_sink(target, joined, overwrite=True, **self.options)
+                sink = create_sink(target, joined, overwrite=True, durable=self.durable, **self.options)
                 self.fill(joined, sink, target)
                 return _bytes_of(added)
 
@@ -635,6 +643,7 @@ class _Job:
             dataset,
             # Without a record nothing tells what the unfinished dataset is.
             overwrite=self.overwrite or begun == "unknown",
+            durable=self.durable,
             storage_options=self.target_options,
             resume=self.resume and begun != "unknown",
             **options,

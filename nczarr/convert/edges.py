@@ -186,6 +186,7 @@ def create_sink(
     dataset: Dataset,
     *,
     overwrite: bool = False,
+    durable: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     resume: bool = False,
     **options: Any,
@@ -200,6 +201,8 @@ def create_sink(
         What will be written.
     overwrite : bool, default False
         Replace an existing dataset of the same kind.
+    durable : bool, optional
+        False: committing does not wait for the disk.
     storage_options : mapping, optional
         For fsspec.
     resume : bool, default False
@@ -239,7 +242,9 @@ def create_sink(
             return netcdf.RemoteSink(
                 target, dataset, overwrite=overwrite, format=chosen, options=storage_options
             )
-        return netcdf.create_dataset(path, dataset, overwrite=overwrite, format=chosen)
+        file = netcdf.create_dataset(path, dataset, overwrite=overwrite, format=chosen)
+        file.durable = durable
+        return file
     if kind == "cdl":
         _refuse_options(options, "CDL text")
         return _create_cdl(path or Path(target), dataset, overwrite=overwrite)
@@ -253,7 +258,7 @@ def create_sink(
         {n: o for n, o in options.items() if n not in mapping.WriteOptions.__dataclass_fields__},
         "a Zarr dataset",
     )
-    return mapping.create_dataset(
+    stored = mapping.create_dataset(
         target,
         dataset,
         mapping.WriteOptions(**options),
@@ -261,6 +266,8 @@ def create_sink(
         storage_options=_plain(storage_options),
         resume=resume,
     )
+    stored.durable = durable
+    return stored
 
 
 def _create_cdl(path: Path, dataset: Dataset, *, overwrite: bool) -> DatasetSink:

@@ -154,6 +154,7 @@ class RemoteSink:
         self._local = Path(self._folder.name) / (Path(self._path).name or "data.nc")
         try:
             self._sink: FileSink = create_dataset(self._local, dataset, format=format)
+            self._sink.durable = False
         except BaseException:
             self._folder.cleanup()
             raise

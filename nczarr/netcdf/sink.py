@@ -47,6 +47,8 @@ class FileSink(ABC):
     """
 
     concurrent = True
+    #: False: :meth:`commit` does not wait for the disk.
+    durable: bool | None = None
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:
         self.path = path
@@ -137,6 +139,7 @@ class FileSink(ABC):
             self._open = False
 
     def _rename(self) -> None:
+        self._output.durable = self.durable is not False
         try:
             self._output.commit()
         except OSError as error:

@@ -144,7 +144,7 @@ class MFDataset(Dataset):
         """How each file is stored."""
         return [session_of(part).disk_format for part in self._nc_parts]
 
-    def close(self) -> None:
+    def close(self, *, durable: bool | None = None) -> None:
         """Close all files."""
         for part in self._nc_parts:
             if part is not self:

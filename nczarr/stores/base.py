@@ -363,6 +363,16 @@ class Store(ABC):
     def sync(self) -> None:  # noqa: B027
         """Make what was written outlive this process; most stores have done that when `set` returns."""
 
+    def keep_order(self, wanted: bool = True) -> None:  # noqa: B027
+        """Let nothing be replaced or removed before the disk has what was written earlier; see :meth:`settle`.
+
+        Stores other than directories need no order: an object store has a value when `set` returns, and a zip file
+        is replaced as a whole.
+        """
+
+    def settle(self) -> None:  # noqa: B027
+        """Wait until the disk has all that was written."""
+
     def close(self) -> None:  # noqa: B027
         """Write what is pending and release what is held. Closing twice is no error."""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
+from nczarr.durability import WriteOrder, sync_tree
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.forking import in_forked_child
 from nczarr.formats import special_kind
@@ -97,6 +98,9 @@ class LocalStore(Store):
         self._case_sensitive = case_sensitive
         self._plain: set[str] = set()  # directories that are reached without a link below the root
         self._held: HeldDirectory | None = None
+        #: Keeps the order of :meth:`keep_order`.
+        self.order: WriteOrder | None = None
+        self._unordered = False  # something may have been written since an order was kept
         self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "No such file or directory"
@@ -133,6 +137,28 @@ class LocalStore(Store):
         held, self._held = self._held, None
         if held is not None:
             held.release()
+
+    # --- the disk
+
+    def keep_order(self, wanted: bool = True) -> None:
+        if not wanted:
+            self.order, self._unordered = None, True
+        elif self.order is None:
+            self.order = WriteOrder(self._base, unknown=self._unordered)
+            self._unordered = False
+
+    def settle(self) -> None:
+        try:
+            if self.order is None:
+                sync_tree(self.root)
+            else:
+                self.order.settle()
+        except OSError as error:
+            self._fail("write", "", error)
+
+    def _settle_before_removing(self) -> None:
+        if self.order is not None:
+            self.settle()
 
     # --- names
 
@@ -276,8 +302,12 @@ class LocalStore(Store):
                 self._check_case(key)
             descriptor = self._create(folder, temporary)
             try:
+                order = self.order
                 try:
                     write(descriptor)
+                    replaces = order is not None and os.path.lexists(path)
+                    if order is not None and replaces:
+                        order.before_replacing(descriptor, document=_is_document(key))
                 finally:
                     os.close(descriptor)
                 if self._case_sensitive is None:
@@ -287,6 +317,8 @@ class LocalStore(Store):
                     if not self._case_sensitive:
                         self._check_case(key)
                 place(temporary, path)
+                if order is not None:
+                    order.note(path, synced=replaces)
             except BaseException:
                 # An interrupt may come after the renaming.
                 with contextlib.suppress(FileNotFoundError):
@@ -398,6 +430,7 @@ class LocalStore(Store):
         self.check_current()
         self.check_links(key.rpartition("/")[0])
         self._exact.clear()
+        self._settle_before_removing()
         try:
             os.unlink(path)
         except OSError as error:
@@ -406,6 +439,8 @@ class LocalStore(Store):
                 return
             self._fail("delete", key, error)
         self._prune(key)
+        if self.order is not None:
+            self.order.note_removed(path)
 
     def _prune(self, key: str) -> None:
         parent = key.rpartition("/")[0]
@@ -423,6 +458,7 @@ class LocalStore(Store):
         self.check_links(prefix.rpartition("/")[0])
         folder = self._base + prefix
         self._exact.clear()
+        self._settle_before_removing()
         try:
             if os.path.islink(folder.rstrip("/")) and prefix:
                 os.unlink(folder)
@@ -430,6 +466,8 @@ class LocalStore(Store):
                 _empty(folder)
                 if prefix:
                     self._prune(f"{prefix}/")
+            if self.order is not None:
+                self.order.note_removed(folder)
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 self._fail("delete", prefix, error)
@@ -471,6 +509,12 @@ class LocalStore(Store):
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
         return names, sorted(folders)
+
+
+def _is_document(key: str) -> bool:
+    """True for the documents of Zarr's versions and of nczarr, which say something of other values."""
+    name = key.rpartition("/")[2]
+    return name.startswith(".") or name.endswith(".json")
 
 
 def _unknown_name(place: str) -> StoreError:

@@ -32,6 +32,7 @@ def append(
     along: str | None = None,
     replace_steps: bool = False,
     join: str = "outer",
+    durable: bool | None = None,
     target_options: Mapping[str, Any] | None = None,
     progress: Progress,
     workers: int,
@@ -54,6 +55,8 @@ def append(
     join : {'outer', 'first', 'exact'}
         Refuse attributes that mean another thing than those of the target; keep those of the target; or refuse where
         any attribute differs.
+    durable : bool, optional
+        False: return before the disk has everything, and keep no order.
 
     Returns
     -------
@@ -71,6 +74,7 @@ def append(
         writing_alone(store) as check,
         open_dataset(store, "r+", consolidated=False if store.listable else None) as stored,
     ):
+        stored.durable = durable
         if stored.layout in ("zarr-v3", "zarr-v2"):
             raise UnsupportedError(
                 f"--append: plain Zarr ({stored.layout}) has no unlimited dimension",
@@ -97,6 +101,7 @@ def append_records(
     *,
     along: str | None = None,
     join: str = "outer",
+    durable: bool | None = None,
     progress: Progress,
     memory: int,
 ) -> int:
@@ -116,6 +121,7 @@ def append_records(
     from nczarr.netcdf.edit import edit_records
 
     with edit_records(target) as file:
+        file.durable = durable
         fqn = growing_dimension(file.dataset, along, str(target))
         with opening(fqn) as opened:
             added, first, count = prepare(file.dataset, opened, fqn, sources, target, False, join)
@@ -132,6 +138,7 @@ def append_to_copy(
     along: str | None = None,
     replace_steps: bool = False,
     join: str = "outer",
+    durable: bool | None = None,
     progress: Progress,
     memory: int,
 ) -> int:
@@ -152,6 +159,7 @@ def append_to_copy(
     from nczarr.netcdf.edit import edit_copy
 
     with edit_copy(target) as file:
+        file.durable = durable
         fqn = growing_dimension(file.dataset, along, str(target))
         with opening(fqn) as opened:
             added, first, _ = prepare(file.dataset, opened, fqn, sources, target, replace_steps, join)

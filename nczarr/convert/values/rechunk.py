@@ -131,6 +131,7 @@ def _first_pass(
     dataset = Dataset("between", types=types, dimensions=dimensions, variables=(own,))  # type: ignore[arg-type]
     options = WriteOptions(compression="none", consolidated=False)
     with create_dataset(folder, dataset, options) as between:
+        between.durable = False
         limit = max(1, memory // (2 * (workers + 1)))
         into = block_shape(data.shape, read, None, value_bytes(data.dtype), limit)
         whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from nczarr.atomic import partial_path, replace_directory
 from nczarr.convert.virtual.references import Virtual
+from nczarr.durability import sync_folder_of, sync_tree
 from nczarr.errors import NCZarrError, StoreError, UnsupportedError
 from nczarr.mapping import create_dataset
 
@@ -52,7 +53,9 @@ def write_repository(found: Virtual, path: Path) -> None:
         if path.exists():
             replace_directory(partial, path)
         else:
+            sync_tree(partial)
             os.rename(partial, path)
+            sync_folder_of(path)
     except (OSError, icechunk.IcechunkError) as error:
         raise StoreError(f"cannot write: {error}", path=str(path)) from error
     finally:

@@ -20,6 +20,7 @@ from typing import Any
 from nczarr.atomic import partial_path, replace_directory, text_output
 from nczarr.convert.virtual.places import Place
 from nczarr.convert.virtual.references import Virtual
+from nczarr.durability import sync_folder_of, sync_tree
 from nczarr.errors import StoreError, UnsupportedError
 from nczarr.formats import state_of_file
 from nczarr.limits import read_json
@@ -97,7 +98,9 @@ def write_parquet(found: Virtual, path: Path) -> None:
         if path.exists():
             replace_directory(partial, path)
         else:
+            sync_tree(partial)
             os.rename(partial, path)
+            sync_folder_of(path)
     except OSError as error:
         raise StoreError(f"cannot write: {error.strerror}", path=str(path)) from error
     finally:

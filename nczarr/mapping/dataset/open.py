@@ -82,6 +82,7 @@ def open_dataset(
         if consolidated is None and not store.keeps_consolidated:
             consolidated = False
         if mode == "r+":
+            store.keep_order()
             rewriting.finish_moves(store)
         try:
             hierarchy = _open_hierarchy(store, consolidated, mode)

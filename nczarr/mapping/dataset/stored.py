@@ -87,6 +87,7 @@ class StoredDataset:
         self._destination = destination
         self._closed = False
         self._marked = False
+        self._durable: bool | None = None
         self.written: set[str] = set()
         self._data: dict[str, VariableData] = {}
         self.groups: Mapping[str, str] = found.groups
@@ -157,6 +158,21 @@ class StoredDataset:
     def writable(self) -> bool:
         """True if it can be changed."""
         return self.hierarchy.writable and not self._closed
+
+    @property
+    def durable(self) -> bool | None:
+        """Whether :meth:`sync`, :meth:`publish` and :meth:`close` return when the disk has everything.
+
+        None, the default, is True. False: the system writes to the disk when it likes, in an order that it likes, and a
+        loss of power may also damage what was stored before.
+        """
+        return self._durable
+
+    @durable.setter
+    def durable(self, durable: bool | None) -> None:
+        self._durable = durable
+        if not self.hidden and self.writable:
+            self.store.keep_order(durable is not False)
 
     @property
     def hidden(self) -> bool:
@@ -309,6 +325,8 @@ class StoredDataset:
             if not self.hidden:
                 self._record(())
             self.hierarchy.sync()
+            if not self.hidden and self._durable is not False:
+                self.store.settle()
             if self._marked:
                 end_changes(self.store)
                 self._marked = False
@@ -331,11 +349,15 @@ class StoredDataset:
         if self._options.consolidated:
             self.hierarchy.consolidate()
         self._destination.confirm()
+        durable = self._durable is not False
+        if durable:
+            self._destination.settle()
         self.hierarchy.publish()
         destination, self._destination = self._destination, None
-        store = destination.finish()
+        store = destination.finish(durable=durable)
         if store is not None:
             self.hierarchy = open_hierarchy(store, layout=self.hierarchy.layout, mode="r+")
+        self.store.keep_order(durable)
 
     def refused(self) -> dict[str, Exception]:
         """Return the variables and groups of a hidden dataset whose documents the store refuses, by FQN."""

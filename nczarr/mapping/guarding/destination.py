@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import holds_nothing, is_partial, is_writing, new_writer, partial_path, replace_directory
+from nczarr.durability import sync_folder_of, sync_path
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.limits import read_json
 from nczarr.locks import is_locked_elsewhere
@@ -392,8 +393,15 @@ class Destination:
         """True if the dataset is written beside another one, which it replaces when it is complete."""
         return self._temporary is not None or isinstance(self.store, StagedStore)
 
-    def finish(self) -> Store | None:
+    def settle(self) -> None:
+        """Wait until the disk has all values and documents of a new dataset that replaces none."""
+        if self._temporary is None and not self.store.is_one_file:
+            self.store.settle()
+
+    def finish(self, *, durable: bool = True) -> Store | None:
         """Put the complete dataset in its place; the store is closed before.
+
+        `durable`: the disk has the new dataset before the old one goes.
 
         Returns
         -------
@@ -415,11 +423,16 @@ class Destination:
         if self._temporary is None or self._final is None:
             if self.store.takes_any_key:
                 self.store.delete(UNFINISHED)
+            if durable and isinstance(self.store, LocalStore):
+                for name in ROOTS:
+                    sync_path(self.store.root / name)
+                sync_path(self.store.root)
+                sync_folder_of(self.store.root)
             return None
         self.store.close()
         try:
             self._refuse_locked(self._final)
-            replace_directory(self._temporary, self._final)
+            replace_directory(self._temporary, self._final, durable=durable)
         except BaseException as error:
             # What has its name is the old one or the new one; the other one is not wanted any more.
             if os.path.lexists(self._final):

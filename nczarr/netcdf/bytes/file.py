@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Any, Literal, Protocol
 
+from nczarr.durability import sync_descriptor, sync_folder_of
 from nczarr.errors import NetCDFFileError
 
 _FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
@@ -29,8 +30,10 @@ class ByteFile(Protocol):
     def truncate(self, size: int) -> None:
         """Set the size; what is new is zero."""
 
+    durable: bool
+
     def sync(self) -> None:
-        """Wait until the disk has everything."""
+        """Wait until the disk has everything, if the file is `durable`."""
 
     def close(self) -> None:
         """Let go; closing twice does no harm."""
@@ -40,6 +43,11 @@ class DiskFile:
     """A file that is open for reading and writing: made (``x``), emptied (``w``), or as it is there (``r+``).
 
     A forked child has its parent's file, and must leave it alone: what it writes there is dropped.
+
+    Attributes
+    ----------
+    durable : bool
+        :meth:`sync` and :meth:`close` wait until the disk has everything; a new file's name, too.
 
     Examples
     --------
@@ -55,6 +63,10 @@ class DiskFile:
         self._descriptor: int | None = os.open(path, flags, 0o666)
         self._process = os.getpid()
         self._lock = threading.Lock()
+        self.durable = True
+        self._unsynced = mode != "r+"
+        #: The path of a new file, until the disk has its name.
+        self._unnamed = path if mode != "r+" else None
 
     @property
     def _open(self) -> int:
@@ -91,6 +103,7 @@ class DiskFile:
     def write(self, offset: int, data: Any) -> int:
         if os.getpid() != self._process:
             return len(memoryview(data).cast("B"))
+        self._unsynced = True
         if _HAS_PWRITE:
             return os.pwrite(self._open if self._descriptor is None else self._descriptor, data, offset)
         with self._lock:
@@ -99,15 +112,31 @@ class DiskFile:
 
     def truncate(self, size: int) -> None:
         if os.getpid() == self._process:
+            self._unsynced = True
             os.ftruncate(self._open, size)
 
     def sync(self) -> None:
-        os.fsync(self._open)
+        if not self.durable or not self._unsynced or os.getpid() != self._process:
+            return
+        self._unsynced = False
+        try:
+            sync_descriptor(self._open)
+        except BaseException:
+            self._unsynced = True
+            raise
+        if self._unnamed is not None:
+            sync_folder_of(self._unnamed)
+            self._unnamed = None
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        if self._descriptor is None:
+            return
+        try:
+            self.sync()
+        finally:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 class MemoryFile:
@@ -119,6 +148,8 @@ class MemoryFile:
     >>> file.write(5, b"z"), file.content
     (1, b'abc\\x00\\x00z')
     """
+
+    durable = False
 
     def __init__(self, content: bytes | memoryview = b"") -> None:
         self._bytes = bytearray(content)

@@ -132,7 +132,10 @@ class GuardedFile:
         if self._end < self._size:  # HDF5 refuses a file that is shorter than it says
             self._file.truncate(self._size)
             self._end = self._size
-        for place, data in self._held.inside(self._settled):
+        inside = self._held.inside(self._settled)
+        if inside:  # which speaks of what is behind
+            self._file.sync()
+        for place, data in inside:
             self._put(place, data)
         self._held = HeldBytes()
         if self._cut and self._end > self._size:

@@ -61,7 +61,7 @@ class EditedClassic(FileEditor):
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
     ) -> None:
-        super().__init__(path, output)
+        super().__init__(path, output, content)
         self._open = True
         #: True while data move; it stays so if that fails.
         self._moving = False
@@ -192,6 +192,7 @@ class EditedClassic(FileEditor):
         if moving:
             self._moving = True
             write_all(self.file.content, 0, _MOVING, self.path)
+            self._wait_for_disk()
             move_data(self.file, old, planned, records)
         self.header = planned
         self._values = values
@@ -215,7 +216,10 @@ class EditedClassic(FileEditor):
             self.file.extend(len(data))
         except OSError as error:
             raise self._failed(error) from error
+        self._wait_for_disk()
         write_all(self.file.content, 4, data[4:], self.path)
+        if self._moving:
+            self._wait_for_disk()
         write_all(self.file.content, 0, data[:4], self.path)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
@@ -231,10 +235,6 @@ class EditedClassic(FileEditor):
         """Say that there are so many records, when they are on the disk."""
         self._check_open()
         with self.file.lock:
-            try:
-                self.file.content.sync()
-            except OSError as error:
-                raise self._failed(error) from error
             self._count(records)
             self._sizes.update(
                 {fqn: records for fqn, d in self.dataset.all_dimensions.items() if d.unlimited}
@@ -277,7 +277,15 @@ class EditedClassic(FileEditor):
         counted = replace(self.header, records=records)
         self._extend(counted)
         self.header = counted
+        self._wait_for_disk()
         self._write_count()
+
+    def _wait_for_disk(self) -> None:
+        """Wait until the disk has the values, before the header speaks of them."""
+        try:
+            self.file.content.sync()
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _extend(self, header: Header) -> None:
         """Make the file as long as its header says, with the padding at the end."""
@@ -294,6 +302,7 @@ class EditedClassic(FileEditor):
         self._check_open()
         for values in self._values.values():
             values.fill_blocks()
+        self._wait_for_disk()
 
     @property
     def is_open(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from nczarr.atomic import Output
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, with_lengths
+from nczarr.netcdf.bytes import ByteFile, DiskFile
 
 
 class FileEditor(ABC):
@@ -21,14 +22,17 @@ class FileEditor(ABC):
         For messages, and to find the file again.
     output : Output, optional
         Gives the file its name when it is published; None if it has it.
+    content : ByteFile
+        Its bytes.
     """
 
     #: The library's name of the kind of file.
     disk_format: str
     _dataset: Dataset
 
-    def __init__(self, path: str, output: Output | None) -> None:
+    def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
+        self._content = content
         self.process = os.getpid()
         self._output = output
         #: Lengths that the model does not say yet.
@@ -41,6 +45,18 @@ class FileEditor(ABC):
             self._dataset = with_lengths(self._dataset, self._sizes)
             self._sizes.clear()
         return self._dataset
+
+    @property
+    def durable(self) -> bool | None:
+        """False: :meth:`sync` and :meth:`close` do not wait until the disk has everything."""
+        return self._content.durable
+
+    @durable.setter
+    def durable(self, durable: bool | None) -> None:
+        if isinstance(self._content, DiskFile):
+            self._content.durable = durable is not False
+        if self._output is not None:
+            self._output.durable = durable is not False
 
     @property
     def place(self) -> str:

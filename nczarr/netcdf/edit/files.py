@@ -24,6 +24,8 @@ class EditedFile(Protocol):
     path: str
     #: The library's name of the kind of file.
     disk_format: str
+    #: False: :meth:`sync` and :meth:`close` do not wait until the disk has everything.
+    durable: bool | None
 
     @property
     def dataset(self) -> Dataset:

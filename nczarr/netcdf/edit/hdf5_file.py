@@ -37,7 +37,7 @@ class FixedFileError(NetCDFFileError):
 class EditedHDF5(FileEditor):
     """A netCDF-4 file that is open for reading and writing.
 
-    What was written is in the file after :meth:`sync`, though not always on the disk. Between two calls what HDF5
+    What was written is in the file after :meth:`sync`, and on the disk if the file is `durable`. Between two calls what HDF5
     writes of its own books is held back (:class:`~nczarr.netcdf.bytes.GuardedFile`), so that a process that is
     killed leaves the file as it was at the last call.
 
@@ -82,7 +82,7 @@ class EditedHDF5(FileEditor):
     def __init__(
         self, path: str, content: ByteFile, dataset: Dataset | None = None, *, output: Output | None = None
     ) -> None:
-        super().__init__(path, output)
+        super().__init__(path, output, content)
         self._on_disk = isinstance(content, DiskFile)
         self._disk = GuardedFile(content, holding=self._on_disk)
         self._make = ObjectMaker(path)
@@ -178,7 +178,7 @@ class EditedHDF5(FileEditor):
         with hdf5_errors(self.path, doing="the file cannot be written"):
             # What fails while objects are closed is not told to anybody: all must be in the file before.
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
-            self._disk.settle()
+            self._disk.sync()
             self.check()
 
     @property

@@ -107,6 +107,10 @@ class Dataset(AttributeOwner):
     isolated : bool, optional
         Mode ``r``, a netCDF file: read it in a child process, so that a damaged file that crashes the HDF5 library,
         or keeps it busy for ever, is an error. Default: as the setting ``NCZARR_ISOLATED`` says. Nothing else needs it.
+    durable : bool, optional
+        On local disks :meth:`sync` and :meth:`close` return when the disk has everything, and nothing is replaced
+        before its successor is on the disk: a loss of power leaves what the last of them has stored. This is the
+        default. False does not wait for the disk, which is faster; a loss of power may then damage the dataset.
     **kwargs
         Ignored, as netCDF4-python does.
 
@@ -179,6 +183,7 @@ class Dataset(AttributeOwner):
         shared: bool = False,
         storage: str | None = None,
         isolated: bool | None = None,
+        durable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         storage_options = allowing(storage_options, allow)
@@ -202,6 +207,8 @@ class Dataset(AttributeOwner):
         )
         session.cache.bound = get_chunk_cache()[0]
         session.auto_complex = bool(auto_complex)
+        if durable is not None and session.writable:
+            session.stored.durable = durable
         self._nc_origin = {
             "filename": filename if path is None else str(path.absolute()),
             "keepweakref": keepweakref,
@@ -245,8 +252,13 @@ class Dataset(AttributeOwner):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def close(self) -> memoryview | None:
+    def close(self, *, durable: bool | None = None) -> memoryview | None:
         """Write all that is not stored yet, and close.
+
+        Parameters
+        ----------
+        durable : bool, optional
+            Return when the disk has everything; default: as the dataset was opened.
 
         Returns
         -------
@@ -260,7 +272,7 @@ class Dataset(AttributeOwner):
         """
         _OPEN.pop(id(self), None)
         try:
-            return self._nc_session.close()
+            return self._nc_session.close(durable=durable)
         finally:
             _WRITING.discard(self._nc_session)
 
@@ -685,9 +697,16 @@ class Dataset(AttributeOwner):
         """True until the dataset is closed."""
         return self._nc_session.is_open
 
-    def sync(self) -> None:
-        """Write all that is not stored yet; the system may still have it in its caches, as with netCDF-C."""
-        self._nc_session.sync()
+    def sync(self, *, durable: bool | None = None) -> None:
+        """Write all that is not stored yet.
+
+        Parameters
+        ----------
+        durable : bool, optional
+            Return when the disk has everything; default: as the dataset was opened. False leaves it in the caches of
+            the system, as netCDF-C does.
+        """
+        self._nc_session.sync(durable=durable)
 
     def __repr__(self) -> str:
         session = self._nc_session
@@ -806,7 +825,7 @@ class Group(Dataset):
     def __reduce__(self) -> Any:
         return _member, (self._nc_parent, "groups", self._nc_node.name)
 
-    def close(self) -> None:
+    def close(self, *, durable: bool | None = None) -> None:
         """Always fails: only the dataset can be closed."""
         raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
 

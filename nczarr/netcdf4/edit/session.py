@@ -395,12 +395,24 @@ class Session(State):
         """True if this thread reads or writes values: it cannot close the dataset now."""
         return self._gate.is_passed_here
 
-    def sync(self) -> None:
-        """Write all that is not stored yet."""
+    @contextmanager
+    def _durable(self, durable: bool | None) -> Iterator[None]:
+        """Wait for the disk, or do not, for a while; None: as the dataset was opened."""
+        before = self.stored.durable
+        if durable is not None and durable != before:
+            self.stored.durable = durable
+        try:
+            yield
+        finally:
+            if self.is_open and self.stored.durable != before:
+                self.stored.durable = before
+
+    def sync(self, *, durable: bool | None = None) -> None:
+        """Write all that is not stored yet. `durable`: whether the disk has it then; None: as it was opened."""
         self.check_open()
         if self.writable:
             self.check_owner()
-            with self._gate.closed():
+            with self._gate.closed(), self._durable(durable):
                 failures = Failures()
                 self._flush_all(failures)
                 if failures.whole is None:
@@ -413,8 +425,11 @@ class Session(State):
                         next(iter(failures.found.values())).add_note(str(error))  # what came first says why
                 failures.raise_all(self.name)
 
-    def close(self, *, dropped: bool = False) -> memoryview | None:
-        """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went."""
+    def close(self, *, dropped: bool = False, durable: bool | None = None) -> memoryview | None:
+        """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went.
+
+        `durable`: as for :meth:`sync`.
+        """
         self.check_open()
         if self.inherited and self.writable:  # nothing of it is ours
             self.is_open, self.dropped = False, dropped
@@ -422,6 +437,8 @@ class Session(State):
         with closing_dropped() if dropped else nullcontext(), self._gate.closed():
             self.check_open()
             failures = Failures()
+            if durable is not None:
+                self.stored.durable = durable
             try:
                 try:
                     if self.writable:

@@ -56,6 +56,9 @@ class Stored(Protocol):
     Whatever has these methods can be edited: a Zarr hierarchy, or a file of another kind.
     """
 
+    #: False: :meth:`sync`, :meth:`publish` and :meth:`close` do not wait until the disk has everything.
+    durable: bool | None
+
     @property
     def dataset(self) -> model.Dataset:
         """The model, with the data of its variables."""
@@ -89,6 +92,8 @@ class SourceOnly:
 
     `owner` is closed together with it.
     """
+
+    durable: bool | None = None
 
     def __init__(self, dataset: model.Dataset, owner: Any = None) -> None:
         self.dataset = dataset

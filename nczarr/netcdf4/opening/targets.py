@@ -342,6 +342,7 @@ def _copy_keys(
         destination.prepare()
         last = [key for key in held if "/" not in key]
         destination.store.set_many((key, held[key]) for key in held if "/" in key)
+        destination.settle()
         destination.store.set_many((key, held[key]) for key in last)
         destination.confirm()
         destination.finish()

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from nczarr.atomic import Output, partials_of
+from nczarr.durability import sync_descriptor
 from nczarr.errors import StoreError
 from nczarr.forking import inheriting
 from nczarr.locks import Lock, in_turn, is_locked
@@ -467,7 +468,7 @@ class ZipStore(Store):
             try:
                 self._writer.close()
                 self._file.flush()
-                os.fsync(self._file.fileno())
+                sync_descriptor(self._file.fileno())
                 self._file.close()
                 with in_turn(os.path.dirname(self._path)):
                     self._refuse_changed()

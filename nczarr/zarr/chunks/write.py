@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.atomic import value_name
+from nczarr.durability import WriteOrder
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
@@ -208,7 +209,7 @@ def _write_row(
             key = name(tuple([part.chunk for part in item]))
             chunks.store.check_links((chunks.prefix + key).rpartition("/")[0])  # type: ignore[attr-defined]
             with chunks.locks.of(chunks.prefix + key):
-                _replace(directory.descriptor, folder, key, [data])
+                _replace(directory.descriptor, folder, key, [data], _order(chunks))
     except (CodecError, OSError):
         return False
     return True
@@ -240,7 +241,7 @@ def _write_chunk(
         buffers = [
             as_bytes_array(encode_chunk(chunks, chain, item, _old(directory, key, longest(chain)), source))
         ]
-    _replace(directory.descriptor, folder, key, buffers)
+    _replace(directory.descriptor, folder, key, buffers, _order(chunks))
 
 
 def _reused(size: int) -> np.ndarray:
@@ -277,7 +278,14 @@ def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
     return [buffer]
 
 
-def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[Any]) -> None:
+def _order(chunks: Chunks) -> WriteOrder | None:
+    order: WriteOrder | None = chunks.store.order  # type: ignore[attr-defined]
+    return order
+
+
+def _replace(
+    descriptor: int | None, folder: str, key: str, buffers: Sequence[Any], order: WriteOrder | None
+) -> None:
     parent = key[: key.rfind("/") + 1]
     temporary = parent + value_name()
     for attempt in range(_ATTEMPTS):
@@ -292,13 +300,26 @@ def _replace(descriptor: int | None, folder: str, key: str, buffers: Sequence[An
     try:
         try:
             _write_all(file, buffers)
+            replaces = order is not None and _exists(key, descriptor)
+            if order is not None and replaces:
+                order.before_replacing(file, document=False)
         finally:
             os.close(file)
         os.rename(temporary, key, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        if order is not None:
+            order.note(os.path.join(folder, key), synced=replaces)
     except BaseException:
         with suppress(FileNotFoundError):  # an interrupt may come after the renaming
             os.unlink(temporary, dir_fd=descriptor)
         raise
+
+
+def _exists(name: str, folder: int | None) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _write_all(file: int, buffers: Sequence[Any]) -> None:
