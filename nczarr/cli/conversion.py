@@ -39,7 +39,8 @@ GENERATING = """\
 #: Keywords of :func:`nczarr.copy` that are passed on as they are.
 _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
-    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask", "durable",
+    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask",
+    "durable",
 )  # fmt: skip
 _FLAGS = (
     "append",

@@ -91,10 +91,23 @@ def test_s3_faults(
         assert budget.counts["kills"]
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(
+    "NCZARR_TRIAL_SECONDS" not in os.environ, reason="mounts file systems: only where trials are asked for"
+)
+def test_loss_of_power() -> None:
+    power = importlib.import_module("power")
+    if not power.is_possible():
+        pytest.skip("needs root, loop devices, mkfs.xfs and mkfs.ext4")
+    budget = Budget(rounds=1, seed=1)
+    power.trial(budget)
+    assert budget.counts["losses of power"] == len(power.SYSTEMS) * len(power.OPERATIONS)
+
+
 def test_the_workflow_runs_each_trial() -> None:
     """Every night and by hand, for a minute or as long as one likes."""
     here = Path(__file__).parent
     scripts = {path.stem for path in here.glob("*.py") if "main(trial)" in path.read_text()} - {"test_trials"}
     workflow = (here.parents[1] / ".github" / "workflows" / "trials.yml").read_text()
     assert sorted(re.findall(r"^ {10}- (\w+)$", workflow, re.MULTILINE)) == sorted(scripts)
-    assert {*ROUNDS, "fuzzed", "s3_faults", "s3_resumes"} == scripts
+    assert {*ROUNDS, "fuzzed", "power", "s3_faults", "s3_resumes"} == scripts

@@ -37,8 +37,8 @@ class FixedFileError(NetCDFFileError):
 class EditedHDF5(FileEditor):
     """A netCDF-4 file that is open for reading and writing.
 
-    What was written is in the file after :meth:`sync`, and on the disk if the file is `durable`. Between two calls what HDF5
-    writes of its own books is held back (:class:`~nczarr.netcdf.bytes.GuardedFile`), so that a process that is
+    What was written is in the file after :meth:`sync`, and on the disk if the file is `durable`. Between two calls what
+    HDF5 writes of its own books is held back (:class:`~nczarr.netcdf.bytes.GuardedFile`), so that a process that is
     killed leaves the file as it was at the last call.
 
     Parameters
