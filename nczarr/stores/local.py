@@ -39,6 +39,9 @@ HINTS = {
 #: There is nothing to be removed: no such file, or a file where a directory would have to be.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
+#: Documents that make what is below the root a dataset.
+_ROOT_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zmetadata"})
+
 #: A link leads nowhere.
 _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -305,7 +308,7 @@ class LocalStore(Store):
                 order = self.order
                 try:
                     write(descriptor)
-                    replaces = order is not None and os.path.lexists(path)
+                    replaces = order is not None and (key in _ROOT_DOCUMENTS or os.path.lexists(path))
                     if order is not None and replaces:
                         order.before_replacing(descriptor, document=_is_document(key))
                 finally:

@@ -28,6 +28,7 @@ from budget import Budget, main
 
 import nczarr
 from nczarr.cli.main import main as command
+from nczarr.errors import DatasetNotFoundError
 
 #: XFS_IOC_GOINGDOWN, and EXT4_IOC_SHUTDOWN; the log is not flushed.
 _SHUTDOWN = 0x8004587D
@@ -36,6 +37,8 @@ SYSTEMS = ("xfs", "ext4")
 _SIZE = 320 << 20
 #: Steps of the old dataset, and of the longer one.
 OLD, NEW = 20, 30
+#: Datasets that are never closed.
+OPEN: list[nczarr.Dataset] = []
 #: Values of a step: chunks are larger than what XFS keeps in an inode.
 WIDTH = 3000
 
@@ -149,7 +152,7 @@ def grow(path: Path, *, close: bool) -> None:
         dataset.close()
     else:
         dataset.sync()
-        os._exit(0)
+        OPEN.append(dataset)
 
 
 # --- operations
@@ -198,7 +201,7 @@ def _fresh(name: str) -> Callable[[Path], object]:
         assert look(folder / "source.nc") == (OLD, 2)
         try:
             return _steps(name)(folder)
-        except (nczarr.DatasetNotFoundError, FileNotFoundError):
+        except (DatasetNotFoundError, FileNotFoundError):
             return None
 
     return look_at
@@ -206,8 +209,8 @@ def _fresh(name: str) -> Callable[[Path], object]:
 
 def _copy(*words: str) -> Callable[[Path], None]:
     def act(folder: Path) -> None:
-        os.chdir(folder)
-        _nc("copy", "-q", *words)
+        named = (".nc", ".zarr", ".zip")
+        _nc("copy", "-q", *[folder / word if word.endswith(named) else word for word in words])
 
     return act
 
@@ -394,5 +397,6 @@ def _check(budget: Budget, name: str, made: Disk, *, promised: bool) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--act"]:
         OPERATIONS[sys.argv[2]].act(Path(sys.argv[3]))
+        os._exit(0)
     else:
         main(trial)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import holds_nothing, is_partial, is_writing, new_writer, partial_path, replace_directory
-from nczarr.durability import sync_folder_of, sync_path
+from nczarr.durability import sync_path
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.limits import read_json
 from nczarr.locks import is_locked_elsewhere
@@ -394,9 +394,10 @@ class Destination:
         return self._temporary is not None or isinstance(self.store, StagedStore)
 
     def settle(self) -> None:
-        """Wait until the disk has all values and documents of a new dataset that replaces none."""
-        if self._temporary is None and not self.store.is_one_file:
+        """Wait until the disk has the values of a new dataset that replaces none, before documents speak of them."""
+        if not self.replaces:
             self.store.settle()
+            self.store.keep_order()
 
     def finish(self, *, durable: bool = True) -> Store | None:
         """Put the complete dataset in its place; the store is closed before.
@@ -424,10 +425,9 @@ class Destination:
             if self.store.takes_any_key:
                 self.store.delete(UNFINISHED)
             if durable and isinstance(self.store, LocalStore):
-                for name in ROOTS:
-                    sync_path(self.store.root / name)
-                sync_path(self.store.root)
-                sync_folder_of(self.store.root)
+                self.store.settle()
+                for folder in self.store.root.parents:  # which may be new, too
+                    sync_path(folder)
             return None
         self.store.close()
         try:

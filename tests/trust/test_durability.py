@@ -1,0 +1,283 @@
+"""Lose the power after every step of an operation, on a model of a disk: the old dataset is there, or the new one.
+
+The model is as bad as a disk may be. It has of a file what was there when the file was synced last, and nothing of one
+that was never synced. Of names it has all, or only those that were there when their directory was synced last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import shutil
+import stat
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import power
+import pytest
+
+import nczarr
+from nczarr import atomic, durability
+from nczarr.errors import StoreError
+from nczarr.stores import LocalStore
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(os.name == "nt", reason="directories are synced on POSIX systems"),
+]
+
+Inode = tuple[int, int]
+
+
+class Disk:
+    """What a disk has of the files below a directory."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, check: Callable[[Disk], None]) -> None:
+        self.root = root
+        self.steps = 0
+        self._check = check
+        self._contents: dict[Inode, bytes] = {}
+        self._names: dict[Inode, dict[str, Inode]] = {}
+        #: The last write to a file since it was synced.
+        self._last: dict[Inode, tuple[int, bytes]] = {}
+        self._held: list[int] = []  # their numbers are given to no other file
+        self._busy = False
+        self._lock = threading.RLock()
+        for folder, _, files in os.walk(root):
+            for path in [folder, *(os.path.join(folder, name) for name in files)]:
+                self._sync(os.open(path, os.O_RDONLY))
+        for name in ("replace", "rename", "link", "unlink", "rmdir", "mkdir"):
+            self._watch(patch, os, name)
+        self._watch(patch, atomic, "exchange")
+        real, write = os.fsync, os.pwrite
+
+        def fsync(descriptor: int) -> None:
+            with self._lock:
+                real(descriptor)
+                if not self._busy:
+                    self._sync(os.dup(descriptor))
+                    self.step()
+
+        def pwrite(descriptor: int, data: Any, offset: int) -> int:
+            if self._busy:
+                return write(descriptor, data, offset)
+            status = os.fstat(descriptor)
+            self._last[status.st_dev, status.st_ino] = offset, bytes(data)
+            return write(descriptor, data, offset)
+
+        patch.setattr(os, "fsync", fsync)
+        patch.setattr(os, "pwrite", pwrite)
+        patch.setattr(durability, "sync_file_system", lambda path: False)
+        patch.setattr(durability, "_FEW_AT_ONCE", 1 << 30)
+
+    @property
+    def has_unsynced_writes(self) -> bool:
+        """True if something was written in the middle of a file."""
+        return bool(self._last)
+
+    def close(self) -> None:
+        for descriptor in self._held:
+            os.close(descriptor)
+
+    def _watch(self, patch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            with self._lock:
+                result = real(*args, **options)
+                self.step()
+                return result
+
+        patch.setattr(module, name, watched)
+
+    def _sync(self, descriptor: int) -> None:
+        self._held.append(descriptor)
+        status = os.fstat(descriptor)
+        number = status.st_dev, status.st_ino
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if stat.S_ISDIR(status.st_mode):
+            self._names[number] = {name: _number(f"{path}/{name}") for name in os.listdir(path)}
+        else:
+            with open(f"/proc/self/fd/{descriptor}", "rb") as file:
+                self._contents[number] = file.read()
+            self._last.pop(number, None)
+
+    def step(self) -> None:
+        if not self._busy:
+            self.steps += 1
+            self._busy = True
+            try:
+                self._check(self)
+            finally:
+                self._busy = False
+
+    def leave(self, target: Path, *, names: bool, last: bool = False) -> None:
+        """Write what the disk has: all `names`, or only the synced ones; of the bytes perhaps the `last` that came."""
+        shutil.rmtree(target, ignore_errors=True)
+        self._leave(_number(str(self.root)), str(self.root) if names else None, target, last)
+
+    def _leave(self, number: Inode, there: str | None, target: Path, last: bool) -> None:
+        target.mkdir()
+        if there is None:
+            entries = self._names.get(number, {})
+        else:
+            entries = {name: _number(f"{there}/{name}") for name in os.listdir(there)}
+        for name, inode in entries.items():
+            place = None if there is None else f"{there}/{name}"
+            if os.path.isdir(place) if place is not None else inode in self._names:
+                self._leave(inode, place, target / name, last)
+                continue
+            data = self._contents.get(inode, b"")
+            if last and inode in self._last:
+                offset, more = self._last[inode]
+                data = data[:offset].ljust(offset, b"\0") + more + data[offset + len(more) :]
+            (target / name).write_bytes(data)
+
+
+def _number(path: str) -> Inode:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
+
+
+@contextlib.contextmanager
+def watched(root: Path, left: Path, look: Callable[[Path], object], allowed: list[object]) -> Iterator[Disk]:
+    """Look at what a loss of power leaves, after each step of the block."""
+
+    def check(disk: Disk, last: bool = False) -> None:
+        for names in (True, False):
+            disk.leave(left, names=names, last=last)
+            try:
+                found = look(left)
+            except Exception as error:
+                raise AssertionError(f"step {disk.steps}, names {names}, last {last}: {error}") from error
+            assert found in allowed, f"step {disk.steps}, names {names}, last {last}: {found}"
+
+    def both(disk: Disk) -> None:
+        check(disk)
+        if disk.has_unsynced_writes:
+            check(disk, last=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        disk = Disk(root, patch, both)
+        try:
+            yield disk
+            disk.step()
+        finally:
+            disk.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="finds files by their descriptors")
+@pytest.mark.parametrize("name", power.OPERATIONS)
+def test_a_loss_of_power_leaves_the_old_dataset_or_the_new(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(power, "WIDTH", 30)
+    root, left = tmp_path / "disk", tmp_path / "left"
+    root.mkdir()
+    operation = power.OPERATIONS[name]
+    operation.before(root)
+    allowed = [operation.old, operation.new]
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        with watched(root, left, operation.look, allowed) as disk:
+            operation.act(root)
+            allowed[:] = [operation.new]
+        assert disk.steps > 2
+        for dataset in power.OPEN:
+            dataset.close()
+        power.OPEN.clear()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="finds files by their descriptors")
+def test_the_model_finds_what_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "WIDTH", 30)
+    root, left = tmp_path / "disk", tmp_path / "left"
+    root.mkdir()
+    operation = power.OPERATIONS["overwrite"]
+    operation.before(root)
+    with (
+        pytest.raises(AssertionError, match="step"),
+        watched(root, left, operation.look, [operation.old, operation.new]),
+    ):
+        nczarr.copy(root / "source.nc", root / "a.zarr", overwrite=True, durable=False)
+
+
+def test_names_of_new_directories_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(durability, "sync_path", lambda path: synced.append(os.fspath(path)))
+    store = LocalStore(tmp_path, "r+")
+    store.keep_order()
+    store.set("g/v/c/0", b"values")
+    assert synced == []
+    store.settle()
+    folders = ["g/v/c", "g/v", "g", ""]
+    assert synced == [f"{tmp_path}/g/v/c/0", *(f"{tmp_path}/{name}".rstrip("/") for name in folders)]
+    store.settle()
+    assert len(synced) == 5
+
+
+def test_many_files_are_synced_with_their_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(durability, "FEW_FILES", 2)
+    monkeypatch.setattr(durability, "sync_file_system", lambda path: bool(calls.append(path)) or True)
+    monkeypatch.setattr(durability, "sync_path", lambda path: pytest.fail(f"{path} was synced alone"))
+    store = LocalStore(tmp_path, "r+")
+    store.keep_order()
+    for number in range(5):
+        store.set(f"c/{number}", b"values")
+    store.settle()
+    assert len(calls) == 1
+
+
+def test_a_disk_that_refuses_bytes_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store = LocalStore(tmp_path, "r+")
+    store.keep_order()
+    store.set("zarr.json", b"old")
+    store.settle()
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StoreError, match="cannot write"):
+        store.set("zarr.json", b"new")
+    assert store.get("zarr.json") == b"old"
+
+
+def test_a_file_system_without_syncing_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = LocalStore(tmp_path, "r+")
+    store.keep_order()
+    store.set("zarr.json", b"old")
+    store.set("zarr.json", b"new")
+    store.settle()
+    assert store.get("zarr.json") == b"new"
+
+
+def test_durable_false_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for name in ("a.zarr", "a.nc"):
+        power.make(tmp_path / name, 3, 1)
+        synced.clear()
+        dataset = nczarr.Dataset(tmp_path / name, "a", durable=False)
+        dataset["t"][3:5] = [3, 4]
+        dataset.sync()
+        assert synced == [], name
+        dataset["t"][0] = 0
+        dataset.sync(durable=True)
+        assert synced or name == "a.zarr", (
+            name
+        )  # of a directory nothing is known: the whole file system is synced
+        synced.clear()
+        dataset["t"][1] = 1
+        dataset.close(durable=False)
+        assert synced == [], name
