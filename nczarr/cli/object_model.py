@@ -153,4 +153,6 @@ def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> N
     with open_store(target, "w", dict(options) if options else None) as store:
         if any(store.list_dir()):
             raise DatasetExistsError("something is there already", path=target, hint="choose another target")
+        store.keep_order()
         to_hierarchy(store, model)
+        store.settle()

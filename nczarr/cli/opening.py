@@ -48,12 +48,16 @@ def open_documents(
         open_store(source, mode, options) as store,
         writing_alone(store) if mode == "r+" else nullcontext(),
     ):
+        if mode == "r+":
+            store.keep_order()
         try:
             hierarchy = open_hierarchy(store, consolidated=False if store.listable else None, mode=mode)
         except DatasetNotFoundError:
             refuse_unfinished(store)
             raise
         yield hierarchy
+        if mode == "r+":
+            store.settle()
 
 
 def refuse_twice(names: Sequence[str], option: str) -> None:

@@ -74,9 +74,11 @@ def clean(target: Any, *, storage_options: dict[str, Any] | None = None, force: 
             return said
         said += [f"{removed}: removed" for removed in remove_partial_values(path)]
     store = open_store(target, "r+", storage_options)
+    store.keep_order()
     try:
         refuse_group_of_dataset(store, "cleaned")
         found = _clean_store(store, force)
+        store.settle()
     finally:
         if store is not target:
             store.close()
