@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -239,6 +239,28 @@ def _look_renamed(folder: Path) -> object:
     return "w" if "w" in names else names[0]
 
 
+def _exchange(folder: Path) -> None:
+    with nczarr.mapping.open_dataset(folder / "a.zarr", "r+") as stored:
+        other = {"v": "t", "t": "v"}
+        data = [v.with_data(stored.data(f"/{v.name}")) for v in stored.dataset.variables]
+        stored.update(replace(stored.dataset, variables=tuple(replace(v, name=other[v.name]) for v in data)))
+
+
+def _look_exchanged(folder: Path) -> object:
+    path = folder / "a.zarr"
+    try:
+        nczarr.Dataset(path).close()
+    except OSError:
+        nczarr.Dataset(path, "a").close()  # finishes it
+    with nczarr.Dataset(path) as dataset:
+        for variable in dataset.variables.values():
+            values = np.ma.filled(variable[:], -1)
+            assert np.array_equal(values, expected(0, OLD, 1) if variable.ndim == 2 else np.arange(OLD))
+        dimensions = {name: variable.ndim for name, variable in dataset.variables.items()}
+        assert set(dimensions.values()) == {1, 2}
+        return "t" if dimensions == {"v": 1, "t": 2} else "v"
+
+
 def _look_note(name: str) -> Callable[[Path], object]:
     def look_at(folder: Path) -> object:
         assert look(folder / name) == (OLD, 1)
@@ -301,6 +323,10 @@ OPERATIONS = {
     "classic-sync": Operation(
         _old("a.nc", **_CLASSIC), lambda f: grow(f / "a.nc", close=False), _steps("a.nc"), (OLD, 1), (NEW, 1)
     ),
+    "classic-attribute": Operation(
+        _old("a.nc", **_CLASSIC), _edit("a.nc", _attribute), _look_note("a.nc"), None, "changed"
+    ),
+    "exchange": Operation(_old("a.zarr"), _exchange, _look_exchanged, "v", "t"),
     "hdf5": Operation(
         _old("a.nc"), _copy("--overwrite", "source.nc", "a.nc"), _steps("a.nc"), (OLD, 1), (OLD, 2)
     ),

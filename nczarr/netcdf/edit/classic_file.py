@@ -11,8 +11,9 @@ import numpy as np
 
 from nczarr.atomic import Output
 from nczarr.errors import ModelError, NetCDFFileError
+from nczarr.locks import Lock
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
-from nczarr.netcdf.bytes import ByteFile, write_all
+from nczarr.netcdf.bytes import ByteFile, DiskFile, write_all
 from nczarr.netcdf.classic import (
     FORMATS,
     Header,
@@ -32,7 +33,7 @@ from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match
 
-#: What a file begins with while its data move: no program takes it for what it is not.
+#: What the copy of a file begins with while its data move: no program takes it for what it is not.
 _MOVING = b"CDF\0"
 
 
@@ -40,8 +41,8 @@ class EditedClassic(FileEditor):
     """A classic file (CDF-1, CDF-2, CDF-5) that is open for reading and writing.
 
     A record is counted when all variables have it: a process that is killed leaves a file that says no more than it
-    has. Where a header that has grown makes the data move, the file is marked as no netCDF file until they have
-    moved; a header that has grown once has room to grow.
+    has. Where a header that has grown makes the data move, they move in a copy, which then takes the file's place; a
+    header that has grown once has room to grow.
 
     Parameters
     ----------
@@ -65,6 +66,10 @@ class EditedClassic(FileEditor):
         self._open = True
         #: True while data move; it stays so if that fails.
         self._moving = False
+        #: While data move in a copy: the file, and the copy's name.
+        self._replaced: ByteFile | None = None
+        self._moved: Output | None = None
+        self._locks: list[Lock] = []
         #: False where the number of records in the file says that its size tells it.
         self._counted = True
         self._values: dict[str, ClassicValues] = {}
@@ -185,14 +190,13 @@ class EditedClassic(FileEditor):
         count = max(records, default=0)
         longest = replace(planned, records=max(count, planned.records))
         ends = [longest.end(v) for v in longest.variables]
+        beside = self._go_beside() if moving else None
         try:
             self.file.extend(max([len(format_header(planned)), *ends]))
         except OSError as error:
             raise self._failed(error) from error
         if moving:
-            self._moving = True
             write_all(self.file.content, 0, _MOVING, self.path)
-            self._wait_for_disk()
             move_data(self.file, old, planned, records)
         self.header = planned
         self._values = values
@@ -207,7 +211,52 @@ class EditedClassic(FileEditor):
                 made.fill_records(planned.records)
         if moving or format_header(old) != format_header(planned):
             self._write_header()
+        if beside is not None:
+            self._take_place(beside)
         self._moving = False
+
+    def _go_beside(self) -> Output | None:
+        """Go on in a copy of the file, while its data move; a new file, or one in memory, needs none.
+
+        Until the copy takes its place the file is as it was. In a folder in which no file can be made the data move in
+        the file itself, which is marked as no netCDF file meanwhile.
+        """
+        self._moving = True
+        if self._output is not None or not isinstance(self._content, DiskFile):
+            return None
+        output = Output(self.path)
+        try:
+            output.durable = self._content.durable
+            output.copy_target()
+            content = DiskFile(str(output.path), "r+")
+        except PermissionError:
+            return None
+        except OSError as error:
+            output.discard()
+            self._moving = False
+            raise self._failed(error) from error
+        content.durable = self._content.durable
+        self._replaced = self._content
+        self._content = self.file.content = content
+        self._moved = output
+        return output
+
+    def _take_place(self, output: Output) -> None:
+        try:
+            self.file.content.sync()
+            self._locks.append(Lock(str(output.path)))  # that of the old file keeps nobody from the new one
+            output.commit()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._moved = None
+        self._let_go_of_replaced()
+
+    def _let_go_of_replaced(self) -> None:
+        """Close the file whose place was taken; nothing of it is wanted any more."""
+        replaced, self._replaced = self._replaced, None
+        if isinstance(replaced, DiskFile):
+            replaced.durable = False
+            replaced.close()
 
     def _write_header(self) -> None:
         """Write the header, its first bytes last."""
@@ -218,8 +267,6 @@ class EditedClassic(FileEditor):
             raise self._failed(error) from error
         self._wait_for_disk()
         write_all(self.file.content, 4, data[4:], self.path)
-        if self._moving:
-            self._wait_for_disk()
         write_all(self.file.content, 0, data[:4], self.path)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
@@ -318,8 +365,14 @@ class EditedClassic(FileEditor):
     def _let_go(self) -> None:
         self._open = False
         self.file.close()
+        if self._moved is not None:
+            self._moved.discard()
+        self._let_go_of_replaced()
+        for lock in self._locks:
+            lock.release()
 
     def _check_open(self) -> None:
         super()._check_open()
         if self._moving:
-            raise NetCDFFileError("the file is damaged: it failed while its data moved", path=self.path)
+            left = "it is damaged" if self._moved is None else "it is as it was before that"
+            raise NetCDFFileError(f"changing the file failed while its data moved; {left}", path=self.path)
