@@ -12,16 +12,16 @@ import stat
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nczarr.atomic import is_partial, value_name
-from nczarr.durability import WriteOrder, sync_tree
+from nczarr.durability import WriteOrder, sync_all, sync_tree
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.forking import in_forked_child
 from nczarr.formats import special_kind
-from nczarr.stores.base import Buffer, Names, Store, as_view, check_key, check_prefix, clip
+from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip
 from nczarr.stores.replaced import replaced_error
 
 #: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
@@ -39,9 +39,6 @@ HINTS = {
 #: There is nothing to be removed: no such file, or a file where a directory would have to be.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
-#: Documents that make what is below the root a dataset.
-_ROOT_DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zmetadata"})
-
 #: A link leads nowhere.
 _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -49,6 +46,8 @@ _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 #: Bytes that are copied at once where the system does not copy.
 _PIECE = 4 << 20
+#: Values that are synced together.
+_TOGETHER = 64
 #: Directories that are known to be no links.
 _REMEMBERED = 4096
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -242,7 +241,7 @@ class LocalStore(Store):
     # --- writing
 
     def set(self, key: str, data: Buffer) -> None:
-        self._put(key, _writer(data), os.replace)
+        self._put(key, _writer(data), os.replace, self.order)
 
     def set_from_file(self, key: str, descriptor: int, offset: int, size: int) -> None:
         """Set a value to bytes of an open file, which the system copies where it can.
@@ -261,7 +260,7 @@ class LocalStore(Store):
                     path=self.place(key),
                 )
 
-        self._put(key, write, os.replace)
+        self._put(key, write, os.replace, self.order)
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         def link(temporary: str, path: str) -> None:
@@ -269,7 +268,7 @@ class LocalStore(Store):
             os.unlink(temporary)
 
         try:
-            self._put(key, _writer(data), link)
+            self._put(key, _writer(data), link, self.order)
         except StoreError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
@@ -288,9 +287,46 @@ class LocalStore(Store):
             os.utime(temporary, ns=(time, time))
             os.replace(temporary, path)
 
-        self._put(key, _writer(data), place)
+        self._put(key, _writer(data), place, self.order)
 
-    def _put(self, key: str, write: Callable[[int], None], place: Callable[[str, str], None]) -> None:
+    def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
+        if self.order is None or not self._case_sensitive:
+            super().set_many(items)
+            return
+        for batch in batched(items, _TOGETHER):
+            self._set_together(batch, self.order)
+
+    def _set_together(self, items: Sequence[tuple[str, Buffer]], order: WriteOrder) -> None:
+        """Write values aside, wait for the disk once, and give them their names."""
+        aside: list[tuple[str, str]] = []
+        try:
+            for key, data in items:
+                self._put(key, _writer(data), lambda *paths: aside.append(paths), None)
+            try:
+                if any(_is_document(key) for key, _ in items):
+                    order.settle()
+                waiting = {
+                    temporary for temporary, path in aside if _is_document(path) or os.path.lexists(path)
+                }
+                sync_all(waiting, self._base)
+                for temporary, path in aside:
+                    os.replace(temporary, path)
+                    order.note(path, synced=temporary in waiting)
+            except OSError as error:
+                self._fail("write", items[0][0], error)
+        except BaseException:
+            for temporary, _ in aside:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
+            raise
+
+    def _put(
+        self,
+        key: str,
+        write: Callable[[int], None],
+        place: Callable[[str, str], None],
+        order: WriteOrder | None,
+    ) -> None:
         self.check_writable(key)
         path = self.file_path(key)
         self.check_current()
@@ -305,12 +341,13 @@ class LocalStore(Store):
                 self._check_case(key)
             descriptor = self._create(folder, temporary)
             try:
-                order = self.order
                 try:
                     write(descriptor)
-                    replaces = order is not None and (key in _ROOT_DOCUMENTS or os.path.lexists(path))
-                    if order is not None and replaces:
-                        order.before_replacing(descriptor, document=_is_document(key))
+                    document = _is_document(key)
+                    # A new document says something of chunks, and an empty one would make all unreadable.
+                    waits = order is not None and (document or os.path.lexists(path))
+                    if order is not None and waits:
+                        order.before_replacing(descriptor, document=document)
                 finally:
                     os.close(descriptor)
                 if self._case_sensitive is None:
@@ -321,7 +358,7 @@ class LocalStore(Store):
                         self._check_case(key)
                 place(temporary, path)
                 if order is not None:
-                    order.note(path, synced=replaces)
+                    order.note(path, synced=waits)
             except BaseException:
                 # An interrupt may come after the renaming.
                 with contextlib.suppress(FileNotFoundError):

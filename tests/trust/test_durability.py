@@ -136,6 +136,8 @@ class Disk:
             if last and inode in self._last:
                 offset, more = self._last[inode]
                 data = data[:offset].ljust(offset, b"\0") + more + data[offset + len(more) :]
+            if name.startswith(".nczarr-"):  # the process that wrote it is no more
+                data = data.replace(f"-{os.getpid():x}-".encode(), b"-3fffff-")
             (target / name).write_bytes(data)
 
 
