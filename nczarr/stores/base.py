@@ -418,6 +418,24 @@ class Store(ABC):
             raise ReadOnlyError("the store is open for reading only", path=self.place(key))
 
 
+def url_above(url: str) -> str:
+    """Return the URL of the folder above one, for messages; of a chain that in the first part which has a folder.
+
+    Examples
+    --------
+    >>> url_above("s3://bucket/sea.zarr/ocean"), url_above("zip://ocean::sea.zip")
+    ('s3://bucket/sea.zarr', 'zip://::sea.zip')
+    >>> url_above("simplecache::s3://bucket/sea.zarr/ocean/")
+    'simplecache::s3://bucket/sea.zarr'
+    """
+    head, mark, rest = url.partition("::")
+    if mark and "/" not in head:
+        return head + mark + url_above(rest)
+    head = head.rstrip("/")
+    above = head[: head.rfind("/") + 1]
+    return (above if above.endswith("://") else above.rstrip("/")) + mark + rest
+
+
 def split_names(keys: Iterable[str]) -> Names:
     """Split relative keys into the names of keys and the names of prefixes, both sorted.
 

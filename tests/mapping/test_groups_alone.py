@@ -160,8 +160,28 @@ def test_through_an_object_store(folder: Path) -> None:
         assert [str(d) for d in compare(expected, stored.dataset, storage=False)] == []
 
 
+@pytest.mark.s3
+@pytest.mark.parametrize("backend", ["obstore", "s3fs"])
+def test_on_s3(folder: Path, s3_server: dict[str, str], backend: str) -> None:
+    """Also in another process, where the store of the dataset is opened anew."""
+    import pickle
+
+    options = {"backend": backend}
+    target = f"s3://test/groups-alone/{backend}.zarr"
+    nczarr.copy(folder, target, target_options=options)
+    assert found(f"{target}/ocean/deep", deep_alone(), storage_options=options) == []
+    with open_dataset(f"{target}/ocean/deep", storage_options=options) as stored:
+        store = pickle.loads(pickle.dumps(stored.store))
+        assert stored.reading.part.whole == store.url == target
+        assert json.loads(store.get("zarr.json"))["attributes"]["title"] == "sea"
+    with pytest.raises(UnsupportedError, match=f"the group /land of the dataset {target}"):
+        open_dataset(f"{target}/land", "r+", storage_options=options)
+
+
 def test_over_http(folder: Path, web: str) -> None:
-    assert found(f"{web}/sea.zarr/ocean/deep", deep_alone()) == []
+    """The server asks for a name and a password, also for the documents above."""
+    secret = web.replace("://", "://someone:secret@")
+    assert found(f"{secret}/sea.zarr/ocean/deep", deep_alone()) == []
 
 
 @pytest.fixture
@@ -171,6 +191,14 @@ def web(folder: Path) -> Iterator[str]:
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
     class Quiet(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers.get("Authorization", "").startswith("Basic "):
+                super().do_GET()
+            else:
+                self.send_error(401)
+
+        do_HEAD = do_GET
+
         def log_message(self, format: str, *args: Any) -> None:
             pass
 

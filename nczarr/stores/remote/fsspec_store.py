@@ -8,7 +8,7 @@ from typing import Any
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.reasons import in_time
 from nczarr.redirects import http_client
-from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip
+from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
 
 #: Protocols of file systems whose listings name every file: real ones, archives, object stores.
@@ -105,7 +105,7 @@ class FsspecStore(ConcurrentStore):
         if not name or self._reference:
             return None
         above = f"/{above}" if self._root.startswith("/") else above
-        return FsspecStore(self._fs, above, url=self.url.rstrip("/").rpartition("/")[0]), name
+        return FsspecStore(self._fs, above, url=url_above(self.url)), name
 
     def _path(self, key: str) -> str:
         return self._root + key

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Names, Store, check_prefix, clip
@@ -90,7 +90,8 @@ class HTTPStore(ConcurrentStore):
         above, _, name = parts.path.strip("/").rpartition("/")
         if not name:
             return None
-        return HTTPStore(urlunsplit(urlsplit(self.url)._replace(path=f"/{above}")), self._fs), unquote(name)
+        url = f"{parts.scheme}://{parts.netloc}/{above}{self._query}"  # self.url has no secrets
+        return HTTPStore(url, self._fs), unquote(name)
 
     def _loop(self) -> Any:
         return self.fs.loop

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from nczarr.collector import may_share_work
 from nczarr.errors import StoreError
 from nczarr.forking import inheriting
-from nczarr.stores.base import Names, Store, Values, check_prefix
+from nczarr.stores.base import Names, Store, Values, check_prefix, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore
 
 #: Objects whose locks are renewed in a forked child.
@@ -66,7 +67,8 @@ class ObstoreStore(ConcurrentStore):
         above, _, name = self._prefix.rstrip("/").rpartition("/")
         if not name:
             return None
-        return ObstoreStore(self._client, above, url=self.url.rstrip("/").rpartition("/")[0]), name
+        again = partial(_open_above, self._again) if self._again else None
+        return ObstoreStore(self._client, above, url=url_above(self.url), again=again), name
 
     # obstore's asynchronous calls wake the event loop from threads of their own, also while Python ends, which then
     # aborts. Its blocking calls do not; the threads that wait for them are joined before Python ends. So the
@@ -232,6 +234,13 @@ _process = _Process()
 def is_usable() -> bool:
     """Return whether obstore works in this process."""
     return not _process.broken()
+
+
+def _open_above(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
+    above = again().parent()
+    assert above is not None
+    assert isinstance(above[0], ConcurrentStore)
+    return above[0]
 
 
 def _reopen(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
