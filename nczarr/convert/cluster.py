@@ -194,8 +194,6 @@ class Cluster:
         NCZarrError
             What a worker met; or that workers died in the same block again and again.
         """
-        from concurrent.futures import CancelledError
-
         from distributed.scheduler import KilledWorker
 
         states = self._recipe.states()
@@ -225,13 +223,12 @@ class Cluster:
                     future.add_done_callback(finished.put)
                     block = next(waiting, None)
                     continue
-                future = self._next(finished)
+                future, crc = self._next(finished)
                 fqn, region, weight = under_way.pop(future)
                 held -= weight
                 try:
-                    crc = future.result()
-                except CancelledError:
-                    raise self._lost() from None
+                    if future.status == "error":
+                        future.result()
                 except KilledWorker as error:
                     raise NCZarrError(
                         "workers of the Dask cluster died again and again while they copied this",
@@ -248,20 +245,35 @@ class Cluster:
             if local and not self.may_write and self._workers() != before:
                 remove_partial_values(Path(job.target.place))
 
-    def _next(self, finished: queue.Queue[Any]) -> Any:
-        """Return a future that is done; wait as long as there are workers, and a bounded time without any."""
+    def _next(self, finished: queue.Queue[Any]) -> tuple[Any, int | None]:
+        """Return a future that is done, and its result.
+
+        Waits as long as there are workers, and a bounded time without any. A result that cannot be fetched has gone
+        with its worker: Dask does the task again.
+        """
+        from concurrent.futures import CancelledError
+
         seconds, alone_since = limit("NCZARR_DASK_SECONDS"), None
         while True:
+            future: Any = None
             try:
-                return finished.get(timeout=_LOOK)
+                future = finished.get(timeout=_LOOK)
+                if future.status == "error":
+                    return future, None
+                return future, future.result(timeout=_LOOK)
+            except CancelledError:
+                raise self._lost() from None
             except queue.Empty:
                 pass
+            except Exception:  # of the connection; that of a task is found by the status
+                time.sleep(_LOOK / 10)
+                future.add_done_callback(finished.put)
             if self._client.status == "closed":
                 raise self._lost()
             try:
                 alone = not self._workers()
-            except OSError:
-                continue  # Dask cancels all futures
+            except LostClusterError:
+                continue  # Dask cancels all futures, or closes the client
             if not alone:
                 alone_since = None
             elif alone_since is None:
@@ -290,7 +302,10 @@ class Cluster:
         warnings.warn(f"--dask: {self._address}: {message}", stacklevel=2)
 
     def _workers(self) -> set[str]:
-        return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
+        try:
+            return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
+        except Exception as error:  # whatever Dask raises without a scheduler
+            raise self._lost() from error
 
 
 def _weight(block: Block) -> int:
