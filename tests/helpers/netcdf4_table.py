@@ -393,8 +393,9 @@ kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, b
   can be read, and has every step that was acknowledged. **Not promised** is a kill within the fraction of a millisecond
   of a `sync()` that writes a chunk of strings or a compressed chunk once more, or makes variables: HDF5 puts other bytes
   in their place, and may refuse that chunk, or the file, afterwards. netCDF4-python's files have no more than that.
-* `sync()` hands everything to the system and does not wait for the disk, as netCDF-C's does not: what it acknowledged
-  outlives the process, but not always a loss of power.
+* `sync()` and `close()` wait until the disk has everything, which netCDF-C's do not: what they acknowledged outlives a
+  loss of power. `durable=False`, for both and for `Dataset`, leaves that to the system;
+  [what it costs](trust.md#writing).
 * A type that another group declares can be used in groups that come after that one; elsewhere it is refused when the
   variable or type is made (netCDF-C writes such files, and cannot read them).
 * A full disk is an error, and not the end of the process. A file that was being edited then may be damaged.

@@ -29,6 +29,7 @@ from budget import Budget, main
 import nczarr
 from nczarr.cli.main import main as command
 from nczarr.errors import DatasetNotFoundError
+from nczarr.mapping import open_dataset, repair
 
 #: XFS_IOC_GOINGDOWN, and EXT4_IOC_SHUTDOWN; the log is not flushed.
 _SHUTDOWN = 0x8004587D
@@ -240,7 +241,7 @@ def _look_renamed(folder: Path) -> object:
 
 
 def _exchange(folder: Path) -> None:
-    with nczarr.mapping.open_dataset(folder / "a.zarr", "r+") as stored:
+    with open_dataset(folder / "a.zarr", "r+") as stored:
         other = {"v": "t", "t": "v"}
         data = [v.with_data(stored.data(f"/{v.name}")) for v in stored.dataset.variables]
         stored.update(replace(stored.dataset, variables=tuple(replace(v, name=other[v.name]) for v in data)))
@@ -276,12 +277,12 @@ def _damaged(folder: Path) -> None:
     said = json.loads(document.read_text())
     said["attributes"]["note"] = "other"
     document.write_text(json.dumps(said))
-    assert nczarr.mapping.repair(folder / "a.zarr", dry_run=True)
+    assert repair(folder / "a.zarr", dry_run=True)
 
 
 def _look_repaired(folder: Path) -> object:
     assert look(folder / "a.zarr") == (OLD, 1)
-    return not nczarr.mapping.repair(folder / "a.zarr", dry_run=True)
+    return not repair(folder / "a.zarr", dry_run=True)
 
 
 _CLASSIC = {"format": "NETCDF3_64BIT_OFFSET"}
