@@ -1,19 +1,16 @@
 """Renew in a forked child what threads that are not there may have held.
 
 A child has one thread, the one that forked. A lock that another thread held at that moment is never released there,
-and what it was changing stays half changed. So whoever has such a lock says here how it gets a new one. Until all have
-one the garbage collector stands still: what it closes may need them.
+and what it was changing stays half changed. A module with such a lock registers a function that renews it.
+Finalizers of nczarr take no lock (:mod:`nczarr.finalizing`): the garbage collector may run meanwhile.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
-
-from nczarr import collector
 
 _F = TypeVar("_F", bound=Callable[[], Any])
 
@@ -61,25 +58,10 @@ def inheriting(method: str = "inherit") -> weakref.WeakSet[Any]:
     return owners
 
 
-_forking = threading.local()
-
-
-def _before() -> None:
-    _forking.paused = collector.pause()
-
-
-def _in_parent() -> None:
-    if _forking.paused:
-        collector.go_on()
-
-
 def _in_child() -> None:
-    try:
-        for renew in list(_functions):
-            renew()
-    finally:
-        collector.begin_anew()
+    for renew in list(_functions):
+        renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_in_child)

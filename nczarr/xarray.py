@@ -30,6 +30,7 @@ import numpy as np
 
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
+from nczarr.finalizing import close_with
 from nczarr.forking import inheriting
 from nczarr.formats import is_icechunk, is_references
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
@@ -80,6 +81,7 @@ class _Source:
         with self._lock:
             if self._session is None:
                 self._session = open_to_read(self.target, self.storage_options)
+                close_with(self, self._session)
             return self._session
 
     def group(self, path: str) -> GroupNode:
@@ -92,17 +94,12 @@ class _Source:
                 group = group.groups[name]
         return group
 
-    def close(self, *, dropped: bool = False) -> None:
+    def close(self) -> None:
         """Close; a later use opens it again."""
         with self._lock:
             session, self._session = self._session, None
         if session is not None and session.is_open:
-            session.close(dropped=dropped)
-
-    def __del__(self) -> None:
-        # A half-made source has nothing to close; errors at this point reach nobody.
-        with suppress(AttributeError, ImportError, NCZarrError, OSError):
-            self.close(dropped=True)
+            session.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"target": self.target, "storage_options": self.storage_options}

@@ -15,8 +15,8 @@ import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
-    {"collector", "lazy"},
-    {"display", "forking", "grammar"},
+    {"forking", "lazy"},
+    {"display", "finalizing", "grammar"},
     {"durability"},
     {"errors"},
     {"limits"},

@@ -9,17 +9,15 @@ import sysconfig
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import nczarr
-from nczarr import forking
-from nczarr.collector import paused_collector
+from nczarr import finalizing
 from nczarr.forking import in_forked_child, inheriting
 from nczarr.mapping import ArrayShape, WriteOptions
-from nczarr.stores.local import HeldDirectory
+from nczarr.zarr.chunks import locks as chunk_locks
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -46,52 +44,6 @@ def in_child(work: Callable[[], object]) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     finally:
         killer.cancel()
-
-
-def test_the_collector_goes_on_in_a_child() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def pause() -> None:
-        with paused_collector():
-            begun.set()
-            ended.wait()
-
-    thread = threading.Thread(target=pause)
-    thread.start()
-    begun.wait()
-
-    def work() -> None:
-        assert gc.isenabled()
-        with paused_collector():
-            assert not gc.isenabled()
-        assert gc.isenabled()
-
-    try:
-        assert not gc.isenabled()
-        assert in_child(work) == 0
-    finally:
-        ended.set()
-        thread.join()
-    assert gc.isenabled()
-
-
-def test_a_child_that_is_forked_in_a_pause_ends_it_once() -> None:
-    with paused_collector():
-        process = os.fork()
-    if process == 0:
-        with paused_collector():
-            paused = not gc.isenabled()
-        os._exit(0 if paused and gc.isenabled() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    assert gc.isenabled()
-
-
-def test_a_collector_that_was_off_stays_off() -> None:
-    gc.disable()
-    try:
-        assert in_child(lambda: (_ for _ in ()).throw(AssertionError) if gc.isenabled() else None) == 0
-    finally:
-        gc.enable()
 
 
 SHELVES = inheriting()
@@ -123,12 +75,12 @@ def test_what_lives_is_renewed_and_nothing_is_kept_alive() -> None:
 
 
 def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
-    """Of places that are held."""
+    """Of the names of chunks' locks."""
     nczarr.Dataset(tmp_path / "a.zarr", "w").close()
     taken, ended = threading.Event(), threading.Event()
 
     def take() -> None:
-        with HeldDirectory._lock:
+        with chunk_locks._adding:
             taken.set()
             ended.wait()
 
@@ -136,59 +88,38 @@ def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
     thread.start()
     taken.wait()
     try:
-        assert in_child(lambda: nczarr.Dataset(tmp_path / "a.zarr").close()) == 0
+        assert in_child(lambda: nczarr.Dataset(tmp_path / "b.zarr", "w").close()) == 0
     finally:
         ended.set()
         thread.join()
 
 
-def test_nothing_is_collected_before_all_locks_are_new(tmp_path: Path) -> None:
-    """What the collector closes in a child may need a lock that another thread of the parent held."""
-    taken, ended = threading.Event(), threading.Event()
-
-    def take() -> None:
-        with HeldDirectory._lock:
-            taken.set()
-            ended.wait()
-
-    def allocate() -> None:
-        gc.set_threshold(1, 1, 1)
-        kept.extend([] for _ in range(1000))
-
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_stays_as_it_was(on: bool) -> None:
     def work() -> None:
-        assert gc.isenabled()
-        gc.collect()
-        assert HeldDirectory.count == held
+        assert gc.isenabled() == on
 
-    held, kept = HeldDirectory.count, []
-    thresholds = gc.get_threshold()
-    gc.set_threshold(0)  # nothing is collected in the parent
-    gc.collect()
-    dropped: Any = HeldDirectory(str(tmp_path))
-    dropped.itself = dropped
-    del dropped
-    forking._functions.insert(0, allocate)
-    thread = threading.Thread(target=take)
-    thread.start()
-    taken.wait()
+    (gc.enable if on else gc.disable)()
     try:
-        assert HeldDirectory.count == held + 1
         assert in_child(work) == 0
+        assert gc.isenabled() == on
     finally:
-        ended.set()
-        thread.join()
-        forking._functions.remove(allocate)
-        gc.set_threshold(*thresholds)
+        gc.enable()
 
 
-def test_the_collector_of_the_parent_goes_on() -> None:
-    for on in (True, False):
-        (gc.enable if on else gc.disable)()
-        try:
-            assert in_child(lambda: None) == 0
-            assert gc.isenabled() == on
-        finally:
-            gc.enable()
+def test_a_child_leaves_what_the_parent_has_dropped(tmp_path: Path) -> None:
+    """The parent writes it, at the next opening."""
+
+    def drop() -> None:
+        ds = nczarr.Dataset(tmp_path / "a.zarr", "w")
+        ds.createDimension("x", 3)
+        ds.createVariable("v", "i4", ("x",))[:] = 7
+
+    drop()
+    gc.collect()
+    assert in_child(finalizing._close_all) == 0
+    with nczarr.Dataset(tmp_path / "a.zarr") as ds:
+        assert ds["v"][:].tolist() == [7, 7, 7]
 
 
 @pytest.mark.skipif(

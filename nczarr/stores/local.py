@@ -14,12 +14,11 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from nczarr.atomic import is_partial, value_name
 from nczarr.durability import WriteOrder, sync_all, sync_tree
 from nczarr.errors import DatasetNotFoundError, StoreError
-from nczarr.forking import in_forked_child
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip
 from nczarr.stores.replaced import replaced_error
@@ -695,20 +694,19 @@ class HeldDirectory:
         If it cannot be opened, or enough are held already.
     """
 
-    #: How many there are.
-    count = 0
-    _lock = threading.RLock()  # a collection of garbage may come in between
+    #: The descriptors of all that are held. No lock: the collector may release one at any instruction.
+    all: ClassVar[set[int]] = set()
 
     def __init__(self, path: str) -> None:
-        self._descriptor: int | None = None
+        self._descriptors: list[int] = []
         self._path = path
-        with self._lock:
-            if HeldDirectory.count >= MAX_HELD:
-                raise OSError("enough directories are held")
-            flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-            self._descriptor = os.open(path, flags)
-            HeldDirectory.count += 1
-        status = os.fstat(self._descriptor)
+        if len(HeldDirectory.all) >= MAX_HELD:
+            raise OSError("enough directories are held")
+        flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+        descriptor = os.open(path, flags)
+        self._descriptors.append(descriptor)
+        HeldDirectory.all.add(descriptor)
+        status = os.fstat(descriptor)
         self._inode = (status.st_ino, status.st_dev)
 
     @property
@@ -722,17 +720,12 @@ class HeldDirectory:
 
     def release(self) -> None:
         """Hold it no more."""
-        with self._lock:
-            descriptor, self._descriptor = self._descriptor, None
-            if descriptor is None:
-                return
-            HeldDirectory.count -= 1
+        try:
+            descriptor = self._descriptors.pop()
+        except IndexError:
+            return
+        HeldDirectory.all.discard(descriptor)
         os.close(descriptor)
 
     def __del__(self) -> None:
         self.release()
-
-
-@in_forked_child
-def _renew_lock() -> None:
-    HeldDirectory._lock = threading.RLock()

@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from nczarr.collector import may_share_work, paused_collector
 from nczarr.forking import in_forked_child
 
 T = TypeVar("T")
@@ -150,7 +149,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     >>> done
     [0, 1, 2]
     """
-    if workers == 1 or not may_share_work():
+    if workers == 1:
         for item in items:
             work(item)
         return
@@ -178,9 +177,8 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     helpers: list[Future[None]] = []
     with suppress(RuntimeError):  # Python ends, and takes no new work for threads
         pool = _get_pool()
-        with paused_collector():  # it may close a netCDF file, and wait for HDF5 with a lock that forks need
-            for _ in range(count - 1):
-                helpers.append(pool.submit(loop))
+        for _ in range(count - 1):
+            helpers.append(pool.submit(loop))
     try:
         loop()
     finally:

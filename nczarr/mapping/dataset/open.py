@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, NCZarrError
 from nczarr.mapping import rewriting
 from nczarr.mapping.dataset.dialects import dialect_named, dialect_of, may_be_group
@@ -96,8 +95,7 @@ def open_dataset(
                     if store is not target:
                         store.close()
                     return group
-            with paused_collector():
-                reading = dialect.read(hierarchy, _dataset_name(store))
+            reading = dialect.read(hierarchy, _dataset_name(store))
         except NCZarrError as error:
             if not is_unreached(error):
                 rewriting.refuse_interrupted(store)
@@ -112,15 +110,14 @@ def open_dataset(
             layout=_layout_name(dialect.name),
             consolidated=hierarchy.consolidated,
         )
-        with paused_collector():
-            return StoredDataset(
-                hierarchy,
-                dialect,
-                reading,
-                reading.dataset,
-                options=options,
-                names=_node_names(store, options, dialect.zarr_layout),
-            )
+        return StoredDataset(
+            hierarchy,
+            dialect,
+            reading,
+            reading.dataset,
+            options=options,
+            names=_node_names(store, options, dialect.zarr_layout),
+        )
     except BaseException:
         if store is not target:
             store.close()
@@ -192,16 +189,14 @@ def create_dataset(
     try:
         names = _node_names(store, options, dialect.zarr_layout)
         # All that can be refused is refused before anything is touched.
-        with paused_collector():
-            plan = dialect.plan(dataset, options, names)
+        plan = dialect.plan(dataset, options, names)
         destination.prepare()
         hierarchy = create_hierarchy(store, layout=dialect.zarr_layout, hidden=True)  # type: ignore[arg-type]
         hierarchy.put_many(plan.nodes.items())
         held = plan.dataset or dataset
-        with paused_collector():
-            return StoredDataset(
-                hierarchy, dialect, plan, held, options=options, names=names, destination=destination
-            )
+        return StoredDataset(
+            hierarchy, dialect, plan, held, options=options, names=names, destination=destination
+        )
     except BaseException:
         destination.abort()
         raise
@@ -250,8 +245,7 @@ def _open_through_dataset(
         if path not in whole.nodes:  # the consolidated copy is older than the group
             whole = _open_hierarchy(outer, False, "r")
         dialect = dialect_of(whole)
-        with paused_collector():
-            reading = dialect.read(whole, _dataset_name(outer))
+        reading = dialect.read(whole, _dataset_name(outer))
         fqn = next((fqn for fqn, at in reading.groups.items() if at == path), None)
         if dialect.is_plain or fqn is None or reading.part is not None or path in reading.foreign:
             return None

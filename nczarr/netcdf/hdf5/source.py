@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
+from nczarr.finalizing import close_dropped, close_with
 from nczarr.lazy import cached_property
 from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
@@ -81,6 +81,23 @@ def _close_for_one(number: int) -> None:
         file.close()
 
 
+class _Opened:
+    """One opening of a file."""
+
+    is_busy = is_unstored = False
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self._number = name, number
+        self._is_open = True
+
+    def close_dropped(self) -> None:
+        """Close it, once."""
+        with hdf5().phil:
+            if self._is_open:
+                self._is_open = False
+                _close_for_one(self._number)
+
+
 @dataclass(eq=False)
 class OpenDataset:
     """A dataset that is open, and what it was made with, which never changes; use it with the lock held."""
@@ -137,6 +154,7 @@ class HDF5File:
 
         `ranges` are its bytes for reading beside the file object.
         """
+        close_dropped()
         api = hdf5()
         with hdf5_errors(path, doing="HDF5 cannot open the file"):
             # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
@@ -146,8 +164,8 @@ class HDF5File:
             found = api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
             shared, number = _shared(found)
             opened = cls(path, shared)
-            opened._close = weakref.finalize(opened, _close_for_one, number)
-            opened._close.atexit = False
+            opened._close = _Opened(path, number)
+            close_with(opened, opened._close)
             if ranges is not None and not shared.get_create_plist().get_userblock():
                 opened._raw, opened._asked = ranges, True
             return opened
@@ -240,7 +258,7 @@ class HDF5File:
             self._datasets.clear()
             self._decoded.clear()
             if self.id is not None:
-                (self._close or self.id.close)()
+                (self._close.close_dropped if self._close is not None else self.id.close)()
                 self.id = None
                 if self.disk is not None:
                     self.disk.close()

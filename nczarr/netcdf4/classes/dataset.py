@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import functools
 import gc
 import os
 import posixpath
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nczarr.collector import paused_collector
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
+from nczarr.finalizing import close_dropped, close_with
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, session_of
@@ -45,10 +41,8 @@ from nczarr.netcdf4.errors import (
 from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
 from nczarr.targets import allowing
 
-#: Datasets that are open for writing: what is still open when Python ends is closed then.
+#: Datasets that are open for writing.
 _OPEN: weakref.WeakValueDictionary[int, Dataset] = weakref.WeakValueDictionary()
-#: What they write with. The collector would drop it together with the dataset, files and stores first if it likes.
-_WRITING: set[Session] = set()
 
 
 def _is_written_here(path: Path | None) -> bool:
@@ -220,8 +214,7 @@ class Dataset(AttributeOwner):
         self._nc_bind(session, session.root, None, weak=keepweakref)
         if session.writable:
             _OPEN[id(self)] = self  # a subclass may have no hash
-            _WRITING.add(session)
-            _close_all_at_exit()
+        close_with(self, session, at_exit=session.writable)
 
     def _nc_bind(self, session: Session, node: GroupNode, parent: Dataset | None, *, weak: bool) -> None:
         self._nc_session = session
@@ -274,18 +267,7 @@ class Dataset(AttributeOwner):
         try:
             return self._nc_session.close(durable=durable)
         finally:
-            _WRITING.discard(self._nc_session)
-
-    def __del__(self) -> None:
-        # Half-made objects have no session; errors at this point reach nobody.
-        with contextlib.suppress(AttributeError, ImportError, NCZarrError, OSError):
-            if self._nc_session.is_at_work_here:
-                return  # for a variable that does not keep it; closed when Python ends
-            try:
-                if self._nc_session.is_open:
-                    self._nc_session.close(dropped=True)
-            finally:
-                _WRITING.discard(self._nc_session)
+            close_dropped()
 
     # -- the tree ----------------------------------------------------------------------------------------
 
@@ -319,8 +301,7 @@ class Dataset(AttributeOwner):
             with session.lock:
                 if self._nc_variables is None:
                     nodes = self._nc_node.variables.items()
-                    with paused_collector():
-                        shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
+                    shown = {n: Variable._nc_of(session, self, node) for n, node in nodes}
                     self._nc_variables = Named("variable", shown)
         return self._nc_variables
 
@@ -707,6 +688,7 @@ class Dataset(AttributeOwner):
             the system, as netCDF-C does.
         """
         self._nc_session.sync(durable=durable)
+        close_dropped()
 
     def __repr__(self) -> str:
         session = self._nc_session
@@ -829,10 +811,6 @@ class Group(Dataset):
         """Always fails: only the dataset can be closed."""
         raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
 
-    def __del__(self) -> None:
-        pass
-
-
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
     """Open what was pickled."""
     return cls(**origin)
@@ -867,32 +845,3 @@ def _equal(held: Any, wanted: Any) -> bool:
         return held is not None and bool(same)
     except ValueError:  # arrays
         return held is not None and bool(same.all())
-
-
-def _close_all() -> None:
-    for dataset in list(_OPEN.values()):
-        dataset.__del__()
-    for session in list(_WRITING):  # whose dataset was dropped while a variable was at work
-        with contextlib.suppress(NCZarrError, OSError):
-            if session.is_open:
-                session.close(dropped=True)
-
-
-def _close_all_if_alone() -> None:
-    here = threading.current_thread()
-    others = [t for t in threading.enumerate() if not t.daemon and t is not here]
-    # A pool's threads wait for work. Others, for which Python waits next, may still write.
-    if all(t.name.startswith(("nczarr", "asyncio_")) for t in others):
-        _close_all()
-
-
-@functools.cache
-def _close_all_at_exit() -> None:
-    """Have everything closed before Python stops the pools of threads, and at last when all threads have ended."""
-    atexit.register(_close_all)
-    if hasattr(threading, "_register_atexit"):
-        # Python ends already if this is a thread that goes on after the main one.
-        with contextlib.suppress(RuntimeError):
-            import concurrent.futures.thread  # noqa: F401  (registers first, so that it is called after us)
-
-            threading._register_atexit(_close_all_if_alone)

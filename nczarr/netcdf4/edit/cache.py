@@ -156,6 +156,11 @@ class ChunkCache:
         """Bytes that are kept."""
         return self._weight
 
+    @property
+    def is_dirty(self) -> bool:
+        """True if some chunks are not written yet."""
+        return bool(self._dirty)
+
     # -- writing
 
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:

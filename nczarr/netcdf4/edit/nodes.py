@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr import model
-from nczarr.collector import paused_collector
 from nczarr.errors import NCZarrError
 from nczarr.model import (
     Attribute,
@@ -850,7 +849,6 @@ def _variable(node: VariableNode) -> model.Variable:
     return node.frozen
 
 
-@paused_collector()
 def thaw(root: GroupNode, dataset: model.Dataset) -> None:
     """Fill the root with the nodes of a model.
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from nczarr import model
-from nczarr.collector import closing_dropped
 from nczarr.errors import NCZarrError, PartlyStoredError
+from nczarr.finalizing import closed
 from nczarr.forking import inheriting
 from nczarr.locks import Lock
 from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
@@ -75,9 +75,9 @@ class Gate:
                 self._condition.notify_all()
 
     @property
-    def is_passed_here(self) -> bool:
-        """True if this thread passes."""
-        return threading.get_ident() in self._passing
+    def is_used(self) -> bool:
+        """True if a thread passes, or has closed it."""
+        return bool(self._passing or self._owner)
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -391,9 +391,15 @@ class Session(State):
     # -- the end
 
     @property
-    def is_at_work_here(self) -> bool:
-        """True if this thread reads or writes values: it cannot close the dataset now."""
-        return self._gate.is_passed_here
+    def is_busy(self) -> bool:
+        """True if a thread reads or writes values, or changes the store: closing would wait."""
+        return self._gate.is_used
+
+    @property
+    def is_unstored(self) -> bool:
+        """True if the store does not have all yet."""
+        changed = self.generation != self._stored_generation or bool(self._waiting) or self.cache.is_dirty
+        return changed and self.is_open and self.writable and not self.inherited
 
     @contextmanager
     def _durable(self, durable: bool | None) -> Iterator[None]:
@@ -425,6 +431,11 @@ class Session(State):
                         next(iter(failures.found.values())).add_note(str(error))  # what came first says why
                 failures.raise_all(self.name)
 
+    def close_dropped(self) -> None:
+        """Close a dataset whose program has dropped it, or ends."""
+        if self.is_open:
+            self.close(dropped=True)
+
     def close(self, *, dropped: bool = False, durable: bool | None = None) -> memoryview | None:
         """Sync, and close; the tree can be looked at no more. `dropped`: because the last reference went.
 
@@ -434,7 +445,7 @@ class Session(State):
         if self.inherited and self.writable:  # nothing of it is ours
             self.is_open, self.dropped = False, dropped
             return None
-        with closing_dropped() if dropped else nullcontext(), self._gate.closed():
+        with self._gate.closed():
             self.check_open()
             failures = Failures()
             if durable is not None:
@@ -453,6 +464,7 @@ class Session(State):
             finally:
                 for lock in self.locks:
                     lock.release()
+                closed(self)
 
     def _close_stored(self, failures: Failures) -> None:
         """Close the store: a new dataset without the variables and groups whose documents it refuses."""

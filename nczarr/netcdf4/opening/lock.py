@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+from nczarr.finalizing import close_dropped
 from nczarr.locks import Lock
 from nczarr.netcdf4.errors import NetCDFLockedError
 
@@ -32,6 +33,7 @@ class WriterLock(Lock):
             return
         except BlockingIOError:
             gc.collect()  # a dataset that the program has dropped may hold it, HDF5's reader of a file, too
+            close_dropped()
         try:
             super().__init__(path, shared=shared)
         except BlockingIOError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
+from nczarr.finalizing import close_dropped
 from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
 from nczarr.netcdf4.edit import Session, SourceOnly, Stored
@@ -51,6 +52,7 @@ def open_session(
     isolated: bool | None = None,
 ) -> Session:
     """Open or create; see :class:`nczarr.netcdf4.Dataset` for the arguments."""
+    close_dropped()
     _check_arguments(mode, parallel, storage)
     wanted, data_model = _MODES[mode], _data_model(format, _MODES[mode], target)
     if wanted == "x":
@@ -153,6 +155,7 @@ def _check_editable(path: Path | None, name: str, options: Any, shared: bool, is
 
 def open_to_read(target: Any, storage_options: dict[str, Any] | None = None) -> Session:
     """Open whatever holds a dataset, to read it."""
+    close_dropped()
     name = _name(target)
     if isinstance(target, bytes):
         target = os.fsdecode(target)

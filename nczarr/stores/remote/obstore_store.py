@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from nczarr.collector import may_share_work
 from nczarr.errors import StoreError
 from nczarr.forking import inheriting
 from nczarr.stores.base import Names, Store, Values, check_prefix, url_above
@@ -81,8 +80,6 @@ class ObstoreStore(ConcurrentStore):
         if not is_usable():
             other = self._other()
             return other._batch(getattr(other, function.__name__), requests)
-        if not may_share_work():
-            return [_drive(function, *request) for request in requests]
         try:
             futures = [_process.pool().submit(_drive, function, *request) for request in requests]
         except RuntimeError:  # Python ends, and takes no new work for threads

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
-from nczarr.collector import paused_collector
 from nczarr.errors import MetadataError
 from nczarr.zarr.documents.json import (
     MAX_CHECKED,
@@ -74,13 +73,12 @@ def _split(data: bytes) -> dict[str, Any]:
     if not data.isascii():
         data.decode()  # texts that are not read are not looked at so closely
     texts, heads = _decoders()
-    with paused_collector():
-        try:
-            root = texts(data)
-            inside = root.consolidated_metadata
-            documents = UnreadDocuments(inside.metadata, heads(data).consolidated_metadata.metadata)
-        except (library.MsgspecError, RecursionError) as error:
-            raise ValueError(str(error)) from None
+    try:
+        root = texts(data)
+        inside = root.consolidated_metadata
+        documents = UnreadDocuments(inside.metadata, heads(data).consolidated_metadata.metadata)
+    except (library.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)) from None
     return {
         **_read(root, _ROOT),
         "consolidated_metadata": {**_read(inside, _INSIDE), "metadata": documents},

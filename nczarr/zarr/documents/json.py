@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from nczarr.collector import paused_collector
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 
@@ -100,8 +99,7 @@ def _parse_fast(data: Any) -> Any:
     if library is None:
         raise ValueError("no msgspec")
     try:
-        with paused_collector():
-            return library.json.decode(data)
+        return library.json.decode(data)
     except (library.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from nczarr.collector import paused_collector
 from nczarr.errors import (
     DatasetNotFoundError,
     ExtensionError,
@@ -85,8 +84,7 @@ class Nodes(Mapping[str, Metadata]):
 
     def values(self) -> ValuesView[Metadata]:
         """All metadata; who asks for them wants them all, and so they are parsed now."""
-        with paused_collector():
-            return {path: self[path] for path in self}.values()
+        return {path: self[path] for path in self}.values()
 
     def is_array(self, path: str) -> bool:
         """True if the node is an array; its metadata are not parsed."""
@@ -376,22 +374,21 @@ class Hierarchy:
             raw: dict[str, RawNode] = {}
             parsed: dict[str, Metadata] = {}
             by_case = {p.lower(): p for p in self._nodes} if self.layout == "draft-2019" else None
-            with paused_collector():
-                for path, metadata in items:
-                    self._check_put(path, metadata, raw)
-                    if by_case is not None:
-                        check_siblings(path, by_case)
-                        by_case[path.lower()] = path
-                    is_array = isinstance(metadata, ArrayMetadata)
-                    raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
-                    parsed[path] = metadata
-                root_later = self._hidden or self.consolidated
-                writes = [
-                    write
-                    for path, node in raw.items()
-                    if path or not root_later
-                    for write in self._encoded(path, node)
-                ]
+            for path, metadata in items:
+                self._check_put(path, metadata, raw)
+                if by_case is not None:
+                    check_siblings(path, by_case)
+                    by_case[path.lower()] = path
+                is_array = isinstance(metadata, ArrayMetadata)
+                raw[path] = RawNode(is_array, self._layout.documents(path, metadata))
+                parsed[path] = metadata
+            root_later = self._hidden or self.consolidated
+            writes = [
+                write
+                for path, node in raw.items()
+                if path or not root_later
+                for write in self._encoded(path, node)
+            ]
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
             if self._hidden and self.store.takes_any_key:
                 self._waiting.update(writes)

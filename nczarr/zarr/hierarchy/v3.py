@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from nczarr.collector import paused_collector
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import (
@@ -74,10 +73,9 @@ class V3Layout(Layout):
         if inside is not None:
             nodes: dict[str, RawNode] = {"": root_node}
             if isinstance(inside, UnreadDocuments):
-                with paused_collector():
-                    unread = zip(inside.items(), inside.heads.values(), strict=True)
-                    nodes.update({path: UnreadNode(place, path, text, head) for (path, text), head in unread})
-                    return Found.among(nodes, consolidated=True)
+                unread = zip(inside.items(), inside.heads.values(), strict=True)
+                nodes.update({path: UnreadNode(place, path, text, head) for (path, text), head in unread})
+                return Found.among(nodes, consolidated=True)
             for path, document in inside.items():
                 try:
                     is_array = documents_v3.node_type(document, "") == "array"
