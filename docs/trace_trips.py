@@ -57,7 +57,7 @@ def module_of(frame: FrameType | None, names: dict[str, str | None]) -> str | No
     if frame is None:
         return None
     code = frame.f_code
-    if code.co_name == "<module>":
+    if code.co_name in ("<module>", "_note_collection"):  # the collector calls that one at any place
         return None
     name = names.get(code.co_filename, "")
     if name == "":

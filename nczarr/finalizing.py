@@ -27,10 +27,6 @@ class Closable(Protocol):
     name: str
 
     @property
-    def is_busy(self) -> bool:
-        """True if a thread uses it now: closing would wait."""
-
-    @property
     def is_unstored(self) -> bool:
         """True if closing has something to write. No lock is taken."""
 
@@ -72,7 +68,7 @@ def close_with(owner: Any, closable: Closable, *, at_exit: bool = False) -> None
     --------
     >>> class Owner: pass
     >>> class File:
-    ...     name, is_busy, is_unstored = "example", False, False
+    ...     name, is_unstored = "example", False
     ...     def close_dropped(self):
     ...         print("closed")
     >>> owner = Owner()
@@ -107,7 +103,7 @@ def close_dropped() -> None:
 
 def _drop(closable: Closable) -> None:
     """Finalize: warn, and close where that is safe, otherwise later."""
-    at_once = _may_close_here() and not closable.is_busy
+    at_once = _may_close_here()
     if not at_once:
         _dropped.put(closable)
     try:

@@ -19,7 +19,7 @@ MOST = {
     "copy a.nc b.zarr": (30, 0, 76),
     'Dataset("b.zarr")': (24, 0, 52),
     "variable[1:3]": (13, 0, 27),
-    "gen a.cdl c.zarr": (32, 0, 81),
+    "gen a.cdl c.zarr": (32, 0, 80),
 }
 
 

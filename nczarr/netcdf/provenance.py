@@ -53,7 +53,7 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
 
     file = HDF5File.open(path)
     try:
-        with hdf5_errors(path):
+        with hdf5().phil, hdf5_errors(path):
             root = collect(file.id, path)
             version = int(file.id.get_create_plist().get_version()[0])
             strict = hdf5().h5a.exists(root.id, b"_nc3_strict")

@@ -3,6 +3,10 @@
 The libraries that decode and the system calls that read release the interpreter lock, so that a few threads
 use all processors. The thread that asks for work takes part in it, and never waits for a helper that has not
 begun; so work may be asked for from inside the pool too.
+
+An interrupt (Ctrl-C) comes in the main thread between any two instructions of Python. The executors of
+`concurrent.futures` can keep a lock then, and wait for ever when Python ends. So the pool is a queue, and all that
+its threads share are locks in ``with`` statements, which an interrupt cannot leave held.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import TypeVar
 
 from nczarr.forking import in_forked_child
@@ -28,7 +33,8 @@ ALONE_BYTES = 256 << 10
 SMALL_CHUNK = 256 << 10
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+#: The work of the pool's threads; None until they are begun.
+_jobs: SimpleQueue[Callable[[], None]] | None = None
 
 
 def _processors() -> int:
@@ -74,42 +80,32 @@ def writing_workers(total: int, chunk: int) -> int | None:
     return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
 
 
-def _get_pool() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
+def _get_jobs() -> SimpleQueue[Callable[[], None]]:
+    """Return the queue of the pool's threads; they are begun at the first call."""
+    global _jobs
+    if _jobs is None:
         with _lock:
-            if _pool is None:
-                _pool = _begin_pool(_WORKERS)
-    return _pool
+            if _jobs is None:
+                jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+                with suppress(RuntimeError):  # the system has no more threads
+                    for number in range(_WORKERS):
+                        threading.Thread(
+                            target=_work, args=(jobs,), name=f"nczarr_{number}", daemon=True
+                        ).start()
+                _jobs = jobs
+    return _jobs
 
 
-def _begin_pool(count: int) -> ThreadPoolExecutor:
-    """Make a pool with all its threads.
-
-    They are begun by another thread: a signal, which comes to the main one, in the middle of a beginning would leave
-    a thread of which the pool does not know, and for which the program would wait at its end.
-    """
-    pool = ThreadPoolExecutor(count, thread_name_prefix="nczarr")
-    together = threading.Barrier(count)
-
-    def begin() -> None:
-        try:
-            for _ in range(count):
-                pool.submit(together.wait)
-        except RuntimeError:  # the system has no more threads
-            together.abort()
-
-    starter = threading.Thread(target=begin, name="nczarr-begin", daemon=True)
-    starter.start()
-    starter.join()
-    return pool
+def _work(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        jobs.get()()
 
 
 @in_forked_child
 def _forget_pool() -> None:
     # Its threads do not survive a fork.
-    global _pool, _lock
-    _pool = None
+    global _jobs, _lock
+    _jobs = None
     _lock = threading.Lock()
 
 
@@ -174,15 +170,36 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
                 queue.clear()
                 raise
 
-    helpers: list[Future[None]] = []
-    with suppress(RuntimeError):  # Python ends, and takes no new work for threads
-        pool = _get_pool()
-        for _ in range(count - 1):
-            helpers.append(pool.submit(loop))
+    errors: list[BaseException] = []
+    ended = False
+
+    def help_out(begun: threading.Lock) -> None:
+        with begun:  # whoever asked for the work waits for this lock when it has set `ended`
+            if not ended:
+                try:
+                    loop()
+                except BaseException as error:
+                    errors.append(error)
+
+    helpers = [threading.Lock() for _ in range(count - 1)]
+    jobs = _get_jobs()
+    for begun in helpers:
+        jobs.put(partial(help_out, begun))
     try:
         loop()
     finally:
-        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+        ended = True
+        _wait_for(helpers)
     for error in errors:
-        if error is not None:
-            raise error
+        raise error
+
+
+def _wait_for(helpers: list[threading.Lock]) -> None:
+    """Wait until no helper works, also after an interrupt: they use what the caller gives up next."""
+    try:
+        for begun in helpers:
+            with begun:
+                pass
+    except BaseException:
+        _wait_for(helpers)
+        raise

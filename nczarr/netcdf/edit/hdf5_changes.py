@@ -446,7 +446,7 @@ class _Change:
 
     def create_variable(self, at: GroupObject, group: str, fqn: str, variable: Variable) -> HDF5Values:
         link = self.link_of(fqn)
-        with hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
+        with hdf5().phil, hdf5_errors(self.make.path, fqn, "the variable cannot be written"):
             made = self.make.variable(at.id, link, variable, self.new, fqn)
         shape = self.new.shape(variable)
         values = HDF5Values(
@@ -580,7 +580,10 @@ class _Change:
                 or held.get_space().get_simple_extent_type() == api.h5s.SIMPLE
             ):
                 return False
-            with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+            with (
+                hdf5().phil,
+                hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"),
+            ):
                 held.write(np.frombuffer(attribute.values.tobytes(), "S1"), type_id)
             return True
         wanted = self.make.types.make(attribute.type)
@@ -588,7 +591,10 @@ class _Change:
             return False
         keep: list[Any] = []
         raw = encode(self.make.types.layout(attribute.type, wanted), attribute.values, attribute.type, keep)
-        with hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+        with (
+            hdf5().phil,
+            hdf5_errors(self.make.path, fqn, f"the attribute {attribute.name!r} cannot be written"),
+        ):
             write_attribute(held, wanted, raw)
         return True
 

@@ -88,7 +88,7 @@ class EditedHDF5(FileEditor):
         self._make = ObjectMaker(path)
         name = str(output.path) if output is not None else path
         try:
-            with hdf5_errors(path, doing="HDF5 cannot open the file"):
+            with hdf5().phil, hdf5_errors(path, doing="HDF5 cannot open the file"):
                 if dataset is None:
                     api = hdf5()
                     file = api.h5f.open(_bytes(name), api.h5f.ACC_RDWR, access_to(self._disk))
@@ -101,7 +101,7 @@ class EditedHDF5(FileEditor):
             self._discard()
             raise
         try:
-            with hdf5_errors(path):
+            with hdf5().phil, hdf5_errors(path):
                 found = find_objects(self.file, Path(path).stem)
                 if dataset is None:
                     _check_order(found.root.id, path)
@@ -138,7 +138,7 @@ class EditedHDF5(FileEditor):
     def update(self, dataset: Dataset) -> None:
         """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
         self._check_open()
-        with hdf5_errors(self.path, doing="the file cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
             known = {id(values): fqn for fqn, values in self._objects.values.items()}
             check_names(dataset, self.path)
@@ -154,7 +154,7 @@ class EditedHDF5(FileEditor):
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
         """Write the lengths of unlimited dimensions, given by FQN."""
         self._check_open()
-        with hdf5_errors(self.path, doing="the file cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
             self._objects.lengthen(sizes)
             self._sizes.update(sizes)
@@ -175,7 +175,7 @@ class EditedHDF5(FileEditor):
         self._check_open()
         for values in [v for v in self._objects.values.values() if v.touched and v.pointers]:
             values.complete()
-        with hdf5_errors(self.path, doing="the file cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             # What fails while objects are closed is not told to anybody: all must be in the file before.
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
             self._disk.sync()
@@ -195,7 +195,7 @@ class EditedHDF5(FileEditor):
 
     def reopened(self) -> HDF5File:
         """The same file for a reader of this process, with what is not written yet."""
-        with hdf5_errors(self.path, doing="the file cannot be opened"):
+        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be opened"):
             self._check_open()
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
 

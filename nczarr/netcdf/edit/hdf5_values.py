@@ -81,7 +81,7 @@ class HDF5Values(EditedValues):
     def known(self) -> _Facts:
         """What does not change as long as the file is open."""
         if self._facts is None:
-            with hdf5_errors(self.owner.file.path, self.fqn):
+            with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn):
                 opened = self.owner.file.opened(self.path)
                 chunked = opened.plist.get_layout() == hdf5().h5d.CHUNKED
                 filters = opened.filters if chunked else ()
@@ -140,7 +140,7 @@ class HDF5Values(EditedValues):
         raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
         facts = self._facts or self.known()
         file = self.owner.file
-        with hdf5_errors(file.path, self.fqn, "the values cannot be written"):
+        with hdf5().phil, hdf5_errors(file.path, self.fqn, "the values cannot be written"):
             self.owner.check()
             dataset = file.dataset(self.path)
             needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
@@ -178,7 +178,7 @@ class HDF5Values(EditedValues):
 
     def complete(self) -> None:
         """Write the chunks of strings or sequences that nobody wrote: HDF5 cannot read them otherwise."""
-        with hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
+        with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
             opened = self.owner.file.opened(self.path)
             if not opened.lacks_chunks():
                 return

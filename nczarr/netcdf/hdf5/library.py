@@ -67,7 +67,10 @@ def hdf5() -> Any:
 
 
 class hdf5_errors(placed):
-    """Hold HDF5's lock, and turn what h5py raises into a :class:`NetCDFFileError` with the place."""
+    """Turn what h5py raises into a :class:`NetCDFFileError` with the place; the caller holds HDF5's lock.
+
+    It takes ``with hdf5().phil, hdf5_errors(path):``. An interrupt would leave a lock held that was taken here.
+    """
 
     __slots__ = ("doing",)
 
@@ -75,11 +78,7 @@ class hdf5_errors(placed):
         super().__init__(path, fqn=fqn)
         self.doing = doing
 
-    def __enter__(self) -> None:
-        hdf5().phil.__enter__()
-
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        hdf5().phil.__exit__(None, None, None)
         if error is None:
             return
         if isinstance(error, NCZarrError):  # our own, some of which are OSErrors too

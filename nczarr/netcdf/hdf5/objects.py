@@ -127,7 +127,7 @@ class ObjectMaker:
 
     def type(self, group: Any, type_: UserType, declared: Collection[UserType]) -> None:
         """Commit a type; all that it is built on are committed."""
-        with hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             made = self.types.build(type_)
             made.commit(group, bytes_of(type_.name))
             record_bases(made, type_, declared)
@@ -135,7 +135,7 @@ class ObjectMaker:
 
     def check_type(self, type_: UserType) -> None:
         """Raise what :meth:`type` would raise for what the type is, and make nothing."""
-        with hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             self.types.build(type_)
 
     def dimension(self, group: Any, dimension: Dimension, number: int, fqn: str) -> Any:
@@ -147,7 +147,7 @@ class ObjectMaker:
         if dimension.unlimited:
             creation.set_chunk((1024,))
         space = api.h5s.create_simple((dimension.size,), (limit,))
-        with hdf5_errors(self.path, fqn, "the dimension cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, fqn, "the dimension cannot be written"):
             made = api.h5d.create(group, bytes_of(dimension.name), api.h5t.IEEE_F32BE, space, creation)
             api.h5ds.set_scale(made, NO_VARIABLE + b".%10d" % dimension.size)
             self.books(made, b"_Netcdf4Dimid", (number,), scalar=True)
@@ -155,7 +155,7 @@ class ObjectMaker:
 
     def check(self, variable: Variable, dataset: Dataset, fqn: str) -> None:
         """Raise what :meth:`variable` would raise for a filter or a type, and make nothing."""
-        with hdf5_errors(self.path, fqn, "the variable cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
             type_id = self.types.make(variable.type, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
                 raise UnsupportedError(
@@ -264,7 +264,10 @@ class ObjectMaker:
         for attribute in attributes:
             # Text and single numbers go straight to HDF5: they are most of what attributes are.
             if not self._made_plain(owner, attribute):
-                with hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"):
+                with (
+                    hdf5().phil,
+                    hdf5_errors(self.path, fqn, f"the attribute {attribute.name!r} cannot be written"),
+                ):
                     self._attribute(owner, attribute, fqn)
 
     def _made_plain(self, owner: Any, attribute: Attribute) -> bool:

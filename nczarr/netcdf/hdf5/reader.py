@@ -73,7 +73,7 @@ def read_hdf5(file: HDF5File, name: str) -> Dataset:
 
 def find_objects(file: HDF5File, name: str) -> FoundObjects:
     """As :func:`read_hdf5`, with the objects of the file."""
-    with hdf5_errors(file.path):
+    with hdf5().phil, hdf5_errors(file.path):
         return _Reader(file).objects(name)
 
 
@@ -116,7 +116,7 @@ class _Reader:
             name = variable_name(link, dataset)
             if name is not None:
                 fqn = join_fqn(group.fqn, name)
-                with hdf5_errors(self.file.path, fqn):
+                with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     yield self.variable(group, link, dataset, name, fqn)
 
     def variable(self, group: FoundGroup, link: bytes, dataset: Any, name: str, fqn: str) -> Variable:
@@ -159,7 +159,7 @@ class _Reader:
         for attribute in _attribute_ids(owner):
             if attribute.name not in books:
                 name = normalize_name(text_of(attribute.name))
-                with hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
+                with hdf5().phil, hdf5_errors(self.file.path, fqn, f"the attribute {name!r} cannot be read"):
                     made.append(self.attribute(attribute, name, group))
         return tuple(made)
 

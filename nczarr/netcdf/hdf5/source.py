@@ -84,7 +84,7 @@ def _close_for_one(number: int) -> None:
 class _Opened:
     """One opening of a file."""
 
-    is_busy = is_unstored = False
+    is_unstored = False
 
     def __init__(self, name: str, number: int) -> None:
         self.name, self._number = name, number
@@ -156,7 +156,7 @@ class HDF5File:
         """
         close_dropped()
         api = hdf5()
-        with hdf5_errors(path, doing="HDF5 cannot open the file"):
+        with hdf5().phil, hdf5_errors(path, doing="HDF5 cannot open the file"):
             # Plain access, as h5py.File has it: HDF5 refuses a file that is open with other settings.
             access = api.h5p.create(api.h5p.FILE_ACCESS)
             if file is not None:
@@ -309,7 +309,7 @@ class HDF5Source:
         raw = self._beside_hdf5(axes, shape)
         if raw is not None:
             return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
-        with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
             if is_ours(opened.filters):
                 raw = self._decoded_here(opened.id, axes, shape)
@@ -330,7 +330,7 @@ class HDF5Source:
         wanted = math.prod(shape) * self.layout.dtype.itemsize
         if wanted < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
             return None
-        with hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the values cannot be read"):
             opened = self.file.opened(self.link)
             dataset, plist, filters = opened.id, opened.plist, opened.filters
             if plist.get_layout() != hdf5().h5d.CHUNKED or not is_known(filters):
@@ -363,7 +363,7 @@ class HDF5Source:
 
     def stored_size(self) -> tuple[int, int | None, int | None]:
         """Return the stored bytes, and of chunks how many are stored, of how many."""
-        with hdf5_errors(self.file.path, self.fqn):
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn):
             opened = self.file.opened(self.link)
             dataset, plist = opened.id, opened.plist
             size = int(dataset.get_storage_size())
@@ -377,7 +377,7 @@ class HDF5Source:
         if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
             return None
         big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
-        with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.link)
             dataset, plist = opened.id, opened.plist
             if self.file.raw_file() is None:
@@ -403,7 +403,7 @@ class HDF5Source:
 
     def stored_chunks(self) -> StoredChunks | None:
         """The chunks as they are in the file; None where some was never written, or left out a filter."""
-        with hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
+        with hdf5().phil, hdf5_errors(self.file.path, self.fqn, "the chunks cannot be found"):
             opened = self.file.opened(self.link)
             dataset, plist = opened.id, opened.plist
             file = self.file.raw_file()

@@ -78,7 +78,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
     for link in _link_names(group.id):
         name = normalize_name(text_of(link))
         fqn = join_fqn(group.fqn, name)
-        with hdf5_errors(path, fqn):
+        with hdf5().phil, hdf5_errors(path, fqn):
             _refuse_external(group.id, link)
             found = api.h5o.open(group.id, link)
             if isinstance(found, api.h5g.GroupID):
@@ -199,7 +199,7 @@ class FoundDimensions:
             if name is None:
                 continue
             fqn = join_fqn(group.fqn, name)
-            with hdf5_errors(self.path, fqn):
+            with hdf5().phil, hdf5_errors(self.path, fqn):
                 if dataset.shape is None:
                     raise NetCDFFileError(
                         "it has HDF5's null dataspace, neither a shape nor values: netCDF has no such"

@@ -49,7 +49,7 @@ class HDF5Sink(FileSink):
         self._file: Any = None
         self._disk: GuardedFile | None = None
         try:
-            with hdf5_errors(path, doing="the file cannot be written"):
+            with hdf5().phil, hdf5_errors(path, doing="the file cannot be written"):
                 self._create(strict)
                 self._check()
         except BaseException:
@@ -76,14 +76,14 @@ class HDF5Sink(FileSink):
                     self._scales[at] = self._make.dimension(self._groups[fqn], dimension, number, at)
             for variable in group.variables:
                 where = join_fqn(fqn, variable.name)
-                with hdf5_errors(self.path, where, "the variable cannot be written"):
+                with hdf5().phil, hdf5_errors(self.path, where, "the variable cannot be written"):
                     self._put_variable(fqn, where, variable)
         for fqn, variable in self.dataset.all_variables.items():
-            with hdf5_errors(self.path, fqn, "the variable cannot be written"):
+            with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
                 self._attach(fqn, variable)
                 self._make.attributes(self._variables[fqn].id, variable.attributes, fqn)
         for fqn, group in self.dataset.walk():
-            with hdf5_errors(self.path, fqn, "the group cannot be written"):
+            with hdf5().phil, hdf5_errors(self.path, fqn, "the group cannot be written"):
                 self._make.attributes(self._groups[fqn], group.attributes, fqn)
 
     def _attach(self, fqn: str, variable: Variable) -> None:
@@ -122,7 +122,7 @@ class HDF5Sink(FileSink):
         made = self._variables[fqn]
         keep: list[Any] = []
         raw = encode(made.layout, values, variable.type, keep)
-        with hdf5_errors(self.path, fqn, "the values cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, fqn, "the values cannot be written"):
             self._check()
             made.write(tuple(range(s.start, s.stop) for s in region), raw)
             self._check()
@@ -132,7 +132,7 @@ class HDF5Sink(FileSink):
         self._disk.check(self.path)
 
     def _finish(self) -> None:
-        with hdf5_errors(self.path, doing="the file cannot be written"):
+        with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             for fqn, made in self._variables.items():
                 if has_pointers(made.layout) and OpenDataset(made.id).lacks_chunks():
                     self._fill_chunks(fqn, made.id)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.display import visible
-from nczarr.errors import NCZarrError
 from nczarr.finalizing import close_dropped, close_with
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
@@ -810,6 +809,7 @@ class Group(Dataset):
     def close(self, *, durable: bool | None = None) -> None:
         """Always fails: only the dataset can be closed."""
         raise NetCDFOSError("cannot close a `Group` (only applies to Dataset)")
+
 
 def reopened(cls: type[Dataset], origin: dict[str, Any]) -> Dataset:
     """Open what was pickled."""

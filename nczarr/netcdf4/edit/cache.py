@@ -16,7 +16,6 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from nczarr.model import STRING
 from nczarr.netcdf4.edit.nodes import VariableNode
 from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures
 from nczarr.netcdf4.edit.stored import StoredArray
-from nczarr.zarr.chunks import each_axis
+from nczarr.zarr.chunks import each_axis, while_held
 from nczarr.zarr.pool import run, run_while_quick
 
 #: What one object is taken to need.
@@ -85,7 +84,7 @@ class Block:
         self.node = node
         self.index = index
         self.weight = weight
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         #: None until it is loaded.
         self.values: np.ndarray | None = None
         self.dirty = False
@@ -148,6 +147,8 @@ class ChunkCache:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
+        #: Variables that were written to past the cache since :meth:`recover`.
+        self._passing: set[VariableNode] = set()
         #: The changed ones: a sync does not look at the others.
         self._dirty: dict[Block, None] = {}
 
@@ -280,6 +281,9 @@ class ChunkCache:
                 return None
             for item in items:
                 block = self._blocks.get((key, item.chunk))
+                if block is not None and block.gone:
+                    self._drop(block)
+                    block = None
                 if block is None:
                     block = self._blocks[key, item.chunk] = Block(node, item.chunk, weight)
                     self._weight += weight
@@ -330,12 +334,12 @@ class ChunkCache:
             first = slice(regions[0][0].start, regions[-1][0].stop, 1)
             source.write((first, *regions[0][1:]), np.concatenate(pieces))
         with self._lock:
+            _note(node, [block.index for block in blocks])  # first: an interrupt may come
             for block in blocks:
                 block.dirty = False
                 self._dirty.pop(block, None)
                 block.written = 0
                 block.first, block.stop = _NO_END, 0
-            _note(node, [block.index for block in blocks])
 
     def _past(
         self,
@@ -347,6 +351,7 @@ class ChunkCache:
         """Write to the store; chunks in memory that are concerned are written before, and forgotten."""
         with self._lock:
             node.passing += 1
+            self._passing.add(node)
             concerned = self._within(node, parts) if node.blocks else []
             if node.fresh is not None:
                 if parts is None or prod(map(len, parts)) > _MOST_PARTS:
@@ -361,7 +366,6 @@ class ChunkCache:
                     self._store([block])
                     with self._lock:  # not before it is stored: others who pass by have to wait for it, too
                         self._drop(block)
-                    block.gone = True
             source = self._grown(node)
             if parts is not None and values.shape == source.chunk_shape and _is_one(parts):
                 source.write_chunk(tuple([axis[0].chunk for axis in parts]), values)
@@ -421,6 +425,7 @@ class ChunkCache:
 
     def _drop(self, block: Block) -> None:
         """Take a chunk out; the cache's lock is held."""
+        block.gone = True  # first: after an interrupt it is taken out when it is looked for
         if self._blocks.pop((id(block.node), block.index), None) is not None:
             self._weight -= block.weight
             block.node.blocks -= 1
@@ -437,7 +442,6 @@ class ChunkCache:
                 with block.lock, self._lock:
                     if block.pins == 1 and not block.dirty and not block.gone:
                         self._drop(block)
-                        block.gone = True
         finally:
             for block in blocks:
                 self._unpin(block)
@@ -466,6 +470,15 @@ class ChunkCache:
 
     # -- as a whole
 
+    def recover(self) -> None:
+        """Correct the counts that an interrupt may have left too high; no thread reads or writes."""
+        with self._lock:
+            for node in self._passing:
+                node.passing = 0
+            self._passing.clear()
+            for block in self._blocks.values():
+                block.pins = 0
+
     def flush(self, failures: Failures) -> bool:
         """Write all changed chunks; they stay in memory. Chunks that cannot be written stay changed.
 
@@ -487,14 +500,16 @@ class ChunkCache:
         """
 
         def store(together: list[Block]) -> None:
-            with ExitStack() as stack:  # in one order everywhere
-                for block in together:
-                    stack.enter_context(block.lock)
-                for row in _rows([block for block in together if block.dirty], _TOGETHER):
-                    if failures is None:
-                        self._store(row)
-                    else:
-                        store_each(row, failures)
+            while_held(
+                [block.lock for block in together], lambda: store_held(together)
+            )  # one order everywhere
+
+        def store_held(together: list[Block]) -> None:
+            for row in _rows([block for block in together if block.dirty], _TOGETHER):
+                if failures is None:
+                    self._store(row)
+                else:
+                    store_each(row, failures)
 
         def store_each(row: list[Block], failures: Failures) -> None:
             try:
@@ -532,7 +547,7 @@ class ChunkCache:
         """Renew the locks in a forked child, where nobody holds them."""
         self._lock = threading.Lock()
         for block in self._blocks.values():
-            block.lock = threading.Lock()
+            block.lock = threading.RLock()
             block.node.passing = 0
 
 

@@ -11,6 +11,7 @@ or writes values (:class:`Gate`); while the store is waited for, the tree can be
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,75 +36,72 @@ _INHERITING = inheriting()
 
 
 class Gate:
-    """A lock that is shared by those who pass, and exclusive for the one who closes it.
+    """A lock that many threads share while they pass, and that one thread has alone while it is closed.
 
-    Who waits to close it comes before who comes to pass. The thread that has closed it may close it again, or
-    pass; who passes must not close it.
+    Each thread passes with a lock of its own; the thread that closes the gate holds another one, and waits for those
+    who pass. Only ``with`` statements on locks of Python take and release them: an interrupt never comes between such
+    a lock and its ``with``, so it cannot leave one held. A thread that passes must not pass again, nor close the gate.
 
     Examples
     --------
     >>> gate = Gate()
-    >>> with gate:
-    ...     "values are read or written"
-    'values are read or written'
-    >>> with gate.closed():
+    >>> with gate.passing():
+    ...     gate.lets_in
+    True
+    >>> with gate.closing:
+    ...     gate.close()
     ...     "the store is changed"
     'the store is changed'
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._condition = threading.Condition(self._mutex)
-        #: The threads that pass.
-        self._passing: list[int] = []
-        self._closing = 0
+        #: The thread that has closed the gate holds it.
+        self.closing = threading.RLock()
+        #: The thread that closed the gate last, 0 if another thread has seen since that it is open.
         self._owner = 0
-        self._depth = 0
+        #: The lock of each thread that has passed.
+        self._passing: dict[int, threading.RLock] = {}
 
-    def __enter__(self) -> None:
+    def passing(self) -> threading.RLock:
+        """Return the lock with which this thread passes, if :attr:`lets_in` says so while it is held."""
         me = threading.get_ident()
-        with self._mutex:
-            if self._closing and self._owner != me:
-                while self._closing:
-                    self._condition.wait()
-            self._passing.append(me)
-
-    def __exit__(self, *error: object) -> None:
-        with self._mutex:
-            self._passing.remove(threading.get_ident())
-            if self._closing:
-                self._condition.notify_all()
+        lock = self._passing.get(me)
+        if lock is None:
+            with self.closing:  # the thread that closes the gate knows all locks
+                for ident in self._passing.keys() - sys._current_frames().keys():
+                    del self._passing[ident]
+                lock = self._passing[me] = threading.RLock()
+        return lock
 
     @property
-    def is_used(self) -> bool:
-        """True if a thread passes, or has closed it."""
-        return bool(self._passing or self._owner)
+    def lets_in(self) -> bool:
+        """True if no other thread has closed the gate; otherwise this thread lets go of its lock, and waits."""
+        return self._owner in (0, threading.get_ident())
 
-    @contextmanager
-    def closed(self) -> Iterator[None]:
-        """Wait until nobody passes, and keep it so."""
+    def wait(self) -> None:
+        """Wait until no thread has closed the gate."""
+        with self.closing:
+            self._owner = 0
+
+    def close(self) -> None:
+        """Wait until no thread passes; the gate stays closed as long as this thread holds :attr:`closing`.
+
+        Raises
+        ------
+        EditError
+            If this thread passes: a signal handler came in between.
+        """
         me = threading.get_ident()
-        with self._mutex:
-            if self._owner != me:
-                self._closing += 1
-                try:
-                    while self._passing or self._owner:
-                        self._condition.wait()
-                except BaseException:
-                    self._closing -= 1
-                    self._condition.notify_all()
-                    raise
-                self._owner = me
-            self._depth += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._depth -= 1
-                if not self._depth:
-                    self._owner = 0
-                    self._closing -= 1
-                    self._condition.notify_all()
+        own = self._passing.get(me)
+        if own is not None and own._is_owned():  # type: ignore[attr-defined]
+            raise EditError(
+                "this thread reads or writes values now, and cannot store or close the dataset meanwhile",
+                hint="a signal handler may raise an exception, and leave the rest to the program",
+            )
+        self._owner = me
+        for lock in list(self._passing.values()):
+            with lock:
+                pass
 
 
 #: Values of new variables that are held back, at most.
@@ -194,7 +192,8 @@ class Session(State):
         if self.generation == self._stored_generation and not self._waiting:
             return
         self.check_owner()
-        with self._gate.closed():
+        with self._gate.closing:
+            self._gate.close()
             self.check_open()
             failures = Failures()
             self._flush_structure(failures)
@@ -226,6 +225,7 @@ class Session(State):
     def _flush_all(self, failures: Failures) -> None:
         """Write everything: values come before the sizes that claim them; the gate is closed."""
         self.check_owner()
+        self.cache.recover()
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth is not None and self._growth.is_all:
             return  # no step was written: nothing may claim one
@@ -300,14 +300,15 @@ class Session(State):
     def read(self, node: VariableNode, selection: Any) -> np.ndarray:
         """Read orthogonally: slices or increasing positions, one for each axis."""
         while True:
-            with self._gate:
-                self.check_open()
-                if self._has(node):
-                    source = self._values(node)
-                    if node.blocks:
-                        return self.cache.read(node, source, selection)
-                    return source.read_orthogonal(selection)
-            self._flush_for(node)
+            with self._gate.passing():
+                if passes := self._gate.lets_in:
+                    self.check_open()
+                    if self._has(node):
+                        source = self._values(node)
+                        if node.blocks:
+                            return self.cache.read(node, source, selection)
+                        return source.read_orthogonal(selection)
+            self._flush_for(node) if passes else self._gate.wait()
 
     def write(self, node: VariableNode, selection: Any, values: np.ndarray) -> None:
         """Write values in the model's form.
@@ -317,26 +318,27 @@ class Session(State):
         each time.
         """
         while True:
-            with self._gate:
-                self.check_writable()
-                if self._has(node):
-                    self._check_values(node, values)
-                    self.cache.write(node, selection, values)
-                    return
-                # Only an array that is stored knows which texts it has room for.
-                waits = not values.dtype.hasobject or "type" not in self.limited
-                with self.lock:
-                    weight = _weight(values)
-                    # A loop over one variable need not wait; one over many must not store each for itself.
-                    few = len(self._waiting) < max(
-                        _FEW_WRITES * max(len(self._waiting_for), 1), self._stored_count
-                    )
-                    if waits and few and self._waiting_bytes + weight <= _WAITING_BYTES:
-                        self._waiting.append((node, selection, values.copy()))
-                        self._waiting_for.add(node)
-                        self._waiting_bytes += weight
+            with self._gate.passing():
+                if passes := self._gate.lets_in:
+                    self.check_writable()
+                    if self._has(node):
+                        self._check_values(node, values)
+                        self.cache.write(node, selection, values)
                         return
-            self._flush_for(node)
+                    # Only an array that is stored knows which texts it has room for.
+                    waits = not values.dtype.hasobject or "type" not in self.limited
+                    with self.lock:
+                        weight = _weight(values)
+                        # A loop over one variable need not wait; one over many must not store each for itself.
+                        few = len(self._waiting) < max(
+                            _FEW_WRITES * max(len(self._waiting_for), 1), self._stored_count
+                        )
+                        if waits and few and self._waiting_bytes + weight <= _WAITING_BYTES:
+                            self._waiting.append((node, selection, values.copy()))
+                            self._waiting_for.add(node)
+                            self._waiting_bytes += weight
+                            return
+            self._flush_for(node) if passes else self._gate.wait()
 
     def _flush_for(self, node: VariableNode) -> None:
         """Flush; an error of other variables waits for the next one, if this one is stored."""
@@ -361,11 +363,14 @@ class Session(State):
 
     def chunk_shape(self, node: VariableNode) -> tuple[int, ...] | None:
         """The blocks in which the store keeps a variable, if it has any."""
-        with self._gate:
-            self.check_open()
-            if node.stored_as is None:
-                return None
-            return getattr(self._values(node), "chunk_shape", None)
+        while True:
+            with self._gate.passing():
+                if self._gate.lets_in:
+                    self.check_open()
+                    if node.stored_as is None:
+                        return None
+                    return getattr(self._values(node), "chunk_shape", None)
+            self._gate.wait()
 
     def _stored_values(self, node: VariableNode) -> StoredArray:
         """The stored values of a variable; the gate is passed or closed."""
@@ -391,11 +396,6 @@ class Session(State):
     # -- the end
 
     @property
-    def is_busy(self) -> bool:
-        """True if a thread reads or writes values, or changes the store: closing would wait."""
-        return self._gate.is_used
-
-    @property
     def is_unstored(self) -> bool:
         """True if the store does not have all yet."""
         changed = self.generation != self._stored_generation or bool(self._waiting) or self.cache.is_dirty
@@ -418,7 +418,8 @@ class Session(State):
         self.check_open()
         if self.writable:
             self.check_owner()
-            with self._gate.closed(), self._durable(durable):
+            with self._gate.closing, self._durable(durable):
+                self._gate.close()
                 failures = Failures()
                 self._flush_all(failures)
                 if failures.whole is None:
@@ -445,7 +446,8 @@ class Session(State):
         if self.inherited and self.writable:  # nothing of it is ours
             self.is_open, self.dropped = False, dropped
             return None
-        with self._gate.closed():
+        with self._gate.closing:
+            self._gate.close()
             self.check_open()
             failures = Failures()
             if durable is not None:

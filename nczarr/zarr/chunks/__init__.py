@@ -9,6 +9,7 @@ for all arrays. Nothing here knows documents or other arrays.
 
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
 from nczarr.zarr.chunks.files import supported
+from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.plan import chunk_count, each_axis, plan, steps
 from nczarr.zarr.chunks.read_files import read_from_files
 from nczarr.zarr.chunks.read_store import read_from_store
@@ -28,6 +29,7 @@ __all__ = [
     "read_from_store",
     "steps",
     "supported",
+    "while_held",
     "write_to_files",
     "write_to_store",
     "write_whole",

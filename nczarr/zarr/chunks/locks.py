@@ -1,22 +1,48 @@
 """Guard chunks against other threads of this process that change them.
 
-Each store has locks of its own. The collector may close a dropped dataset anywhere, also in a thread for which another
-one waits that has locked chunks: it then takes the locks of another store, which nobody holds.
+Each store has locks of its own, which all that have opened it share.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from nczarr.forking import in_forked_child, inheriting
+
+T = TypeVar("T")
 
 _INHERITING = inheriting()
 
 #: Locks of a store. Two chunks may share one, which only costs time.
 COUNT = 257
+_RLock = type(threading.RLock())
+
+
+def while_held(locks: Sequence[threading.RLock], work: Callable[[], T]) -> T:
+    """Do work while all of some locks are held, none of which this thread holds.
+
+    An interrupt leaves none of them held: it never comes inside a function in C, and one such function takes all of
+    them, another one releases all.
+
+    Examples
+    --------
+    >>> while_held([threading.RLock(), threading.RLock()], lambda: "done")
+    'done'
+    """
+    release = map(_RLock.release, locks)
+    try:
+        deque(map(_RLock.acquire, locks), 0)
+        return work()
+    finally:
+        # Not `suppress`: an interrupt may come at the beginning of a function in Python.
+        try:  # noqa: SIM105
+            deque(release, 0)
+        except RuntimeError:  # an interrupt ended the waiting for one: this one is not held, nor are the next
+            pass
 
 
 class StoreLocks:
@@ -28,20 +54,15 @@ class StoreLocks:
 
     def inherit(self) -> None:
         """Make the locks; anew in a forked child."""
-        # A thread may take one twice: the collector may close a dropped dataset of the same store.
         self.all = [threading.RLock() for _ in range(COUNT)]
 
     def of(self, key: str) -> threading.RLock:
         """Return the lock that guards a chunk."""
         return self.all[hash(key) % len(self.all)]
 
-    @contextmanager
-    def held(self, keys: Iterable[str]) -> Iterator[None]:
-        """Hold the locks of several chunks, always taken in the same order."""
-        with ExitStack() as stack:
-            for number in sorted({hash(key) % len(self.all) for key in keys}):
-                stack.enter_context(self.all[number])
-            yield
+    def of_all(self, keys: Iterable[str]) -> list[threading.RLock]:
+        """Return the locks of several chunks, in the order in which they are always taken."""
+        return [self.all[number] for number in sorted({hash(key) % len(self.all) for key in keys})]
 
 
 _stores: weakref.WeakValueDictionary[str, StoreLocks] = weakref.WeakValueDictionary()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -21,6 +22,7 @@ from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
+from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
@@ -119,8 +121,7 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     while batch := list(islice(items, batch_size)):
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
-        with chunks.locks.held(keys):
-            _write_batch(chunks, batch, keys, source)
+        while_held(chunks.locks.of_all(keys), partial(_write_batch, chunks, batch, keys, source))
 
 
 def _encode(chunks: Chunks, item: Item, old: Buffer | None, source: np.ndarray) -> Buffer:
