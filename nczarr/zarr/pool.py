@@ -15,6 +15,7 @@ import os
 import threading
 import time
 import warnings
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -87,13 +88,17 @@ def _get_jobs() -> SimpleQueue[Callable[[], None]]:
         with _lock:
             if _jobs is None:
                 jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+                # Beginning a `Thread` is no step that an interrupt leaves whole: another thread does it.
                 with suppress(RuntimeError):  # the system has no more threads
-                    for number in range(_WORKERS):
-                        threading.Thread(
-                            target=_work, args=(jobs,), name=f"nczarr_{number}", daemon=True
-                        ).start()
+                    start_new_thread(_begin, (jobs,))
                 _jobs = jobs
     return _jobs
+
+
+def _begin(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    with suppress(RuntimeError):
+        for number in range(_WORKERS):
+            threading.Thread(target=_work, args=(jobs,), name=f"nczarr_{number}", daemon=True).start()
 
 
 def _work(jobs: SimpleQueue[Callable[[], None]]) -> None:

@@ -407,32 +407,22 @@ def test_variables_without_filters_are_not_compressed(tmp_path: Path) -> None:
         assert (path / name / "c" / "0").stat().st_size == 8000
 
 
-def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_dropped_dataset_writes_with_is_not_dropped_before_it(tmp_path: Path) -> None:
     """The collector finalizes what it finds together in any order; without the interpreter lock, by their addresses."""
     gc.collect()  # what other tests have left
     ds = ours.Dataset(tmp_path / "a.zarr.zip", "w")
     ds.createDimension("x", 3)
     ds.createVariable("v", "i4", ("x",))[:] = 1
     session = weakref.ref(session_of(ds))
-    there = []
-    close = ours.Dataset.__del__
-
-    def looking(dataset: ours.Dataset) -> None:
-        there.append(session() is not None)
-        close(dataset)
-
-    monkeypatch.setattr(ours.Dataset, "__del__", looking)
     circle: list[Any] = [ds]
     circle.append(circle)
     del ds, circle
     gc.collect()
-    assert there == [True]
-    gc.collect()
-    assert session() is None
+    assert session() is not None
     with ours.Dataset(tmp_path / "a.zarr.zip") as again:
         assert again["v"][:].tolist() == [1, 1, 1]
+    gc.collect()
+    assert session() is None
 
 
 class Refusing(MemoryStore):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -90,35 +91,25 @@ def test_the_first_error_stops_all_and_is_raised(workers: int) -> None:
     assert len(done) < 10_000
 
 
-def test_an_interrupt_while_threads_begin_leaves_none_that_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A program would never end: it waits for a thread that the pool does not know, and nobody wakes."""
-    monkeypatch.setattr(threads, "_pool", None)
-    before = set(threading.enumerate())
-    real, interrupted = threading.Event.wait, []
+def test_an_interrupt_while_helpers_work_waits_for_them() -> None:
+    """They use what the caller gives up after it: a descriptor, a lock."""
+    begun, interrupted, late = threading.Event(), [], []
 
-    def wait(self: threading.Event, timeout: float | None = None) -> bool:
-        found = real(self, timeout)
-        if threading.current_thread() is threading.main_thread() and not interrupted:
-            interrupted.append(self)
+    def work(number: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            begun.wait(60)
+            interrupted.append(number)
             raise KeyboardInterrupt
-        return found
+        begun.set()
+        time.sleep(0.3)
+        late.append(number)
 
-    monkeypatch.setattr(threading.Event, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
-        threads.run(lambda n: n, range(50), 3)
-    monkeypatch.setattr(threading.Event, "wait", real)
+        threads.run(work, range(50), 2)
+    assert len(interrupted) == len(late) == 1
     done: list[int] = []
     threads.run(done.append, range(50), 3)
     assert sorted(done) == list(range(50))
-    pool = threads._pool
-    assert pool is not None
-    pool.shutdown()
-    left = [t for t in set(threading.enumerate()) - before if t not in pool._threads and not t.daemon]
-    for thread in left:
-        thread.join(10)
-    assert not [t for t in left if t.is_alive()]
 
 
 STORE = locks_of(MemoryStore().url)

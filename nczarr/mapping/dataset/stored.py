@@ -406,6 +406,15 @@ class StoredDataset:
             self._destination = None
             self._close()
 
+    def leave_unfinished(self) -> None:
+        """Close; a new dataset stays marked unfinished, or, where it was to replace another one, is removed."""
+        if self.resumable:
+            self.suspend()
+        elif self.hidden:
+            self.abort()
+        else:
+            self.close()
+
     def close(self) -> None:
         """Commit, if there is anything to commit, and release the store. Closing twice is no error."""
         self.commit()

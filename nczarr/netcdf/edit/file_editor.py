@@ -106,6 +106,10 @@ class FileEditor(ABC):
             except OSError as error:
                 raise self._failed(error) from error
 
+    def leave_unfinished(self) -> None:
+        """Close; what could not be written is not in the file."""
+        self.close()
+
     def close(self) -> None:
         """Sync, publish, and close; a new file that cannot be completed is removed."""
         if not self.is_open:

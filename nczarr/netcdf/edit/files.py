@@ -53,6 +53,9 @@ class EditedFile(Protocol):
     def sync(self) -> None:
         """Write everything."""
 
+    def leave_unfinished(self) -> None:
+        """Close after values could not be stored."""
+
     def close(self) -> None:
         """Sync, and close."""
 

@@ -32,6 +32,11 @@ class Failures:
         #: Why the store as a whole could not be brought up to date.
         self.whole: Exception | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True if there is no error."""
+        return self.whole is None and not self.found
+
     def add(self, name: str, error: Exception) -> None:
         """Note an error; the first one of each name counts."""
         if isinstance(error, PartlyStoredError):

@@ -460,7 +460,10 @@ class Session(State):
                     self.is_open = False
                     self.cache.clear()
                     self.dropped = dropped
-                    self._close_stored(failures)
+                    if dropped and not failures.is_empty:  # no caller learns of it: its readers have to
+                        self.stored.leave_unfinished()
+                    else:
+                        self._close_stored(failures)
                 failures.raise_all(self.name)
                 return self.at_close() if self.at_close is not None else None
             finally:

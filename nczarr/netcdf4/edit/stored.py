@@ -86,6 +86,9 @@ class Stored(Protocol):
     def close(self) -> None:
         """Sync, and let go."""
 
+    def leave_unfinished(self) -> None:
+        """Let go of a dataset of which something could not be stored: a new one must not look complete."""
+
 
 class SourceOnly:
     """A model dataset with readable sources (a netCDF file, parsed CDL, …) as a stored dataset, read-only.
@@ -118,6 +121,9 @@ class SourceOnly:
 
     def sync(self) -> None:
         """Nothing to do."""
+
+    def leave_unfinished(self) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file behind it."""
