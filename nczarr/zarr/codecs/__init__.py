@@ -1,9 +1,9 @@
-"""Codecs: from a chunk of an array to its stored bytes, and back.
+"""Encode the chunks of an array as stored bytes, and decode them.
 
-:class:`Chain` puts the codecs of one array together and runs them; whoever reads and writes chunks needs no more.
-A codec is of one of three kinds (array to array, array to bytes, bytes to bytes) and is found by its name in a
-registry, to which every module here adds its own and other packages add theirs (``docs/extending.md``). Bytes
-that come from a store are never trusted: each codec knows how much may come out before it decodes.
+:class:`Chain` builds and runs the codecs of one array; the rest of the package uses nothing else. A codec has one of
+three kinds: array to array, array to bytes, bytes to bytes. A registry finds it by name; each module here registers
+its own codecs, and other packages add more (``docs/extending.md``). Stored bytes are never trusted: each codec has a
+limit on its output before it decodes.
 """
 
 from nczarr.zarr.codecs import array_array, array_bytes, bytes_bytes, zstd
@@ -39,5 +39,5 @@ __all__ = [
     "scratch",
 ]
 
-#: Imported because they register their codecs.
+#: These modules register their codecs on import.
 _BUILT_IN = (array_array, array_bytes, bytes_bytes, zstd)

@@ -15,7 +15,7 @@ from nczarr.zarr.types import data_type_for, parse_data_type
 
 @register_codec("transpose")
 class TransposeCodec(ArrayArrayCodec):
-    """``transpose``: the dimensions in another order; the old documents' ``C`` and ``F`` are understood."""
+    """``transpose``: permutes the dimensions; accepts the orders ``C`` and ``F`` of older documents."""
 
     only_moves = True
 
@@ -28,7 +28,9 @@ class TransposeCodec(ArrayArrayCodec):
         elif order == "F":
             order = list(range(ndim))[::-1]
         if not _is_permutation(order, ndim):
-            raise CodecError(f"codec {name!r}: order {str(order)[:60]} does not fit {ndim} dimensions")
+            raise CodecError(
+                f"codec {name!r}: order {str(order)[:60]} is not a permutation of {ndim} dimensions"
+            )
         self.order: tuple[int, ...] = tuple(order or ())
         self.inverse: tuple[int, ...] = tuple(int(i) for i in np.argsort(self.order))
 
@@ -53,7 +55,7 @@ def _is_permutation(order: Any, ndim: int) -> bool:
 
 @register_codec("bitround", "numcodecs.bitround")
 class BitroundCodec(ArrayArrayCodec):
-    """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decodes to itself."""
+    """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decoding changes nothing."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         dtype = spec.dtype
@@ -131,7 +133,7 @@ class ScaleOffsetCodec(ArrayArrayCodec):
         if spec.dtype.kind in "fc":
             with np.errstate(all="ignore"):
                 return chunk / self.scale + self.offset
-        # Plain integers of any length: nothing wraps around unseen.
+        # Python integers cannot overflow.
         values = chunk.astype(object)
         if (values % int(self.scale)).any():
             raise CodecError(f"codec {self.name!r}: a stored value is not a multiple of {self.scale}")
@@ -146,7 +148,7 @@ class ScaleOffsetCodec(ArrayArrayCodec):
 
 @register_codec("cast_value")
 class CastValueCodec(ArrayArrayCodec):
-    """``cast_value``: the same values in another data type; never silently another value."""
+    """``cast_value``: the same values in another data type; a value that does not fit raises CodecError."""
 
     _ROUNDINGS = ("nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away")
 
@@ -158,9 +160,9 @@ class CastValueCodec(ArrayArrayCodec):
         self.rounding = configuration.get("rounding", "nearest-even")
         self.out_of_range = configuration.get("out_of_range", "error")
         if self.rounding not in self._ROUNDINGS:
-            raise CodecError(f"codec {name!r}: the rounding {str(self.rounding)[:50]!r} is not known")
+            raise CodecError(f"codec {name!r}: the rounding {str(self.rounding)[:50]!r} is unknown")
         if self.out_of_range not in ("error", "clamp", "wrap"):
-            raise CodecError(f"codec {name!r}: out_of_range {str(self.out_of_range)[:50]!r} is not known")
+            raise CodecError(f"codec {name!r}: out_of_range {str(self.out_of_range)[:50]!r} is unknown")
         for side in (dtype, self.target):
             if side.kind not in "fiu":
                 raise CodecError(f"codec {name!r}: values of dtype {side} cannot be cast")
@@ -181,7 +183,7 @@ class CastValueCodec(ArrayArrayCodec):
             if np.isnan(values).any():
                 raise CodecError(f"codec {self.name!r}: NaN cannot be cast to {target}")
             values = self._round(values)
-            # 2.0**63 is the first float beyond the range, so compare with the bound that floats can hold.
+            # The largest integer may not be exact as a float; the first one beyond the range is.
             inside = finite & (values >= float(limits.min)) & (values < float(limits.max) + 1)
         else:
             finite = np.ones(values.shape, bool)
@@ -229,7 +231,7 @@ class CastValueCodec(ArrayArrayCodec):
 
 @register_codec("numcodecs.astype", "numcodecs.delta", "numcodecs.fixedscaleoffset", "numcodecs.quantize")
 class NumcodecsArrayCodec(ArrayArrayCodec):
-    """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: shape kept, dtype configured."""
+    """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: they keep the shape, not the dtype."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         dtype = spec.dtype
@@ -245,12 +247,13 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
         except (TypeError, ValueError, SyntaxError) as error:
             raise CodecError(f"codec {name!r}: {error}") from error
         if source.newbyteorder("=") != dtype:
-            raise CodecError(f"codec {name!r} is made for {source}, the array has {dtype}")
+            raise CodecError(f"codec {name!r} is configured for {source}, but the array has {dtype}")
         for option in (source, self.target):
-            # zarr-python reads other values than it wrote; what the bytes mean depends on what the writer had.
+            # zarr-python misreads such data: the meaning of the bytes depends on the writer.
             if option != option.newbyteorder("<"):
                 raise CodecError(
-                    f"codec {name!r} has the dtype {option.str!r}; its byte order is that of the codec 'bytes'"
+                    f"codec {name!r} has the big-endian dtype {option.str!r}",
+                    hint="use a little-endian dtype here; the codec 'bytes' sets the byte order",
                 )
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
@@ -258,12 +261,12 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
         try:
             with np.errstate(all="ignore"):
                 fill = self.encode(np.full((1,), spec.fill, spec.dtype), spec).astype(native)[0]
-        except Exception:  # the fill value has no image; nothing depends on it but shards
+        except Exception:  # the fill value cannot be encoded; only shards depend on it
             fill = np.zeros((), native)[()]
         return ChunkSpec(spec.shape, native, fill)
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
-        # Delta and its kin are defined along the flattened chunk.
+        # These filters are defined on the flattened chunk.
         flat = np.ascontiguousarray(chunk).reshape(-1)
         return np.asarray(self._codec.encode(flat)).reshape(chunk.shape)
 
@@ -292,6 +295,8 @@ class PackedBoolCodec(ArrayArrayCodec):
 
     def decode(self, chunk: np.ndarray, spec: ChunkSpec) -> np.ndarray:
         if int(chunk[0]) != -spec.size % 8:
-            raise CodecError(f"codec {self.name!r}: the count of padding bits is {chunk[0]}")
+            raise CodecError(
+                f"codec {self.name!r}: the count of padding bits is {chunk[0]}, expected {-spec.size % 8}"
+            )
         bits = np.unpackbits(np.ascontiguousarray(chunk[1:]), count=spec.size)
         return bits.view(np.bool_).reshape(spec.shape)

@@ -1,4 +1,4 @@
-"""Encode arrays as bytes: elements of fixed size, packed bits, and values of any length."""
+"""Encode arrays as bytes: elements of fixed size, packed bits, and variable-length values."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ class BytesCodec(ArrayBytesCodec):
         dtype = spec.dtype
         check_keys(name, configuration, "endian")
         if dtype.hasobject:
-            raise CodecError(f"codec {name!r}: values of any length need vlen-utf8 or vlen-bytes")
+            raise CodecError(
+                f"codec {name!r} does not encode variable-length values", hint="use vlen-utf8 or vlen-bytes"
+            )
         endian = configuration.get("endian")
         little, big = dtype.newbyteorder("<"), dtype.newbyteorder(">")
-        # zarr-python before 3.2 left the order of records out, and reads them as little-endian.
+        # zarr-python before 3.2 omits the byte order of records, and reads them as little-endian.
         if endian == "little" or (endian is None and (little == big or dtype.names)):
             self.stored: np.dtype = little
         elif endian == "big":
@@ -59,7 +61,7 @@ class BytesCodec(ArrayBytesCodec):
 
 
 class _CountedCodec(ArrayBytesCodec):
-    """A count of elements in four bytes; then each element, its length in four bytes before it."""
+    """A count of elements in four bytes; then, for each element, its length in four bytes and its bytes."""
 
     name: str
 
@@ -106,15 +108,15 @@ class _CountedCodec(ArrayBytesCodec):
 
 
 def _writable(chunk: np.ndarray) -> np.ndarray:
-    # numcodecs takes no read-only array, though it does not write.
+    # numcodecs rejects read-only arrays, although it does not write to them.
     return np.require(chunk, requirements=["C", "W"]).reshape(-1)
 
 
 @register_codec("vlen-utf8", "numcodecs.vlen-utf8")
 class VlenUtf8Codec(_CountedCodec):
-    """``vlen-utf8``: text of any length.
+    """``vlen-utf8``: variable-length text.
 
-    Bytes that are not UTF-8 become surrogate escapes, and are written as they were.
+    Bytes that are not valid UTF-8 decode to surrogate escapes, which encode to the same bytes.
     """
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
@@ -123,8 +125,8 @@ class VlenUtf8Codec(_CountedCodec):
 
         check_keys(name, configuration)
         if not dtype.hasobject or not isinstance(spec.fill, str):
-            what = "bytes of any length" if dtype.hasobject else str(dtype)
-            raise CodecError(f"codec {name!r} is for text of any length, not for {what}")
+            found = "variable-length bytes" if dtype.hasobject else str(dtype)
+            raise CodecError(f"codec {name!r} encodes variable-length text, not {found}")
         self.name = name
         self._fast = vlen.VLenUTF8()
 
@@ -152,7 +154,7 @@ class VlenUtf8Codec(_CountedCodec):
 
 @register_codec("vlen-bytes", "numcodecs.vlen-bytes")
 class VlenBytesCodec(_CountedCodec):
-    """``vlen-bytes``: bytes of any length."""
+    """``vlen-bytes``: variable-length bytes."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         dtype = spec.dtype
@@ -160,8 +162,8 @@ class VlenBytesCodec(_CountedCodec):
 
         check_keys(name, configuration)
         if not dtype.hasobject or not isinstance(spec.fill, bytes):
-            what = "text of any length" if dtype.hasobject else str(dtype)
-            raise CodecError(f"codec {name!r} is for bytes of any length, not for {what}")
+            found = "variable-length text" if dtype.hasobject else str(dtype)
+            raise CodecError(f"codec {name!r} encodes variable-length bytes, not {found}")
         self.name = name
         self._fast = vlen.VLenBytes()
 
@@ -180,7 +182,7 @@ class VlenBytesCodec(_CountedCodec):
 
 @register_codec("numcodecs.vlen-array")
 class VlenArrayCodec(_CountedCodec):
-    """``numcodecs.vlen-array``: one-dimensional arrays of any length, of one configured dtype."""
+    """``numcodecs.vlen-array``: one-dimensional arrays of variable length and of the configured dtype."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         dtype = spec.dtype
@@ -191,7 +193,7 @@ class VlenArrayCodec(_CountedCodec):
         except (TypeError, ValueError, SyntaxError) as error:
             raise CodecError(f"codec {name!r}: {error}") from error
         if not dtype.hasobject or self.element.hasobject or not self.element.itemsize:
-            raise CodecError(f"codec {name!r}: not possible for {dtype} with elements of {self.element}")
+            raise CodecError(f"codec {name!r} does not encode {dtype} with elements of {self.element}")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
         empty = np.empty(0, self.element)
@@ -203,14 +205,17 @@ class VlenArrayCodec(_CountedCodec):
         result = np.empty(spec.size, object)
         for i, item in enumerate(self._items(self._check_count(data, spec))):
             if len(item) % self.element.itemsize:
-                raise CodecError(f"codec {self.name!r}: element {i} has {len(item)} bytes")
+                raise CodecError(
+                    f"codec {self.name!r}: element {i} has {len(item)} bytes, "
+                    f"not a multiple of {self.element.itemsize}"
+                )
             result[i] = np.frombuffer(item, self.element).astype(self.element.newbyteorder("="))
         return result.reshape(spec.shape)
 
 
 @register_codec("packbits")
 class PackbitsCodec(ArrayBytesCodec):
-    """``packbits``: only some bits of each value, one after another, the lowest first."""
+    """``packbits``: a range of bits of each value, concatenated, lowest bit first."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         dtype = spec.dtype
@@ -253,7 +258,10 @@ class PackbitsCodec(ArrayBytesCodec):
         if self.padding != "none":
             count = source[0] if self.padding == "first_byte" else source[-1]
             if int(count) != -self._bit_count(spec) % 8:
-                raise CodecError(f"codec {self.name!r}: the count of padding bits is {count}")
+                raise CodecError(
+                    f"codec {self.name!r}: the count of padding bits is {count}, "
+                    f"expected {-self._bit_count(spec) % 8}"
+                )
             source = source[1:] if self.padding == "first_byte" else source[:-1]
         kept: Any = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
         kept = kept.reshape(-1, self.last - self.first + 1)
@@ -270,13 +278,13 @@ class PackbitsCodec(ArrayBytesCodec):
     "numcodecs.pcodec", "numcodecs.zfpy", "numcodecs.json2", "numcodecs.msgpack2", "numcodecs.categorize"
 )
 class NumcodecsSerializer(ArrayBytesCodec):
-    """A numcodecs codec that takes a whole array: ``pcodec``, ``zfpy``, ``json2``, ``msgpack2`` and others."""
+    """An array-to-bytes codec of numcodecs: ``pcodec``, ``zfpy``, ``json2``, ``msgpack2`` and others."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
         self._is_json = name == "numcodecs.json2"
-        # The stream knows a type of its own: whole numbers, where numcodecs has rounded floats before.
+        # The stream has its own dtype, for example integers after a rounding filter of numcodecs.
         self._has_bits = name in ("numcodecs.pcodec", "numcodecs.zfpy")
 
     def encode(self, chunk: np.ndarray, spec: ChunkSpec) -> Buffer:
@@ -287,20 +295,22 @@ class NumcodecsSerializer(ArrayBytesCodec):
             _check_json(self.name, data, spec.size)
         result = np.asarray(self._codec.decode(data))
         if self._has_bits and result.dtype.itemsize != spec.dtype.itemsize:
-            raise CodecError(f"codec {self.name!r}: {result.dtype} came out, {spec.dtype} is needed")
+            raise CodecError(f"codec {self.name!r}: the decoded dtype is {result.dtype}, expected {spec.dtype}")
         if result.dtype != object and spec.dtype != object and (self._has_bits or result.dtype.kind in "uV"):
             result = result.reshape(-1).view(np.uint8).view(spec.dtype)
         if result.size != spec.size:
-            raise CodecError(f"codec {self.name!r}: {result.size} elements came out, {spec.size} are needed")
+            raise CodecError(
+                f"codec {self.name!r}: the decoded chunk has {result.size} elements, expected {spec.size}"
+            )
         return result.reshape(spec.shape).astype(spec.dtype, copy=False)
 
 
 def _check_json(name: str, data: Buffer, size: int) -> None:
-    # The shape stands in the data themselves; it must not make the library ask for more than the chunk.
+    # The data contain their own shape: check it, so that the library allocates no more than the chunk.
     try:
         *_, shape = read_json(bytes(data))
         count = int(np.prod([int(n) for n in shape], dtype=object))
     except (ValueError, TypeError) as error:
-        raise CodecError(f"codec {name!r}: the chunk is not the JSON that was written") from error
+        raise CodecError(f"codec {name!r}: the chunk is not JSON in the format of the codec") from error
     if count != size:
-        raise CodecError(f"codec {name!r}: the chunk holds {count} elements, {size} are needed")
+        raise CodecError(f"codec {name!r}: the chunk has {count} elements, expected {size}")

@@ -1,6 +1,7 @@
-"""Define the three kinds of codecs, the chunks and buffers that pass between them, and find codecs by their names.
+"""Define the three kinds of codecs and the chunks between them, and find codecs by name.
 
-Each module of codecs registers its own; other packages add theirs by entry points of the group ``nczarr.codecs``.
+Each module of codecs registers its own codecs; other packages add more by entry points of the group
+``nczarr.codecs``.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from nczarr.errors import CodecError
 from nczarr.zarr.plugins import Registry
 
 Buffer = Any
-"""Anything with the buffer protocol."""
+"""An object with the buffer protocol."""
 
-#: Buffers that each thread keeps for the next chunk; none is larger than this.
+#: Each thread reuses its scratch buffers; larger ones are freed after use.
 _kept = threading.local()
 _MOST_KEPT = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkSpec:
-    """A chunk as it enters or leaves a codec.
+    """The shape, dtype and fill value of a chunk before or after a codec.
 
     Parameters
     ----------
     dtype : numpy.dtype
-        In native byte order; object for values of any length.
+        In native byte order; object for variable-length values.
     fill : scalar
         The value of elements that are not stored, of `dtype`.
     """
@@ -49,11 +50,11 @@ class ChunkSpec:
 
     @property
     def itemsize(self) -> int:
-        """The number of bytes of one element; 1 for values of any length, which become bytes."""
+        """The number of bytes of one element; 1 for variable-length values, which a codec encodes as bytes."""
         return 1 if self.dtype.hasobject else self.dtype.itemsize
 
     def filled(self) -> np.ndarray:
-        """Return a new chunk that holds the fill value everywhere."""
+        """Return a new chunk in which every element is the fill value."""
         try:
             result = np.empty(self.shape, self.dtype)
         except (MemoryError, ValueError) as error:
@@ -66,17 +67,17 @@ class ChunkSpec:
 
 
 class ArrayArrayCodec(ABC):
-    """Turns a chunk into another chunk."""
+    """Encodes a chunk as another chunk."""
 
-    #: True if encoding only moves elements, by :meth:`moved_axes`.
+    #: True if encoding only permutes the dimensions, by :meth:`moved_axes`.
     only_moves = False
 
     def moved_axes(self, ndim: int) -> tuple[int, ...] | None:
-        """Return the order of the dimensions in an encoded chunk, if decoding does no more than move them back."""
+        """Return the order of the dimensions in an encoded chunk; None if decoding does more than permute them."""
         return None
 
     def resolve(self, spec: ChunkSpec) -> ChunkSpec:
-        """Return what a chunk becomes; raise CodecError if the codec cannot take it."""
+        """Return the description of an encoded chunk; raise CodecError if the codec cannot encode such a chunk."""
         fill = self.encode(ChunkSpec((1,), spec.dtype, spec.fill).filled(), spec)[0]
         return ChunkSpec(spec.shape, fill.dtype.newbyteorder("="), fill)
 
@@ -90,9 +91,9 @@ class ArrayArrayCodec(ABC):
 
 
 class ArrayBytesCodec(ABC):
-    """Turns a chunk into bytes."""
+    """Encodes a chunk as bytes."""
 
-    #: The dtype of the stored elements, if the bytes are these and nothing else, in C order.
+    #: The dtype of the stored elements, if the bytes are only the elements in C order; else None.
     stored: np.dtype | None = None
 
     def encoded_size(self, spec: ChunkSpec) -> int | None:
@@ -100,7 +101,7 @@ class ArrayBytesCodec(ABC):
         return None
 
     def encoded_bound(self, spec: ChunkSpec) -> int | None:
-        """Return a number of bytes that no encoded chunk exceeds, where it varies; None if there is none."""
+        """Return an upper bound on the number of bytes of an encoded chunk; None if there is no bound."""
         return None
 
     @abstractmethod
@@ -109,18 +110,18 @@ class ArrayBytesCodec(ABC):
 
     @abstractmethod
     def decode(self, data: Buffer, spec: ChunkSpec) -> np.ndarray:
-        """Return the chunk; it may be a view of `data`, and in another byte order."""
+        """Return the chunk; it may be a view of `data` and may have non-native byte order."""
 
 
 class BytesBytesCodec(ABC):
-    """Turns bytes into other bytes."""
+    """Encodes bytes as other bytes."""
 
     def encoded_size(self, size: int) -> int | None:
-        """Return the number of bytes that `size` bytes become; None if it varies."""
+        """Return the encoded size of `size` bytes; None if it varies."""
         return None
 
     def encoded_bound(self, size: int) -> int | None:
-        """Return a bound on the number of bytes that at most `size` bytes become, where it varies."""
+        """Return an upper bound on the encoded size of at most `size` bytes, for codecs of variable output."""
         return size + size // 4 + 65536
 
     @abstractmethod
@@ -128,7 +129,7 @@ class BytesBytesCodec(ABC):
         """Return the encoded bytes of a contiguous buffer."""
 
     def encode_joined(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
-        """Return what :meth:`encode` gives for each of `count` pieces of equal length, which make up `data`."""
+        """Split `data` into `count` pieces of equal length, and return each of them encoded."""
         return [self.encode(piece) for piece in data.reshape(count, -1)]
 
     @abstractmethod
@@ -138,38 +139,39 @@ class BytesBytesCodec(ABC):
         Parameters
         ----------
         size : int or None
-            The number of bytes that must come out, where it is known.
+            The decoded size, where it is known; any other size raises CodecError.
         limit : int
-            More than this never comes out: a CodecError stops it.
+            The largest decoded size; a larger one raises CodecError.
         out : ndarray of uint8, optional
-            Exactly `size` contiguous bytes that receive the result, and are returned.
+            A contiguous array of exactly `size` bytes that receives the result, and is returned.
         """
 
     def decode_start(self, data: np.ndarray, size: int, out: np.ndarray) -> bool:
-        """Decode only the first bytes, as many as `out` has, of the `size` bytes that all data give.
+        """Decode only the first bytes into `out`, as many as it has; all of `data` decodes to `size` bytes.
 
-        False if the codec can only decode all; also if there is a checksum, or if the data are not as they should
-        be: decoding all will tell.
+        Return False if the codec cannot decode a part, if the data have a checksum, or if they seem damaged. The
+        caller then decodes all data, which raises the exact error.
         """
         return False
 
     def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> bool:
-        """Decode several pieces of `data` at once, each to the same number of bytes, one after another in `out`.
+        """Decode several pieces of `data` at once, to equal sizes, one after another in `out`.
 
-        False if the codec cannot, or if a piece is not as it should be: decoding them one by one will tell.
+        Return False if the codec cannot do so, or if a piece seems damaged. The caller then decodes the pieces one
+        by one, which raises the exact error.
 
         Parameters
         ----------
         bounds : sequence of (int, int)
-            Where each piece begins and ends.
+            The start and stop of each piece in `data`.
         out : ndarray of uint8
-            Contiguous; its length divided by the number of pieces is what each piece must give.
+            Contiguous; the decoded size of each piece is its length divided by the number of pieces.
         """
         return False
 
 
 def as_bytes_array(data: Buffer) -> np.ndarray:
-    """Return a contiguous buffer as an array of bytes, not copied.
+    """Return a view of a contiguous buffer as an array of bytes.
 
     Examples
     --------
@@ -183,14 +185,14 @@ def as_bytes_array(data: Buffer) -> np.ndarray:
 
 
 def scratch(slot: str, nbytes: int) -> np.ndarray:
-    """Return a buffer of this thread, of at least `nbytes` bytes and with undefined content, to be reused.
+    """Return the reusable buffer of this thread for `slot`, with at least `nbytes` bytes of undefined content.
 
-    Its content is lost when the same thread asks for the same slot again.
+    The next call of the same thread for the same slot overwrites the content.
 
     Raises
     ------
     CodecError
-        There is not so much memory.
+        If the allocation fails.
     """
     buffers: dict[str, Any] = _kept.__dict__
     buffer = buffers.get(slot)
@@ -205,20 +207,20 @@ def scratch(slot: str, nbytes: int) -> np.ndarray:
 
 
 def wrong_size(name: str, found: int, size: int) -> CodecError:
-    """Return the error of a codec that gave another number of bytes than is needed."""
-    return CodecError(f"codec {name!r}: {found} bytes came out, {size} are needed")
+    """Return the error for a decoded size that is not the expected one."""
+    return CodecError(f"codec {name!r}: the decoded data have {found} bytes, expected {size}")
 
 
 def too_large(name: str, limit: int) -> CodecError:
-    """Return the error of a codec that gives more bytes than a chunk may have."""
+    """Return the error for a decoded size above the limit of the chunk."""
     return CodecError(
-        f"codec {name!r}: more than {limit} bytes come out, which is too much for the chunk",
-        hint="for values of any length NCZARR_MAX_VARIABLE_CHUNK_BYTES sets the limit",
+        f"codec {name!r}: the decoded data exceed the chunk's limit of {limit} bytes",
+        hint="NCZARR_MAX_VARIABLE_CHUNK_BYTES sets the limit for variable-length values",
     )
 
 
 def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarray | None) -> Buffer:
-    """Check the length of a result, and put it where it is wanted."""
+    """Check the length of a result, and return it, copied into `out` if given."""
     length = memoryview(data).nbytes
     if size is not None and length != size:
         raise wrong_size(name, length, size)
@@ -231,7 +233,7 @@ def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarr
 
 
 def check_keys(name: str, configuration: Mapping[str, Any], *known: str) -> None:
-    """Raise CodecError if a configuration has keys that the codec's specification does not allow."""
+    """Raise CodecError if a configuration has keys that are not in the codec's specification."""
     extra = sorted(set(configuration) - set(known))
     if extra:
         raise CodecError(f"codec {name!r}: unknown configuration {', '.join(map(repr, extra))}")
@@ -240,7 +242,7 @@ def check_keys(name: str, configuration: Mapping[str, Any], *known: str) -> None
 def configured_int(
     name: str, configuration: Mapping[str, Any], key: str, default: int, low: int, high: int
 ) -> int:
-    """Return an integer of a configuration; netcdf-c writes some of them as text.
+    """Return an integer of a configuration; netcdf-c writes some of them as strings.
 
     Examples
     --------
@@ -259,18 +261,18 @@ def configured_int(
 
 
 Codec = ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec
-#: Makes a codec from its name, its configuration, and the chunk that it gets.
+#: Builds a codec from its name, its configuration, and the description of its input chunk.
 Factory = Callable[[str, Mapping[str, Any], ChunkSpec], Codec]
 Made = TypeVar("Made", bound=Factory)
 
 PREFIX = "numcodecs."
-#: Stands for every codec that numcodecs knows and no other factory makes.
+#: The key of the factory for all codecs of numcodecs without a factory of their own.
 ANY_NUMCODECS = "numcodecs.*"
 
 
 def _callable(loaded: Any) -> Factory:
     if not callable(loaded):
-        raise TypeError("it is not callable with a name, a configuration and a ChunkSpec")
+        raise TypeError("the object is not callable with a name, a configuration and a ChunkSpec")
     factory: Factory = loaded
     return factory
 
@@ -279,7 +281,7 @@ CODECS = Registry[Factory]("nczarr.codecs", "codec", CodecError, _callable)
 
 
 def register_codec(*names: str) -> Callable[[Made], Made]:
-    """Return a decorator that makes a codec's class, or another factory, known under names.
+    """Return a decorator that registers a codec class, or another factory, under names.
 
     Examples
     --------
@@ -302,9 +304,9 @@ def register_codec(*names: str) -> Callable[[Made], Made]:
 
 
 def find_codec(name: str) -> tuple[str, Factory] | None:
-    """Return a codec's full name and its factory; None if there is no such codec.
+    """Return the full name and the factory of a codec; None if no codec has this name.
 
-    Some documents name the codecs of numcodecs without their prefix.
+    Some documents omit the prefix of the numcodecs names.
     """
     for full in (name, PREFIX + name):
         if (factory := CODECS.registered(full)) is not None:
@@ -316,7 +318,7 @@ def find_codec(name: str) -> tuple[str, Factory] | None:
 
 
 def known_codecs() -> list[str]:
-    """Return the names of all codecs; others of numcodecs are found by ``numcodecs.<id>``.
+    """Return the names of all registered codecs; ``numcodecs.<id>`` finds the others of numcodecs.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Compress, checksum and shuffle bytes.
 
-gzip, blosc and crc32c are Zarr's own; the names ``numcodecs.…`` are those of the numcodecs library, as
-zarr-python writes them, and as version 2's filters and compressors are named here.
+gzip, blosc and crc32c are codecs of Zarr v3. The names ``numcodecs.…`` are those that zarr-python writes for codecs of
+the numcodecs library; the filters and compressors of Zarr v2 have these names here, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from nczarr.zarr.codecs.crc32c import crc32c
 
 @functools.cache
 def _libdeflate() -> Any:
-    """The `deflate` package, None where it is not installed."""
+    """Return the `deflate` package; None if it is not installed."""
     try:
         import deflate
     except ImportError:
@@ -63,7 +63,7 @@ class DeflateCodec(BytesBytesCodec):
         return compressor.compress(data) + compressor.flush()
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        # Nothing expands more than 1,032 times: so no buffer is made for what cannot come.
+        # DEFLATE expands at most 1,032 times: refuse larger sizes before an allocation.
         if size is not None and size > 1032 * memoryview(data).nbytes:
             raise CodecError(f"codec {self.name!r}: the compressed data are too short for {size} bytes")
         fast = _libdeflate()
@@ -73,7 +73,7 @@ class DeflateCodec(BytesBytesCodec):
                 if len(result) == size:
                     return deliver(self.name, result, size, limit, out)
             except fast.DeflateError:
-                pass  # several members, or damage: zlib tells which
+                pass  # several members, or damage: zlib distinguishes them
         return deliver(self.name, self._inflate(data, limit if size is None else size), size, limit, out)
 
     def _inflate(self, data: Buffer, limit: int) -> Buffer:
@@ -81,7 +81,7 @@ class DeflateCodec(BytesBytesCodec):
         rest: Buffer = data
         length = 0
         while True:
-            # One byte more than is allowed shows that there is too much.
+            # One byte above the limit proves that the data exceed it.
             inflater = zlib.decompressobj(self._bits)
             part = inflater.decompress(rest, limit - length + 1)
             parts.append(part)
@@ -91,12 +91,12 @@ class DeflateCodec(BytesBytesCodec):
             if not inflater.eof:
                 raise CodecError(f"codec {self.name!r}: the compressed data are incomplete")
             rest = inflater.unused_data
-            # gzip files may have several members; anything else that follows is ignored, as gzip does.
+            # A gzip file may have several members; other trailing bytes are ignored, as by gzip.
             if not self.is_gzip or not rest.startswith(b"\x1f\x8b"):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-#: Of the header: the bytes that are decoded, those of a block, and those that are stored.
+#: The decoded size, the block size and the stored size in the header.
 _BLOSC_SIZES = struct.Struct("<III").unpack_from
 
 
@@ -110,20 +110,20 @@ class BloscCodec(BytesBytesCodec):
         from numcodecs import blosc
 
         check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
-        # One thread for each chunk; blosc's own pool would hold a lock around all of them.
+        # nczarr decodes chunks in parallel; blosc's own thread pool would serialize them with a global lock.
         blosc.use_threads = False
         self.name = name
         self._blosc = blosc
         cname = configuration.get("cname", "lz4")
         if not isinstance(cname, str) or cname not in blosc.list_compressors():
-            raise CodecError(f"codec {name!r}: the compressor {cname!r} is not known")
+            raise CodecError(f"codec {name!r}: cname {cname!r} is not a compressor of the blosc library")
         self.cname = cname.encode()
         self.level = configured_int(name, configuration, "clevel", 5, 0, 9)
         shuffle = configuration.get("shuffle", 1)
         if isinstance(shuffle, str) and shuffle in self._SHUFFLES:
             shuffle = self._SHUFFLES[shuffle]
         self.shuffle = configured_int(name, {"shuffle": shuffle}, "shuffle", 1, -1, 2)
-        # Zarr v2 has no typesize: the size of an element.
+        # Zarr v2 has no typesize: use the size of an element.
         typesize = configured_int(name, configuration, "typesize", 0, 0, 2**31 - 1) or spec.itemsize
         self.typesize = typesize if typesize <= 255 else 1
         if self.shuffle == -1:
@@ -133,7 +133,10 @@ class BloscCodec(BytesBytesCodec):
     def encode(self, data: Buffer) -> Buffer:
         source = as_bytes_array(data)
         if source.nbytes > 2**31 - 17:
-            raise CodecError(f"codec {self.name!r}: {source.nbytes} bytes are more than blosc can hold")
+            raise CodecError(
+                f"codec {self.name!r}: the chunk has {source.nbytes} bytes; blosc compresses at most {2**31 - 17}",
+                hint="use smaller chunks",
+            )
         return self._blosc.compress(
             source, self.cname, self.level, self.shuffle, self.blocksize, typesize=self.typesize
         )
@@ -206,7 +209,7 @@ class LzmaCodec(BytesBytesCodec):
         self.format = configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
         self.options = {k: v for k, v in configuration.items() if k != "format" and v is not None}
         if self.format == lzma.FORMAT_AUTO:
-            raise CodecError(f"codec {name!r}: format 0 cannot be written", hint="use 1 (xz), 2 or 3")
+            raise CodecError(f"codec {name!r}: format 0 is for reading only", hint="use 1 (xz), 2 or 3")
 
     def encode(self, data: Buffer) -> Buffer:
         return lzma.compress(data, format=self.format, **self.options)
@@ -223,7 +226,7 @@ def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     if len(result) > limit:
         raise too_large(name, limit)
     if not decoder.eof:
-        # The end mark may lie behind the last byte that was asked for.
+        # The end marker may follow the last requested byte.
         result += decoder.decompress(b"", limit + 1 - len(result)) if not decoder.needs_input else b""
         if not decoder.eof:
             raise CodecError(f"codec {name!r}: the compressed data are incomplete")
@@ -264,24 +267,24 @@ class ChecksumCodec(BytesBytesCodec):
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
         source = as_bytes_array(data)
         if source.nbytes < 4:
-            raise CodecError(f"codec {self.name!r}: too short to hold a checksum")
+            raise CodecError(f"codec {self.name!r}: the data are too short for a checksum")
         payload, mark = (source[4:], source[:4]) if self._first else (source[:-4], source[-4:])
         stored = int.from_bytes(mark.tobytes(), "little")
         found = self._function(payload)
         if stored != found:
             raise CodecError(
-                f"codec {self.name!r}: the checksum is {found:08x}, {stored:08x} is stored",
-                hint="the data are damaged",
+                f"codec {self.name!r}: the data have the checksum {found:08x}, the stored one is {stored:08x}",
+                hint="the chunk is damaged; restore it from a copy",
             )
         return deliver(self.name, payload, size, limit, out)
 
 
 @register_codec("numcodecs.shuffle")
 class ShuffleCodec(BytesBytesCodec):
-    """``numcodecs.shuffle``: the first bytes of all elements, then the second ones, and so on.
+    """``numcodecs.shuffle``: the first bytes of all elements, then the second bytes, and so on.
 
-    netcdf-c writes an ``elementsize`` of 0, meaning the size of an element. Bytes after the last whole element
-    stay as they are, as in HDF5.
+    netcdf-c writes an ``elementsize`` of 0 for the size of an element. Bytes after the last whole element are copied
+    unchanged, as in HDF5.
     """
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
@@ -319,7 +322,7 @@ class ShuffleCodec(BytesBytesCodec):
 
 @register_codec(ANY_NUMCODECS, "numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 class NumcodecsBytesCodec(BytesBytesCodec):
-    """Any other codec of numcodecs, or registered with it, that maps bytes to bytes."""
+    """Any other bytes-to-bytes codec of numcodecs or of its registry."""
 
     _CHECKSUMS = ("numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 
@@ -345,14 +348,13 @@ def numcodecs_codec(name: str, configuration: Mapping[str, Any]) -> Any:
     Raises
     ------
     CodecError
-        There is no such codec, its library is missing, or the configuration is wrong.
+        If the codec is unknown, its library is missing, or its configuration is invalid.
     """
     import numcodecs
 
     identifier = name.removeprefix(PREFIX)
     if identifier == "pickle":
-        # Unpickling runs code that comes with the data.
-        raise CodecError("codec 'numcodecs.pickle' is refused: reading it could run any program")
+        raise CodecError("codec 'numcodecs.pickle' is refused: unpickling runs code from the data")
     try:
         return numcodecs.get_codec({**configuration, "id": identifier})
     except ImportError as error:

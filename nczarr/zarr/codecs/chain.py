@@ -1,4 +1,4 @@
-"""Encode and decode the chunks of an array with its chain of codecs, put together once."""
+"""Encode and decode the chunks of an array with its chain of codecs."""
 
 from __future__ import annotations
 
@@ -32,28 +32,29 @@ class Chain:
     Parameters
     ----------
     codecs : sequence of NamedConfig
-        In order of encoding: any number from array to array, one from array to bytes, any from bytes to bytes.
+        In order of encoding: any number of array-to-array codecs, one array-to-bytes codec (the serializer), any
+        number of bytes-to-bytes codecs.
     spec : ChunkSpec
         The chunk in memory.
 
     Attributes
     ----------
     stored_spec : ChunkSpec
-        The chunk as the codec from array to bytes gets it.
+        The input chunk of the serializer.
     serializer : ArrayBytesCodec
     order : tuple of int or None
-        If nothing but transposing comes before the serializer: the order of the dimensions as they are stored.
+        The stored order of the dimensions, if decoding before the serializer only permutes them.
     stored_dtype : numpy.dtype or None
-        If the serializer is ``bytes`` and `order` is set: the dtype of the stored elements.
+        The dtype of the stored elements, if the serializer is ``bytes`` and `order` is set.
     writes_rows : bool
-        If `stored_dtype` is set: the serialized chunk is made by nothing but moving the elements.
+        True if `stored_dtype` is set and encoding before the serializer only permutes the dimensions.
     is_raw : bool
-        The stored bytes are the elements themselves (`stored_dtype`, `order`), and nothing else.
+        True if the stored bytes are the elements (`stored_dtype`, `order`), without compression or checksum.
 
     Raises
     ------
     CodecError
-        A codec is not known, misconfigured, or out of place.
+        If a codec is unknown, misconfigured, or at the wrong position.
 
     Examples
     --------
@@ -76,11 +77,14 @@ class Chain:
                 continue
             if isinstance(codec, BytesBytesCodec):
                 if serializer is None:
-                    raise CodecError(f"codec {config.name!r} needs bytes; put the codec 'bytes' before it")
+                    raise CodecError(
+                        f"codec {config.name!r} encodes bytes, but its input is an array",
+                        hint="put the codec 'bytes' before it",
+                    )
                 self._bytes.append(codec)
             elif serializer is not None:
                 raise CodecError(
-                    f"codec {config.name!r} needs an array, and stands after one that makes bytes"
+                    f"codec {config.name!r} encodes an array, but follows a codec whose output is bytes"
                 )
             elif isinstance(codec, ArrayArrayCodec):
                 self._arrays.append((codec, current))
@@ -88,7 +92,7 @@ class Chain:
             else:
                 serializer = codec
         if serializer is None:
-            raise CodecError("no codec turns the array into bytes", hint="add the codec 'bytes'")
+            raise CodecError("no codec encodes the array as bytes", hint="add the codec 'bytes'")
         self.serializer = serializer
         self.stored_spec = current
         self.order = self._storage_order()
@@ -106,7 +110,7 @@ class Chain:
 
     @property
     def encoded_bound(self) -> int:
-        """A number of bytes that no stored chunk exceeds."""
+        """An upper bound on the number of bytes of a stored chunk."""
         return self._sizes[-1][1]
 
     @property
@@ -122,15 +126,15 @@ class Chain:
                 codec = factory(name, config.configuration, spec)
             except NCZarrError:
                 raise
-            except Exception as error:  # whatever another package, or a library, makes of a configuration
-                raise CodecError(f"codec {name!r}: the configuration is not possible: {error}") from error
+            except Exception as error:  # other packages and libraries raise any type
+                raise CodecError(f"codec {name!r}: the configuration is invalid: {error}") from error
             if not isinstance(codec, ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec):
                 raise CodecError(f"codec {name!r}: {type(codec).__name__} is not a codec")
             return codec
         if not config.must_understand:
             return None
         raise CodecError(
-            f"the codec {config.name!r} is not known", hint=f"known are {', '.join(known_codecs())}"
+            f"the codec {config.name!r} is unknown", hint=f"known codecs: {', '.join(known_codecs())}"
         )
 
     def _storage_order(self) -> tuple[int, ...] | None:
@@ -147,7 +151,7 @@ class Chain:
         bound = self.serializer.encoded_bound(self.stored_spec) if exact is None else exact
         if bound is None:
             bound = LIMITS.variable_chunk_bytes
-            if not self.stored_spec.dtype.hasobject:  # a library's form of numbers; JSON is the longest
+            if not self.stored_spec.dtype.hasobject:  # the library's encoding of numbers; JSON is the longest
                 bound = max(bound, 32 * self.stored_spec.size * self.stored_spec.itemsize)
         sizes = [(exact, bound)]
         for codec in self._bytes:
@@ -168,12 +172,12 @@ class Chain:
     # --- decoding
 
     def decode(self, data: Buffer) -> np.ndarray:
-        """Return the chunk that `data` holds; it may be a read-only view of `data`, in any byte order.
+        """Return the decoded chunk; it may be a read-only view of `data`, in any byte order.
 
         Raises
         ------
         CodecError
-            The data are damaged, or do not give a chunk of this shape.
+            If the data are damaged, or the decoded chunk has another shape.
         """
         try:
             chunk = self.serializer.decode(self._decode_bytes(data, None), self.stored_spec)
@@ -181,16 +185,16 @@ class Chain:
                 chunk = codec.decode(chunk, spec)
         except NCZarrError:
             raise
-        except Exception as error:  # whatever a library makes of damaged data
+        except Exception as error:  # libraries raise any type for damaged data
             raise CodecError(f"the data are damaged: {error}") from error
         if chunk.shape != self.spec.shape:
-            raise CodecError(f"a chunk of shape {chunk.shape} came out, {self.spec.shape} is needed")
+            raise CodecError(f"the decoded chunk has shape {chunk.shape}, expected {self.spec.shape}")
         return chunk
 
     def decode_into(self, data: Buffer, out: np.ndarray) -> None:
-        """Put the chunk that `data` holds into `out`, an array of the chunk's shape and dtype.
+        """Decode `data` into `out`, an array of the chunk's shape and dtype.
 
-        Where the stored elements need no more than moving, they are decoded straight into `out`.
+        The last decompressor writes directly into `out` if the stored elements have the order of `out`.
         """
         if self.stored_dtype is not None and self._bytes:
             stored = out if self.order is None else out.transpose(self.order)
@@ -202,16 +206,16 @@ class Chain:
         np.copyto(out, self.decode(data))
 
     def decode_raw(self, data: Buffer, target: np.ndarray) -> np.ndarray:
-        """Decode into `target`, bytes that are reused, and return the chunk as a view of it, in any byte order.
+        """Decode into the buffer `target`, and return the chunk as a view of it, in any byte order.
 
-        Only where `stored_dtype` is set; `target` has at least `decoded_size` bytes.
+        Requires `stored_dtype`; `target` has at least `decoded_size` bytes.
         """
         return self.view(self._decode_bytes(data, target[: self.decoded_size] if self._bytes else None))
 
     def decode_start(self, data: Buffer, stop: int) -> np.ndarray | None:
-        """Return the first `stop` bytes of the serialized chunk, in a buffer that the thread reuses.
+        """Return the first `stop` bytes of the serialized chunk, in a reusable buffer of the thread.
 
-        None if the codecs can only decode all, or if that is better.
+        Return None if the codecs cannot decode a part, or if decoding all bytes is faster.
         """
         size = self.decoded_size
         if size is None or len(self._bytes) != 1 or stop > size * 3 // 4:
@@ -220,9 +224,9 @@ class Chain:
         return out if self._bytes[0].decode_start(as_bytes_array(data), size, out) else None
 
     def decode_row(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> None:
-        """Decode several chunks, pieces of `data`, to one after another in `out`, serialized as they are stored.
+        """Decode several pieces of `data` to serialized chunks, one after another in `out`.
 
-        Only where `stored_dtype` is set and `is_raw` is not; `out` has `decoded_size` bytes for each piece.
+        Requires `stored_dtype`, and that `is_raw` is False; `out` has `decoded_size` bytes for each piece.
         """
         if len(self._bytes) == 1 and self._bytes[0].decode_joined(data, bounds, out):
             return
@@ -231,7 +235,7 @@ class Chain:
             self._decode_bytes(data[start:stop], out[i * size : (i + 1) * size])
 
     def view(self, raw: Buffer) -> np.ndarray:
-        """Return serialized bytes as a chunk, not copied; only where `stored_dtype` is set."""
+        """Return a view of serialized bytes as a chunk; requires `stored_dtype`."""
         chunk = self.serializer.decode(raw, self.stored_spec)
         for codec, spec in reversed(self._arrays):
             chunk = codec.decode(chunk, spec)
@@ -244,12 +248,12 @@ class Chain:
                 data = self._bytes[i].decode(data, exact, limit, out if i == 0 else None)
         except NCZarrError:
             raise
-        except Exception as error:  # whatever a library makes of damaged data
+        except Exception as error:  # libraries raise any type for damaged data
             raise CodecError(f"the data are damaged: {error}") from error
         return data
 
     def in_stored_order(self, values: np.ndarray, grid: Sequence[int]) -> np.ndarray:
-        """Return a view of whole chunks as they are serialized: one after another, each in its own order.
+        """Return a view of whole chunks in serialized order: chunk after chunk, elements in stored order.
 
         Parameters
         ----------
@@ -264,7 +268,7 @@ class Chain:
         return values.reshape(split).transpose(axes)
 
     def serialize(self, values: np.ndarray, grid: Sequence[int], out: np.ndarray) -> None:
-        """Put the serialized bytes of chunks, see `in_stored_order`, into `out`; only where `writes_rows` is set."""
+        """Write the serialized bytes of chunks (see `in_stored_order`) into `out`; requires `writes_rows`."""
         assert self.stored_dtype is not None
         ordered = self.in_stored_order(values, grid)
         np.copyto(out.view(self.stored_dtype).reshape(ordered.shape), ordered)
@@ -277,7 +281,7 @@ class Chain:
         Raises
         ------
         CodecError
-            A codec cannot encode these values.
+            If a codec cannot encode these values.
         """
         try:
             for codec, spec in self._arrays:
@@ -286,8 +290,8 @@ class Chain:
             exact, limit = self._sizes[0]
             if exact is None and (size := memoryview(data).nbytes) > limit:
                 raise CodecError(
-                    f"the chunk has {size} bytes; {limit} are the limit for values of any length",
-                    hint="use smaller chunks, or set NCZARR_MAX_VARIABLE_CHUNK_BYTES where they are written and read",
+                    f"the chunk has {size} bytes; the limit for variable-length values is {limit}",
+                    hint="use smaller chunks, or set NCZARR_MAX_VARIABLE_CHUNK_BYTES for writers and readers",
                 )
             for compressor in self._bytes:
                 data = compressor.encode(data)
@@ -298,9 +302,9 @@ class Chain:
         return data
 
     def encode_row(self, data: np.ndarray, count: int) -> Sequence[Buffer]:
-        """Return the stored bytes of each of `count` serialized chunks, which follow each other in `data`.
+        """Return the stored bytes of `count` serialized chunks, which are contiguous in `data`.
 
-        Only where `writes_rows` is set.
+        Requires `writes_rows`.
         """
         try:
             if not self._bytes:
@@ -321,17 +325,17 @@ _MAX_MADE = 256
 
 
 def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> Chain:
-    """Return a chain: the one that was made before for the same codecs, shape, dtype and fill value.
+    """Return a chain, shared by arrays of equal codecs, shape, dtype and fill value.
 
-    Thousands of arrays may have one encoding, and most share the objects that their documents were parsed into; those
-    of arrays that are made are equal at most, which takes longer to see.
+    Thousands of arrays may have one encoding. Arrays that are read from one store share the parsed objects, and the
+    ids of these find the chain fast. The objects of new arrays are only equal, and a comparison of values finds it.
 
     Raises
     ------
     CodecError
         See :class:`Chain`.
     """
-    # What is kept with the chain keeps its id.
+    # The cache keeps references to these objects, so that their ids stay valid.
     key = (id(codecs), id(fill), id(dtype), shape, CODECS.version)
     kept = _made.get(key)
     if kept is not None:
@@ -350,11 +354,11 @@ def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dt
 
 
 def _contents(codecs: Sequence[NamedConfig], dtype: np.dtype, fill: Any) -> tuple[Any, ...] | None:
-    """What equal codecs of equal numbers have in common; None for other values, and what is no JSON."""
+    """Return a key that is equal for equal codecs and fill values; None for values that are not numbers or JSON."""
     if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
         return None
     try:
-        # Version 2 has no references: equal bytes if and only if equal values, types included.
+        # marshal's version 2 has no references: bytes are equal if and only if values and types are.
         written = marshal.dumps([(c.name, c.configuration, c.must_understand) for c in codecs], 2)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Compute the checksum CRC-32C (Castagnoli), with numpy or, where it is installed, with google_crc32c."""
+"""Compute the checksum CRC-32C (Castagnoli), with google_crc32c if it is installed, else with numpy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _byte_table() -> np.ndarray:
 
 
 def _advance(state: np.ndarray) -> np.ndarray:
-    """Push one zero byte through each checksum state."""
+    """Return each checksum state after one more zero byte."""
     return _byte_table()[state & np.uint32(0xFF)] ^ (state >> np.uint32(8))
 
 
 @functools.cache
 def _position_table() -> np.ndarray:
-    """What each value of a byte does to the checksum, for each distance (0 … _BLOCK - 1) from the end."""
+    """Return the checksum contribution of each byte value at each distance (0 … _BLOCK - 1) from the end."""
     table = np.empty((_BLOCK, 256), np.uint32)
     table[0] = _byte_table()
     for i in range(1, _BLOCK):
@@ -37,7 +37,7 @@ def _position_table() -> np.ndarray:
 
 @functools.cache
 def _skip_tables(distance: int) -> np.ndarray:
-    """What each byte of a state (shape (4, 256)) becomes after `distance` zero bytes."""
+    """Return the contribution of each byte of a state after `distance` zero bytes, of shape (4, 256)."""
     if distance == 0:
         values = np.arange(256, dtype=np.uint32)
         return np.stack([values << np.uint32(8 * i) for i in range(4)])
@@ -56,8 +56,8 @@ def _apply(tables: np.ndarray, state: Any) -> np.ndarray:
 def crc32c_numpy(data: Any) -> int:
     """Return the CRC-32C of a buffer, computed with numpy.
 
-    A checksum is linear: each byte adds what it alone, followed by zeros, would give. So blocks of bytes are
-    looked up and combined at once, without a Python loop for each byte.
+    CRCs are linear: the checksum is the XOR of each byte's contribution, which depends on its value and its distance
+    from the end. Table lookups and one reduction therefore process a whole block without a Python loop over bytes.
 
     Examples
     --------

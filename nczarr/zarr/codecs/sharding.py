@@ -1,6 +1,6 @@
-"""Put many chunks into one stored object with an index of where each of them is: ``sharding_indexed``.
+"""Store many inner chunks in one object with an index: the codec ``sharding_indexed``.
 
-Implements the section *Sharding codec* of the Zarr v3 core specification. The inner chunks may be shards again.
+Implements the section *Sharding codec* of the Zarr v3 core specification. Inner chunks may be shards, too.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ def _new(size: int) -> np.ndarray:
 
 
 class ShardIndex:
-    """Where the inner chunks of a shard are.
+    """The offsets and lengths of the inner chunks of a shard.
 
     Parameters
     ----------
     entries : ndarray of uint64, shape (n, 2)
-        Offset and length of each inner chunk, in C order; both ``2**64 - 1`` where there is none.
+        Offset and length of each inner chunk, in C order; both ``2**64 - 1`` if it is not stored.
     size : int or None
         The number of bytes of the shard, where it is known.
 
     Raises
     ------
     CodecError
-        An entry points outside the shard.
+        If an entry points outside the shard.
     """
 
     def __init__(self, entries: np.ndarray, size: int | None) -> None:
         present = (entries[:, 0] != MISSING) | (entries[:, 1] != MISSING)
         limit = np.uint64(2**62 if size is None else size)
-        # All three tests are needed: a sum may wrap around.
+        # All three comparisons are necessary: the sum may overflow.
         beyond = (entries[:, 0] > limit) | (entries[:, 1] > limit) | (entries.sum(axis=1) > limit)
         bad = present & beyond
         if bad.any():
             number = int(np.flatnonzero(bad)[0])
             offset, length = entries[number].tolist()
             raise CodecError(
-                f"the shard's index puts inner chunk {number} at {offset} with {length} bytes; "
-                f"the shard has {'fewer' if size is None else size}"
+                f"the shard's index has inner chunk {number} at offset {offset} with {length} bytes; "
+                f"the shard has {'fewer' if size is None else size} bytes"
             )
         self.present = present
         self.offsets = np.where(present, entries[:, 0], 0).astype(np.int64)
@@ -71,7 +71,7 @@ class ShardIndex:
 
 @register_codec("sharding_indexed")
 class ShardingCodec(ArrayBytesCodec):
-    """The codec, for shards of one shape, which `spec` describes."""
+    """``sharding_indexed``, for shards of the shape in `spec`."""
 
     def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class ShardingCodec(ArrayBytesCodec):
             raise CodecError(f"codec {self.name!r}: chunk_shape {str(shape)[:60]} is not a shape")
         if len(shape) != len(spec.shape) or any(n % m for n, m in zip(spec.shape, shape, strict=True)):
             raise CodecError(
-                f"codec {self.name!r}: shards of {spec.shape} do not hold whole chunks of {shape}"
+                f"codec {self.name!r}: chunk_shape {shape} does not divide the shard shape {spec.shape}"
             )
         self.inner_shape: tuple[int, ...] = tuple(shape)
         self.grid: tuple[int, ...] = tuple(n // m for n, m in zip(spec.shape, shape, strict=True))
@@ -92,17 +92,22 @@ class ShardingCodec(ArrayBytesCodec):
         index_spec = ChunkSpec((*self.grid, 2), np.dtype(np.uint64), np.uint64(MISSING))
         self.index_chain = Chain(self._configs(configuration, "index_codecs"), index_spec)
         if self.index_chain.encoded_size is None:
-            raise CodecError(f"codec {self.name!r}: the size of the index must not vary")
+            raise CodecError(
+                f"codec {self.name!r}: the index_codecs give an index of variable size",
+                hint="use index_codecs without compression",
+            )
         self.index_size: int = self.index_chain.encoded_size
         location = configuration.get("index_location", "end")
         if location not in ("start", "end"):
-            raise CodecError(f"codec {self.name!r}: index_location is {str(location)[:50]!r}")
+            raise CodecError(
+                f"codec {self.name!r}: index_location is {str(location)[:50]!r}, not 'start' or 'end'"
+            )
         self.index_first = location == "start"
 
     def _configs(self, configuration: Mapping[str, Any], key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
         if not isinstance(value, list | tuple) or not value:
-            raise CodecError(f"codec {self.name!r}: {key} is missing")
+            raise CodecError(f"codec {self.name!r}: {key} is missing or empty")
         try:
             return [
                 item if isinstance(item, NamedConfig) else parse_named_config(item, f"{key}[{i}]")
@@ -112,26 +117,26 @@ class ShardingCodec(ArrayBytesCodec):
             raise CodecError(f"codec {self.name!r}: {error.message}") from error
 
     def encoded_bound(self, spec: ChunkSpec) -> int | None:
-        # Twice, for shards that still hold what was replaced.
+        # Twice the size, for shards that still contain replaced inner chunks.
         return 2 * (self.count * self.inner.encoded_bound + self.index_size)
 
     # --- the index
 
     def index_range(self) -> tuple[int, int]:
-        """Return start (negative: from the end) and length of the index in a shard, as stores count."""
+        """Return the start (negative: from the end) and length of the index, as a byte range of a store."""
         return (0 if self.index_first else -self.index_size, self.index_size)
 
     def parse_index(self, data: Buffer, size: int | None) -> ShardIndex:
-        """Return the index from its stored bytes; `size` is that of the whole shard, where it is known.
+        """Decode the index; `size` is the size of the whole shard, where it is known.
 
         Raises
         ------
         CodecError
-            The index is damaged.
+            If the index is damaged.
         """
         if memoryview(data).nbytes != self.index_size:
             found = memoryview(data).nbytes
-            raise CodecError(f"the shard has {found} bytes, too few for its index of {self.index_size}")
+            raise CodecError(f"the shard has {found} bytes; its index alone has {self.index_size}")
         entries = self.index_chain.decode(data).astype(np.uint64, copy=False).reshape(-1, 2)
         return ShardIndex(entries, size)
 
@@ -162,7 +167,7 @@ class ShardingCodec(ArrayBytesCodec):
         return chunk
 
     def decode_inner(self, data: Buffer, number: int, out: np.ndarray) -> None:
-        """Decode one inner chunk into `out`; errors name it."""
+        """Decode one inner chunk into `out`; errors name its number."""
         try:
             self.inner.decode_into(data, out)
         except CodecError as error:
@@ -172,7 +177,7 @@ class ShardingCodec(ArrayBytesCodec):
         return self.encode_shard(chunk, _new)
 
     def encode_shard(self, chunk: np.ndarray, allocate: Allocate) -> np.ndarray:
-        """Return the bytes of a shard, in memory that `allocate` gives for a number of bytes."""
+        """Return the bytes of a shard, in memory from `allocate`, which takes a number of bytes."""
         inner = self.inner
         if not inner.writes_rows or not self.grid:
             pieces = [inner.encode(chunk[self._region(number)]) for number in range(self.count)]
@@ -191,7 +196,7 @@ class ShardingCodec(ArrayBytesCodec):
         return result
 
     def assemble(self, parts: Sequence[np.ndarray | None], allocate: Allocate = _new) -> np.ndarray:
-        """Return the shard that holds encoded inner chunks (None: not stored), in C order."""
+        """Return the shard of encoded inner chunks in C order; None stands for a chunk that is not stored."""
         lengths = np.array([0 if part is None else part.nbytes for part in parts], np.uint64)
         missing = np.array([part is None for part in parts], bool)
         result = allocate(int(lengths.sum()) + self.index_size)
@@ -202,7 +207,7 @@ class ShardingCodec(ArrayBytesCodec):
         return result
 
     def _finish(self, shard: np.ndarray, lengths: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """Write the index of a shard whose inner chunks lie without gaps; return where these belong."""
+        """Write the index of a shard without gaps, and return the part of the shard for the inner chunks."""
         start = self.index_size if self.index_first else 0
         offsets = np.cumsum(lengths, dtype=np.uint64) - lengths + np.uint64(start)
         entries = np.stack([offsets, lengths], axis=1)

@@ -1,4 +1,4 @@
-"""Compress with ``zstd`` (RFC 8878), and tell from its frames how much comes out."""
+"""Compress with ``zstd`` (RFC 8878), and read the decoded size from its frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nczarr.zarr.codecs.base import (
 
 @functools.cache
 def _zstandard() -> Any:
-    """The `zstandard` package, if it is there and can compress many pieces with one context; else None."""
+    """Return the `zstandard` package if it can compress many pieces with one context; else None."""
     try:
         import zstandard
     except ImportError:
@@ -35,14 +35,14 @@ def _zstandard() -> Any:
     return zstandard if "multi_compress_to_buffer" in zstandard.backend_features else None
 
 
-#: Contexts of higher levels are not kept: they take much memory, and little of the time.
+#: Contexts of higher levels are not reused: they take much memory, and their creation takes little of the time.
 KEPT_LEVEL = 6
 
 _local = threading.local()
 
 
 def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
-    """A compressor of this thread, whose context is used again and again."""
+    """Return the compressor of this thread, which reuses its context."""
     if level > KEPT_LEVEL:
         return zstandard.ZstdCompressor(level=level, write_checksum=checksum)
     kept: dict[Any, Any] = _local.__dict__
@@ -81,8 +81,8 @@ class ZstdCodec(BytesBytesCodec):
         return pieces
 
     def decode(self, data: Buffer, size: int | None, limit: int, out: np.ndarray | None = None) -> Buffer:
-        # The library refuses a target that is smaller than all frames together, and one that is larger than
-        # a frame of unknown size. So where one frame says what is wanted, nothing more needs to be looked at.
+        # The library rejects a target that is smaller than the content of all frames, or larger than a frame of
+        # unknown size. So a first frame with the expected content size needs no further check.
         if size is None or frame_header(data)[1] != size:
             exact, most = content_size(data)
             if size is not None and exact is not None and exact != size:
@@ -97,7 +97,7 @@ class ZstdCodec(BytesBytesCodec):
         fast = _zstandard()
         if fast is None or frame_header(data)[1] != size or has_checksum(data):
             return False
-        # All blocks have to be there, though only the first ones are decoded.
+        # All blocks must exist, although only the first ones are decoded.
         if content_size(data) != (size, size):
             return False
         view = out.data
@@ -111,34 +111,33 @@ class ZstdCodec(BytesBytesCodec):
         return done == view.nbytes
 
     def decode_joined(self, data: np.ndarray, bounds: Sequence[tuple[int, int]], out: np.ndarray) -> bool:
-        # Frames that follow each other are data like one frame (RFC 8878, section 3). Decoded together they need
-        # one context of the library instead of one each, which is a quarter of the time with 64 KiB.
+        # Concatenated frames are valid zstd data (RFC 8878, section 3). One call needs one context instead of one
+        # for each frame: a quarter of the time for frames of 64 KiB.
         size = out.nbytes // len(bounds)
-        if not _neighbours(bounds) or not _all_frames(data, bounds, size):
+        if not _are_contiguous(bounds) or not _all_frames(data, bounds, size):
             return False
         try:
             self._decompress(data[bounds[0][0] : bounds[-1][1]], out)
-        except Exception:  # one by one they tell which of them is damaged
+        except Exception:  # the caller decodes them one by one and names the damaged one
             return False
         return True
 
 
-def _neighbours(bounds: Sequence[tuple[int, int]]) -> bool:
+def _are_contiguous(bounds: Sequence[tuple[int, int]]) -> bool:
     return all(before[1] == after[0] for before, after in pairwise(bounds))
 
 
 def _all_frames(data: np.ndarray, bounds: Sequence[tuple[int, int]], size: int) -> bool:
-    """True if a zstd frame of `size` bytes begins each piece.
+    """Return True if each piece begins with a zstd frame of `size` decoded bytes.
 
-    Then the library cannot make exactly `size` bytes for each piece from all of them together, unless each piece
-    gives its own.
+    Then the concatenation decodes to exactly `size` bytes for each piece only if every piece is valid.
     """
     view = data.data
     first = bounds[0][0]
     end, stated = frame_header(view, first)
     if stated != size:
         return False
-    # Frames of one size have the same header, if one program made them.
+    # Frames of one content size from one compressor have the same header.
     head = bytes(view[first:end])
     return all(
         stop - start >= len(head)
@@ -147,17 +146,17 @@ def _all_frames(data: np.ndarray, bounds: Sequence[tuple[int, int]], size: int) 
     )
 
 
-# --- what the frames say (RFC 8878, section 3.1)
+# --- frame headers (RFC 8878, section 3.1)
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
-#: No block gives more than this.
+#: The largest decoded size of a block.
 _BLOCK = 128 << 10
 
 
 def frame_header(data: Any, start: int = 0) -> tuple[int, int | None]:
-    """Return where the blocks of a frame begin, and its content size, None if it does not say.
+    """Return the offset of a frame's first block, and its content size (None if the header omits it).
 
-    The place is -1 if there is no frame at `start`.
+    The offset is -1 if no frame begins at `start`.
 
     Examples
     --------
@@ -178,7 +177,7 @@ def frame_header(data: Any, start: int = 0) -> tuple[int, int | None]:
 
 
 def has_checksum(data: Any) -> bool:
-    """True if the frame at the beginning of `data` ends with a checksum of its content.
+    """Return True if the first frame of `data` ends with a checksum of its content.
 
     Examples
     --------
@@ -189,12 +188,12 @@ def has_checksum(data: Any) -> bool:
 
 
 def content_size(data: Any) -> tuple[int | None, int]:
-    """Return how many bytes come out of all frames, None if one does not say; and a number that it never exceeds.
+    """Return the decoded size of all frames (None if a header omits it), and an upper bound on it.
 
     Raises
     ------
     CodecError
-        The data are not zstd, or incomplete.
+        If the data are not zstd, or are incomplete.
 
     Examples
     --------
@@ -208,7 +207,7 @@ def content_size(data: Any) -> tuple[int | None, int]:
     position = 0
     while position < view.nbytes:
         if bytes(view[position + 1 : position + 4]) == b"\x2a\x4d\x18" and view[position] >> 4 == 5:
-            # A frame to be skipped.
+            # A skippable frame.
             position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
             continue
         blocks, stated = frame_header(view, position)
@@ -228,14 +227,14 @@ def content_size(data: Any) -> tuple[int | None, int]:
 
 
 def _skip_blocks(view: memoryview, position: int) -> tuple[int, int]:
-    """Return the end of a frame's blocks, and a bound on what comes out of them."""
+    """Return the end of a frame's blocks, and an upper bound on their decoded size."""
     bound = 0
     while True:
         header = int.from_bytes(view[position : position + 3], "little")
         if position + 3 > view.nbytes:
             raise CodecError("the data are damaged: a zstd frame is incomplete")
         kind, size = header >> 1 & 3, header >> 3
-        # Raw blocks have `size` bytes, repeated ones a single byte that stands for `size`.
+        # A raw block stores `size` bytes; an RLE block stores one byte that decodes to `size` bytes.
         bound += _BLOCK if kind == 2 else size
         position += 3 + (1 if kind == 1 else size)
         if header & 1:
