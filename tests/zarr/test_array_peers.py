@@ -229,7 +229,7 @@ def test_filters_of_version_2_in_another_byte_order(
         ours.write(slice(1, 3), [7, -8])
         assert array[...].tolist() == [1, 7, -8, 5]
     else:
-        with pytest.raises(UnsupportedError, match=rf"filters\[{where}\].*the values before it are"):
+        with pytest.raises(UnsupportedError, match=rf"filters\[{where}\].*the input of the filter is"):
             open_hierarchy(LocalStore(tmp_path)).array("v")
 
 

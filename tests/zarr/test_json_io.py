@@ -73,7 +73,7 @@ def test_what_is_not_json_is_refused_with_its_place(data):
 
 
 def test_duplicate_names():
-    with pytest.raises(MetadataError, match="'a' stands twice"):
+    with pytest.raises(MetadataError, match="'a' occurs twice"):
         parse_json(b'{"x": {"a": 1, "b": 2, "a": 1}}', "d")
     assert parse_json(b'{"a": 1, "a": 2}', "d", lenient=True) == {"a": 2}
 

@@ -295,7 +295,9 @@ class NumcodecsSerializer(ArrayBytesCodec):
             _check_json(self.name, data, spec.size)
         result = np.asarray(self._codec.decode(data))
         if self._has_bits and result.dtype.itemsize != spec.dtype.itemsize:
-            raise CodecError(f"codec {self.name!r}: the decoded dtype is {result.dtype}, expected {spec.dtype}")
+            raise CodecError(
+                f"codec {self.name!r}: the decoded dtype is {result.dtype}, expected {spec.dtype}"
+            )
         if result.dtype != object and spec.dtype != object and (self._has_bits or result.dtype.kind in "uV"):
             result = result.reshape(-1).view(np.uint8).view(spec.dtype)
         if result.size != spec.size:

@@ -1,9 +1,9 @@
-"""Documents: JSON in a store, and the metadata that it stands for.
+"""Parse and write the JSON documents of arrays and groups.
 
-One module for each version of Zarr parses its documents into :class:`~nczarr.zarr.metadata.ArrayMetadata` and
-``GroupMetadata`` and writes them from there, so that nothing else in the engine knows the versions apart. Parsing
-is bounded, exact in both directions, and every fault names the document and the key. Extensions (ZEP 10) take
-part here; others add them by entry points (``docs/extending.md``).
+One module for each version of Zarr converts its documents to and from :class:`~nczarr.zarr.metadata.ArrayMetadata` and
+``GroupMetadata``; the rest of the engine is independent of the version. Parsing has limits and loses nothing, and each
+error names the document and the key. Extensions (ZEP 10) have hooks here; other packages add them by entry points
+(``docs/extending.md``).
 """
 
 from nczarr.zarr.documents.consolidated import DocumentTexts, UnreadDocuments, parse_root

@@ -1,11 +1,11 @@
-"""Put all documents of a hierarchy inside one, and take them out: consolidated metadata.
+"""Read and write consolidated metadata: copies of all documents of a hierarchy in one document.
 
-Version 3 keeps them inline in the root group's ``zarr.json`` (flat keys, full documents); version 2 in
-``.zmetadata``. A copy can go stale; :func:`differences` says where.
+Version 3 stores the copies inline in the root group's ``zarr.json`` (flat keys, full documents), version 2 in
+``.zmetadata``. Copies can become stale; :func:`differences` lists stale ones.
 
-A large document is split into those inside it, which stay text until they are asked for; the syntax of all is checked.
-Equal texts have equal values, so that what many arrays have in common is read once
-(:func:`nczarr.zarr.documents.v3.parse_unread`): all but their attributes.
+A large document is split into its inner documents. Their syntax is checked, but they stay text until first use.
+Arrays often differ only in their attributes, so the equal rest of their texts is parsed once
+(:func:`nczarr.zarr.documents.v3.parse_unread`).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from nczarr.zarr.documents.json import (
 from nczarr.zarr.names import check_path, check_paths
 from nczarr.zarr.types import show
 
-#: What stands beside consolidated metadata in a root's document, and beside the documents in these.
+#: The other members of a root's document, and the other members of its ``consolidated_metadata``.
 _ROOT = ("zarr_format", "node_type", "attributes")
 _INSIDE = ("kind", "must_understand")
 
 
 class UnreadDocuments(dict[str, Any]):
-    """The documents in consolidated metadata by path: as JSON whose syntax was checked, texts with their bytes' buffer.
+    """The documents in consolidated metadata by path, as unparsed JSON with checked syntax.
 
     Attributes
     ----------
     heads : dict
-        By path too, what was read of each: `node_type`, and the text of its `attributes`, None if there are none.
+        The parsed part of each document by path: `node_type`, and `attributes` as text (None if absent).
     """
 
     def __init__(self, texts: dict[str, Any], heads: dict[str, Any]) -> None:
@@ -49,20 +49,20 @@ class UnreadDocuments(dict[str, Any]):
 def parse_root(data: bytes, document: str) -> dict[str, Any]:
     """Return the value of a root's document.
 
-    If it is large, nothing is wrong with it, and the package `msgspec` is there, the documents consolidated inside are
+    If the document is large and valid, and the package `msgspec` is installed, the consolidated documents inside are
     :class:`UnreadDocuments`.
 
     Raises
     ------
     MetadataError
-        If it is not a JSON object; see :func:`~nczarr.zarr.documents.json.parse_object`.
+        If the document is not a JSON object; see :func:`~nczarr.zarr.documents.json.parse_object`.
     """
     if len(data) > MAX_CHECKED:
         check_bounds(data, document)
         try:
             return _split(data)
         except ValueError:
-            pass  # read as any other, which says better what is wrong
+            pass  # `parse_object` has exact messages
     return parse_object(data, document)
 
 
@@ -71,7 +71,7 @@ def _split(data: bytes) -> dict[str, Any]:
     if library is None:
         raise ValueError("no msgspec")
     if not data.isascii():
-        data.decode()  # texts that are not read are not looked at so closely
+        data.decode()  # the library does not check the UTF-8 of unparsed texts
     texts, heads = _decoders()
     try:
         root = texts(data)
@@ -91,15 +91,15 @@ def _read(found: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 @functools.cache
 def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """What reads a root's document: the texts in it, and the heads of the documents inside.
+    """Return the decoders of a root's document: one for its texts, one for the heads of the documents inside.
 
-    Refused is what no document of version 3 is, and a root, or consolidated metadata, with other members than usual.
+    They reject documents of other versions, and unknown members of the root or its consolidated metadata.
     """
     library = fast_library()
     raw, struct = library.Raw, library.defstruct
 
     def decoder(document: Any, names: Any, inside: Any, strict: bool) -> Callable[[Any], Any]:
-        """What reads a root whose consolidated documents are read as `document` says, other members as texts."""
+        """Return a decoder of a root: its consolidated documents have the type `document`, other members stay text."""
         metadata = dict.__class_getitem__((str, document))
         members = [(name, raw, None) for name in inside]
         consolidated = struct(
@@ -121,7 +121,7 @@ def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     return decoder(raw, _ROOT, _INSIDE, True), decoder(head, (), (), False)
 
 
-#: Texts beyond this are not kept.
+#: The limit of all cached texts together.
 _MOST_BYTES = 16 << 20
 
 
@@ -133,13 +133,12 @@ def parse_inline(
     Returns
     -------
     dict, UnreadDocuments or None
-        None if there are none, or of a kind that is not known and need not be. Documents that were not read are
-        returned as they are.
+        None if there are none, or if their kind is unknown and optional. Unparsed documents are returned unchanged.
 
     Raises
     ------
     MetadataError
-        If they are damaged, or must be understood and are not known.
+        If the documents are damaged, or their kind is unknown and must be understood.
 
     Examples
     --------
@@ -155,7 +154,7 @@ def parse_inline(
     if value.get("kind") != "inline":
         if value.get("must_understand") is False:
             return None
-        raise MetadataError(f"consolidated_metadata.kind: {show(value.get('kind'))} is not known", path=place)
+        raise MetadataError(f"consolidated_metadata.kind: {show(value.get('kind'))} is unknown", path=place)
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
         raise MetadataError(f"consolidated_metadata.metadata: {show(metadata)} is not an object", path=place)
@@ -166,13 +165,13 @@ def parse_inline(
     for path, item in metadata.items():
         if not path or not isinstance(item, dict):
             raise MetadataError(
-                f"consolidated_metadata.metadata[{path!r}]: not the document of a node below", path=place
+                f"consolidated_metadata.metadata[{path!r}]: not the document of a descendant", path=place
             )
     return metadata
 
 
 def inline_metadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return the value of ``consolidated_metadata`` that holds the documents of all nodes but the root.
+    """Return the value of ``consolidated_metadata`` for the documents of all nodes but the root.
 
     Examples
     --------
@@ -188,7 +187,7 @@ def inline_metadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[
 
 
 def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return a root group's document, given as JSON, with the documents of all other nodes inside, given as JSON.
+    """Insert the documents of all other nodes into a root group's document; all are JSON texts.
 
     Examples
     --------
@@ -202,12 +201,12 @@ def join_inline(root: bytes, texts: Iterable[tuple[str, bytes]]) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def _name(path: str) -> bytes:
-    """A path as the name of a JSON object's member: the same for each sync."""
+    """Return a path as the name of a JSON member; cached, because each sync writes the same paths."""
     return dump_json(path) + b":"
 
 
 class DocumentTexts:
-    """The text of each document, as long as the document is the same object: the rest need not be encoded anew.
+    """Cache the text of each document until the document is replaced by another object.
 
     Examples
     --------
@@ -222,7 +221,7 @@ class DocumentTexts:
         self._bytes = 0
 
     def keep(self, path: str, document: dict[str, Any], text: bytes) -> None:
-        """Remember the text of a node's document."""
+        """Store the text of a node's document."""
         before = self._texts.pop(path, None)
         if before is not None:
             self._bytes -= len(before[1])
@@ -231,7 +230,7 @@ class DocumentTexts:
             self._bytes += len(text)
 
     def get(self, path: str, document: dict[str, Any], make: Callable[[], bytes]) -> bytes:
-        """Return the text of a node's document, made now if it is not known."""
+        """Return the text of a node's document, from the cache or from `make`."""
         known = self._texts.get(path)
         if known is not None and known[0] is document:
             return known[1]
@@ -261,7 +260,7 @@ def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[s
         raise MetadataError(f"metadata: {show(metadata)} is not an object", path=place)
     for key, item in metadata.items():
         if key.startswith("/"):
-            raise MetadataError(f"metadata[{key!r}]: a key does not begin with '/'", path=place)
+            raise MetadataError(f"metadata[{key!r}]: keys must not begin with '/'", path=place)
         check_path(key.rpartition("/")[0], layout="v2", document=f"{place}: metadata")
         if not isinstance(item, dict):
             raise MetadataError(f"metadata[{key!r}]: not an object", path=place)
@@ -269,7 +268,7 @@ def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[s
 
 
 def zmetadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return the v2 ``.zmetadata`` that holds the documents given by key.
+    """Return the v2 ``.zmetadata`` for documents by key.
 
     Examples
     --------
@@ -280,7 +279,7 @@ def zmetadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, A
 
 
 def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[str]:
-    """Say where consolidated documents differ from those of the nodes themselves.
+    """Yield the differences between consolidated documents and those of the nodes.
 
     Parameters
     ----------
@@ -290,7 +289,7 @@ def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterato
     Yields
     ------
     str
-        One sentence for each document that is missing, left over, or different.
+        One message for each missing, superfluous or different document.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """Parse and write the documents of the 2019 draft "Zarr core protocol version 3.0" and its descendants.
 
 The draft has one bootstrap document, ``zarr.json``, and one document for each node (``meta/root/g/v.array``,
-``meta/root/g.group``). zarr-python 2.13 to 2.18 wrote a later form of it (``.array.json``) when its experimental API
-was switched on. Both are read; the 2019 form is written. Documents become the v3 form of metadata on the way:
-``chunk_memory_layout`` and ``compressor`` become codecs, the byte order in ``data_type`` goes to the ``bytes`` codec.
+``meta/root/g.group``). The experimental API of zarr-python 2.13 to 2.18 wrote a later form (``.array.json``). nczarr
+reads both and writes the 2019 form. The parser converts documents to v3 metadata: ``chunk_memory_layout`` and
+``compressor`` become codecs, and the byte order in ``data_type`` becomes that of the ``bytes`` codec.
 
-Where the draft leaves a thing to extensions, these are used: records, byte strings, text and times are extension
-data types whose ``type`` is numpy's type string; more codecs than one compressor are the extension ``filters``.
+Extensions cover features outside the draft's core: records, byte strings, text and times are extension data types
+whose ``type`` is numpy's type string; further codecs besides one compressor are the extension ``filters``.
 """
 
 from __future__ import annotations
@@ -60,12 +60,14 @@ def bootstrap_document() -> dict[str, Any]:
 
 
 def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
-    """Refuse a bootstrap document of another version, encoding, or with an extension that is not known.
+    """Check the version, the encoding and the extensions of a bootstrap document.
+
+    Unknown names are ignored, as the draft requires for every version 3.x.
 
     Raises
     ------
     MetadataError, ExtensionError
-        Names that are not defined are passed over, as the draft has it for any version 3.x.
+        If the version or the encoding is unknown, or an extension that must be understood.
     """
     with placed(place):
         _check_version(document.get("zarr_format"))
@@ -73,14 +75,14 @@ def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
         if encoding != "application/json" and not (
             isinstance(encoding, str) and _VERSION.fullmatch(encoding)
         ):
-            raise bad(f"metadata_encoding: {show(encoding)} is not known")
+            raise bad(f"metadata_encoding: {show(encoding)} is unknown")
         _extensions(document)
 
 
 def _check_version(value: Any) -> None:
     match = _VERSION.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[1] != "3":
-        raise bad(f"zarr_format: {show(value)} is not the URI of a version 3.x")
+        raise bad(f"zarr_format: {show(value)} is not the URI of version 3.x")
 
 
 def _extensions(document: Mapping[str, Any]) -> tuple[NamedConfig, ...]:
@@ -96,9 +98,7 @@ def _extensions(document: Mapping[str, Any]) -> tuple[NamedConfig, ...]:
             raise bad(f"extensions[{i}].must_understand: {show(must_understand)} is not true or false")
         uri = item["extension"]
         if must_understand and uri != _FILTERS_URI and find_extension(uri) is None:
-            raise ExtensionError(
-                f"extensions[{i}]: the extension {uri!r} must be understood and is not known"
-            )
+            raise ExtensionError(f"extensions[{i}]: the extension {uri!r} must be understood, but is unknown")
         rest = {key: setting for key, setting in item.items() if key not in ("extension", "must_understand")}
         entries.append(NamedConfig(uri, rest, must_understand))
     return tuple(entries)
@@ -128,7 +128,7 @@ def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
 
 
 def deviations(document: Mapping[str, Any], is_array: bool) -> Iterator[str]:
-    """Say what a document of the 2019 draft lacks or has too much, and is read all the same.
+    """Yield the deviations of a document from the 2019 draft that the parser tolerates.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def _codec_id(item: Any, key: str) -> dict[str, Any]:
     uri = item.get("codec")
     match = _CODEC.fullmatch(uri) if isinstance(uri, str) else None
     if match is None:
-        raise bad(f"{key}.codec: {show(uri)} is not the URI of a codec that is known")
+        raise bad(f"{key}.codec: {show(uri)} is not the URI of a known codec")
     configuration = item.get("configuration", {})
     if not isinstance(configuration, dict):
         raise bad(f"{key}.configuration: {show(configuration)} is not an object")
@@ -211,7 +211,7 @@ def _grid(value: Any, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/",
     if not isinstance(value, dict):
         raise bad(f"chunk_grid: {show(value)} is not an object")
     if value.get("type") != "regular":
-        raise bad(f"chunk_grid.type: the grid {show(value.get('type'))} is not known")
+        raise bad(f"chunk_grid.type: the grid {show(value.get('type'))} is unknown")
     separator = value.get("separator", ".")
     if separator not in (".", "/"):
         raise bad(f'chunk_grid.separator: {show(separator)} is not "." or "/"')
@@ -226,7 +226,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
     Parameters
     ----------
     place : str
-        Where the document is, for messages.
+        The location of the document, for messages.
     experimental : bool
         True: chunk keys have the later form (``c0/0``).
 
@@ -257,7 +257,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
         grid, separator = _grid(document["chunk_grid"], shape)
         order = document.get("chunk_memory_layout", "C")
         if not isinstance(order, str):
-            raise bad(f"chunk_memory_layout: {show(order)} is not known")
+            raise bad(f"chunk_memory_layout: {show(order)} is unknown")
         steps, compressor = _compression(document)
         codecs = codecs_from_v2(data_type, endian, len(shape), order, (filters or []) + steps, compressor)
         if document.get("storage_transformers"):
@@ -285,7 +285,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
 
 
 def _compression(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """What comes behind the filters, as v2 says it: codecs, as in the draft's first months, or one compressor."""
+    """Return the codecs after the filters in v2 form: a list, as in the draft's first months, or one compressor."""
     if "chunk_codecs" in document:
         steps = document["chunk_codecs"]
         if not isinstance(steps, list):
@@ -298,17 +298,18 @@ def _compression(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dic
 def _sharded(
     value: Any, grid: RegularGrid, codecs: tuple[NamedConfig, ...]
 ) -> tuple[RegularGrid, tuple[NamedConfig, ...]]:
-    """Turn zarr-python's sharding storage transformer into the sharding codec; the bytes are the same."""
+    """Convert zarr-python's sharding storage transformer to the sharding codec, which has the same stored bytes."""
     item = value[0] if isinstance(value, list) and len(value) == 1 else None
     settings = item.get("configuration") if isinstance(item, dict) and item.get("type") == "indexed" else None
     if not isinstance(settings, dict):
-        raise bad(f"storage_transformers: {show(value)} is not known")
+        raise bad(f"storage_transformers: {show(value)} is unknown")
     counts = parse_shape(
         settings.get("chunks_per_shard"), "storage_transformers[0].configuration.chunks_per_shard"
     )
     if len(counts) != len(grid.chunk_shape) or 0 in counts:
         raise bad(
-            f"storage_transformers[0].configuration.chunks_per_shard: {show(list(counts))} does not fit"
+            f"storage_transformers[0].configuration.chunks_per_shard: {show(list(counts))} is not a shape of "
+            f"{len(grid.chunk_shape)} positive integers"
         )
     configuration = {
         "chunk_shape": list(grid.chunk_shape),
@@ -344,15 +345,15 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
     Raises
     ------
     UnsupportedError
-        If the draft has no place for something.
+        If the draft cannot represent a part of the metadata; the message names it.
     """
     if not isinstance(metadata.chunk_grid, RegularGrid):
-        raise UnsupportedError("chunk_grid: the 2019 draft has only regular chunks")
+        raise UnsupportedError("chunk_grid: the 2019 draft supports only regular chunk grids")
     if metadata.chunk_key_encoding.name != "v2":
-        raise UnsupportedError('chunk_key_encoding: the 2019 draft has only the form "v2"')
+        raise UnsupportedError('chunk_key_encoding: the 2019 draft supports only the encoding "v2"')
     for key in ("dimension_names", "storage_transformers"):
         if getattr(metadata, key):
-            raise UnsupportedError(f"{key}: the 2019 draft has none")
+            raise UnsupportedError(f"{key}: the 2019 draft has no {key.replace('_', ' ')}")
     endian, order, filters, compressor = codecs_to_v2(metadata.codecs, len(metadata.shape))
     extensions = _extension_list(metadata)
     if filters:
@@ -378,7 +379,7 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
 
 
 def _respell(document: dict[str, Any], metadata: ArrayMetadata) -> None:
-    """Use the spelling that was read for parts that still mean the same."""
+    """Use the original spelling of each value that is still equivalent."""
     for key, value in (metadata.origin or {}).items():
         if key not in _SPELLED or document.get(key) == value:
             continue

@@ -1,13 +1,12 @@
-"""Let extensions of arrays and groups (ZEP 10) take part, and find them in a registry.
+"""Run the hooks of extensions of arrays and groups (ZEP 10), and find extensions by name.
 
-A document may list extensions; each has a name, a configuration, and ``must_understand``. nczarr refuses a node
-with an extension that must be understood and is not registered, passes over the others, and keeps all of them
-when the document is rewritten. An extension that *is* registered takes part: when metadata are read and written,
-and when data are.
+A document may list extensions; each has a name, a configuration, and ``must_understand``. nczarr refuses a node with
+an unregistered extension that must be understood, ignores other unregistered ones, and keeps all of them when it
+rewrites the document. The hooks of registered extensions run when metadata or data are read or written.
 
-A package offers extensions with entry points of the group ``nczarr.extensions``: the entry point's name is the
-extension's, its object an :class:`Extension` or a class of them. They are looked up when the first name comes
-along that is not registered.
+A package provides extensions by entry points of the group ``nczarr.extensions``. The name of the entry point is the
+name of the extension; its object is an :class:`Extension` or a subclass. The first unregistered name triggers the
+search for entry points.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ Metadata = TypeVar("Metadata", ArrayMetadata, GroupMetadata)
 
 
 class Extension:
-    """The base class of extensions; every hook does nothing until it is overridden.
+    """The base class of extensions, whose hooks change nothing by default.
 
-    `entry` is always the extension's own entry in the document: name and configuration.
+    The `entry` of each hook is the extension's entry in the document: name and configuration.
 
     Examples
     --------
@@ -43,52 +42,51 @@ class Extension:
     def on_metadata(
         self, metadata: ArrayMetadata | GroupMetadata, entry: NamedConfig
     ) -> ArrayMetadata | GroupMetadata:
-        """Check or change metadata that were read; raise an :class:`ExtensionError` to refuse the node.
+        """Check or change metadata after reading; raise an :class:`ExtensionError` to refuse the node.
 
-        The shape and all that says how chunks are stored must stay; a different shape for the user comes
-        from `on_shape`.
+        The hook must not change the shape or the storage of chunks; `on_shape` changes the shape for users.
         """
         return metadata
 
     def on_document(
         self, metadata: ArrayMetadata | GroupMetadata, entry: NamedConfig
     ) -> ArrayMetadata | GroupMetadata:
-        """Undo `on_metadata` before a document is written."""
+        """Reverse `on_metadata` before a document is written."""
         return metadata
 
     def on_shape(self, array: Any, shape: tuple[int, ...], entry: NamedConfig) -> tuple[int, ...]:
-        """Return the shape that users see, given the one below."""
+        """Return the shape for users, given the stored shape."""
         return shape
 
     def on_read(self, array: Any, selection: tuple[Any, ...], entry: NamedConfig) -> tuple[Any, ...]:
-        """Turn a selection of what users see into one of what is below.
+        """Convert a selection of the array for users to a selection of the stored array.
 
         Parameters
         ----------
         array : Array
-            The array below.
+            The stored array.
         selection : tuple
             For each dimension an int, a slice with non-negative bounds and a positive step, or a sorted or
-            unsorted array of indices (int64); all within the shape that users see.
+            unsorted array of indices (int64); all within the shape for users.
         entry : NamedConfig
         """
         return selection
 
     def on_values(self, array: Any, values: Any, entry: NamedConfig) -> Any:
-        """Change values that were read (a numpy array, which may be changed in place)."""
+        """Change values after reading: a numpy array, which the hook may change in place."""
         return values
 
     def on_write(
         self, array: Any, selection: tuple[Any, ...], values: Any, entry: NamedConfig
     ) -> tuple[tuple[Any, ...], Any]:
-        """Turn a selection and values to be written into those below; the default asks `on_read`."""
+        """Convert a selection and its values before writing; by default, only the selection, by `on_read`."""
         return self.on_read(array, selection, entry), values
 
 
 def _extension(loaded: Any) -> Extension:
     extension = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(extension, Extension):
-        raise TypeError("it is not an nczarr Extension")
+        raise TypeError("the object is not an nczarr Extension")
     return extension
 
 
@@ -96,30 +94,32 @@ EXTENSIONS = Registry[Extension]("nczarr.extensions", "extension", ExtensionErro
 
 
 def register_extension(extension: Extension) -> None:
-    """Make an extension known under its name, in place of another of that name.
+    """Register an extension under its name; it replaces an earlier one of that name.
 
     Raises
     ------
     ExtensionError
-        If it has no name.
+        If the extension has no name.
     """
     if not extension.name:
-        raise ExtensionError("an extension without a name cannot be registered")
+        raise ExtensionError(
+            "an extension without a name cannot be registered", hint="set its attribute `name`"
+        )
     EXTENSIONS.register(extension.name, extension)
 
 
 def unregister_extension(name: str) -> None:
-    """Forget an extension; no error if it is not known."""
+    """Remove an extension from the registry; unknown names are ignored."""
     EXTENSIONS.unregister(name)
 
 
 def find_extension(name: str) -> Extension | None:
-    """Return the extension of this name: registered, or offered by an installed package; else None.
+    """Return the extension of this name, registered or from an installed package; else None.
 
     Raises
     ------
     ExtensionError
-        If a package offers it and it cannot be loaded.
+        If a package provides the extension, but loading it fails.
 
     Examples
     --------
@@ -134,24 +134,24 @@ def parse_extensions(value: Any) -> tuple[NamedConfig, ...]:
     Raises
     ------
     MetadataError
-        If it is not a list, or empty (ZEP 10: at least one entry, or no key).
+        If the value is not a list, or is empty (ZEP 10: at least one entry, or no key).
     ExtensionError
-        If one that must be understood is not known.
+        If an extension that must be understood is unknown.
     """
     entries = parse_named_configs(value, "extensions")
     if not entries:
-        raise bad("extensions: the list is empty; a document without extensions has no such key")
+        raise bad("extensions: the list is empty; a document without extensions must omit the key")
     for i, entry in enumerate(entries):
         if entry.must_understand and find_extension(entry.name) is None:
             raise ExtensionError(
-                f"extensions[{i}]: the extension {entry.name!r} must be understood and is not known",
-                hint=f"install a package with an entry point in the group {EXTENSIONS.group!r}",
+                f"extensions[{i}]: the extension {entry.name!r} must be understood, but is unknown",
+                hint=f"install a package that provides it in the entry point group {EXTENSIONS.group!r}",
             )
     return entries
 
 
 def apply_on_metadata(metadata: Metadata) -> Metadata:
-    """Run the `on_metadata` hooks of a node's extensions, in their order."""
+    """Run the `on_metadata` hooks of a node's extensions, in document order."""
     result: Any = metadata
     for extension, entry in active_extensions(metadata.extensions):
         result = extension.on_metadata(result, entry)
@@ -159,7 +159,7 @@ def apply_on_metadata(metadata: Metadata) -> Metadata:
 
 
 def apply_on_document(metadata: Metadata) -> Metadata:
-    """Run the `on_document` hooks of a node's extensions, last first."""
+    """Run the `on_document` hooks of a node's extensions, in reverse order."""
     result: Any = metadata
     for extension, entry in reversed(active_extensions(metadata.extensions)):
         result = extension.on_document(result, entry)
@@ -167,5 +167,5 @@ def apply_on_document(metadata: Metadata) -> Metadata:
 
 
 def active_extensions(entries: Iterable[NamedConfig]) -> list[tuple[Extension, NamedConfig]]:
-    """Return the known extensions among a node's entries, in their order."""
+    """Return the known extensions of a node, in document order."""
     return [(found, entry) for entry in entries if (found := find_extension(entry.name)) is not None]

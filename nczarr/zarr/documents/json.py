@@ -1,9 +1,9 @@
-"""Parse and write JSON documents within bounds: every fault is a MetadataError that names the document.
+"""Parse and write JSON documents with limits; each error is a MetadataError that names the document.
 
-Reading is bounded in size and depth, and refuses duplicate names in the documents of single nodes. It takes the
-bare tokens ``NaN``, ``Infinity`` and ``-Infinity`` that many writers put into attributes. Writing gives UTF-8
-without those tokens: numbers that JSON does not have are written as the strings ``"NaN"``, ``"Infinity"``,
-``"-Infinity"``, as Zarr v3 does, but for :class:`BareNumber`.
+The parser limits size and depth, and rejects duplicate names in the documents of single nodes. It accepts the bare
+tokens ``NaN``, ``Infinity`` and ``-Infinity``, which many writers put into attributes. The writer produces UTF-8 and
+writes such numbers as the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, as Zarr v3 does; a :class:`BareNumber`
+is written as a bare token.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
 
-#: Documents up to this size are searched for duplicate names. The search takes half as long as the reading;
-#: larger documents are consolidated metadata, in which the last of two equal names counts.
+#: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
+#: Larger documents are consolidated metadata, in which the last of two equal names is used.
 MAX_CHECKED = 2**17
 
 _BRACKETS = b"[]{}"
@@ -53,15 +53,16 @@ _LENIENT = json.JSONDecoder(strict=False)
 
 
 def check_bounds(data: bytes, document: str) -> None:
-    """Refuse a document that is too large, or nested too deep.
+    """Check the size and the depth of a document.
 
     Raises
     ------
     MetadataError
+        If the document exceeds a limit.
     """
     if len(data) > LIMITS.document_bytes:
         raise MetadataError(
-            f"a metadata document of more than {LIMITS.document_bytes} bytes",
+            f"the metadata document has more than {LIMITS.document_bytes} bytes",
             path=document,
             hint="NCZARR_MAX_DOCUMENT_BYTES sets the limit",
         )
@@ -69,8 +70,8 @@ def check_bounds(data: bytes, document: str) -> None:
 
 
 def _check_depth(data: bytes, document: str) -> None:
-    # Brackets inside strings count too here, so this is an upper bound; only if it is too high
-    # does the slower exact count decide.
+    # This count includes brackets inside strings, so it is an upper bound. The slower exact count runs only if the
+    # bound exceeds the limit.
     brackets = data.translate(None, _OTHERS)
     limit = LIMITS.document_depth
     if len(brackets) <= limit:
@@ -80,12 +81,12 @@ def _check_depth(data: bytes, document: str) -> None:
         outside = re.sub(rb'"(?:[^"\\]|\\.)*+"', b"", data, flags=re.DOTALL).translate(None, _OTHERS)
         depth = np.cumsum(_STEPS[np.frombuffer(outside, np.uint8)], dtype=np.int64).max(initial=0)
         if depth > limit:
-            raise MetadataError(f"JSON nested deeper than {limit} levels", path=document)
+            raise MetadataError(f"the JSON is nested deeper than {limit} levels", path=document)
 
 
 @functools.cache
 def fast_library() -> Any:
-    """The `msgspec` package, None where it is not installed."""
+    """Return the `msgspec` package; None if it is not installed."""
     try:
         import msgspec
     except ImportError:
@@ -94,7 +95,7 @@ def fast_library() -> Any:
 
 
 def _parse_fast(data: Any) -> Any:
-    """Return what ``json.loads`` returns, in half the time; ValueError if that is not possible."""
+    """Parse JSON like ``json.loads``, in half the time; raise ValueError without msgspec, or if it fails."""
     library = fast_library()
     if library is None:
         raise ValueError("no msgspec")
@@ -105,12 +106,12 @@ def _parse_fast(data: Any) -> Any:
 
 
 def parse_part(text: Any) -> Any:
-    """Return the value of a part of a JSON document whose bounds and syntax were checked.
+    """Return the value of a part of a JSON document; the caller has checked its limits and syntax.
 
     Raises
     ------
     MetadataError
-        If it has an integer with more digits than the interpreter converts.
+        If an integer has more digits than the interpreter converts.
     """
     read, errors = _part_reader()
     try:
@@ -125,7 +126,7 @@ def parse_part(text: Any) -> Any:
 
 @functools.cache
 def _part_reader() -> tuple[Callable[[Any], Any], type[Exception]]:
-    """What reads a part fastest, and its errors."""
+    """Return the fastest parser of a part, and the type of its errors."""
     library = fast_library()
     if library is None:
         return lambda text: json.loads(bytes(text)), ValueError
@@ -133,18 +134,18 @@ def _part_reader() -> tuple[Callable[[Any], Any], type[Exception]]:
 
 
 def _too_many_digits(document: str | None) -> MetadataError:
-    return MetadataError("not JSON: a number with too many digits", path=document)
+    return MetadataError("not JSON: a number has too many digits", path=document)
 
 
-def _mend(text: str) -> str:
-    # netcdf-c 4.8 and 4.9 write \' inside strings, which JSON does not know.
+def _without_escaped_quotes(text: str) -> str:
+    # netcdf-c 4.8 and 4.9 write \' inside strings, which is not valid JSON.
     return _ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text)
 
 
 def _first_value(text: str) -> Any:
     value, end = _LENIENT.raw_decode(text, len(text) - len(text.lstrip()))
     rest = text[end:].strip()
-    # netcdf-c writes over a longer document without cutting it: what is left is the end of that.
+    # netcdf-c overwrites a longer document without truncating it: the end of the old one remains.
     if rest and not (isinstance(value, dict) and rest.endswith("}")):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
@@ -158,16 +159,17 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     data : bytes
         UTF-8.
     document : str
-        The document's place, for messages.
+        The location of the document, for messages.
     lenient : bool
-        Also take what netcdf-c writes into NCZarr v2 documents: the escape ``\'``, control characters inside
-        strings, duplicate names (the last counts), and behind an object the end of a longer one that it replaced.
+        Also accept the invalid JSON that netcdf-c writes into NCZarr v2 documents: the escape ``\'``, control
+        characters inside strings, duplicate names (the last is used), and the end of a longer, overwritten document
+        after the object.
 
     Raises
     ------
     MetadataError
-        If it is not JSON, too large, nested too deep, or (up to `MAX_CHECKED` bytes) has an object
-        with duplicate names.
+        If the document is not JSON, too large, nested too deep, or (up to `MAX_CHECKED` bytes) has an object with
+        duplicate names.
 
     Examples
     --------
@@ -175,14 +177,14 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
     {'a': [1, nan]}
     >>> parse_json(b'{"a": 1, "a": 2}', "x/zarr.json")
     Traceback (most recent call last):
-    nczarr.errors.MetadataError: x/zarr.json: the name 'a' stands twice in one object
+    nczarr.errors.MetadataError: x/zarr.json: the name 'a' occurs twice in one object
     """
     check_bounds(data, document)
     if len(data) > MAX_CHECKED and not lenient:
         try:
             return _parse_fast(data)
         except ValueError:
-            pass  # the standard library takes more, and says better what is wrong
+            pass  # the standard library accepts more, and has exact messages
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -192,22 +194,22 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
             try:
                 return _first_value(text)
             except json.JSONDecodeError:
-                return _first_value(_mend(text))
+                return _first_value(_without_escaped_quotes(text))
         return _DECODER.decode(text) if len(data) <= MAX_CHECKED else json.loads(text)
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", path=document
         ) from None
     except _DuplicateName as error:
-        raise MetadataError(f"the name {str(error)!r} stands twice in one object", path=document) from None
-    except RecursionError:  # a caller deep in the stack may meet the interpreter's limit before ours
-        raise MetadataError("JSON nested too deep", path=document) from None
+        raise MetadataError(f"the name {str(error)!r} occurs twice in one object", path=document) from None
+    except RecursionError:  # a caller deep in the stack may reach the interpreter's limit first
+        raise MetadataError("the JSON is nested too deep", path=document) from None
     except ValueError:  # an integer with more digits than the interpreter converts
         raise _too_many_digits(document) from None
 
 
 def parse_object(data: bytes, document: str, *, lenient: bool = False) -> dict[str, Any]:
-    """Return the value of a document that has to be a JSON object; see `parse_json`.
+    """Return the value of a document that must be a JSON object; see `parse_json`.
 
     Examples
     --------
@@ -230,11 +232,11 @@ def _plain(value: Any) -> Any:
 
 
 class BareNumber(float):
-    """A number that JSON does not have, to be written as the bare token that another program has written."""
+    """A non-finite number that is written as a bare token, as in the document of another program."""
 
 
 def as_it_stands(value: Any) -> Any:
-    """The value of a document, to be written again with bare tokens where it has them.
+    """Return the value of a document with each non-finite number as a :class:`BareNumber`.
 
     Examples
     --------
@@ -274,12 +276,12 @@ _ASCII = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circul
 def dump_json(value: Any, document: str | None = None) -> bytes:
     r"""Return a value as JSON in UTF-8.
 
-    Text stays as it is; only documents with lone surrogates, which UTF-8 cannot hold, use ``\u`` escapes.
+    Only documents with lone surrogates, which UTF-8 cannot encode, use ``\u`` escapes.
 
     Raises
     ------
     MetadataError
-        If the value holds something that JSON cannot hold.
+        If JSON cannot represent the value.
 
     Examples
     --------
@@ -297,7 +299,7 @@ def dump_json(value: Any, document: str | None = None) -> bytes:
         except UnicodeEncodeError:
             return _ASCII.encode(value).encode()
     except TypeError as error:
-        raise MetadataError(f"JSON cannot hold a value of this type: {error}", path=document) from None
+        raise MetadataError(f"JSON cannot represent a value of type {error}", path=document) from None
     except RecursionError:
         raise MetadataError("the value is nested too deep for JSON", path=document) from None
 
@@ -306,12 +308,12 @@ Made = TypeVar("Made")
 
 
 class ParseCache(Generic[Made]):
-    """Keep immutable objects by the JSON values that they were made from: many arrays have the same encoding.
+    """Cache immutable objects by the JSON values they are parsed from, because many arrays have equal encodings.
 
     Parameters
     ----------
     limit : int
-        How many objects are kept; then all are forgotten. Values larger than 4 KiB are not kept.
+        The number of cached objects; at the limit, the cache is cleared. Values larger than 4 KiB are not cached.
 
     Examples
     --------
@@ -326,11 +328,11 @@ class ParseCache(Generic[Made]):
         self._made: dict[bytes, Made] = {}
 
     def get(self, parts: tuple[Any, ...], make: Callable[[], Made]) -> Made:
-        """Return what `make` made for the same parts before, or now."""
+        """Return the cached object for equal parts, or the result of `make`."""
         try:
-            # Version 2 has no references: equal bytes if and only if equal values, types included.
+            # marshal's version 2 has no references: bytes are equal if and only if values and types are.
             key = marshal.dumps(parts, 2)
-        except ValueError:  # no JSON, or nested too deep: `make` will say so
+        except ValueError:  # not JSON, or nested too deep: `make` raises the exact error
             return make()
         made = self._made.get(key)
         if made is None:

@@ -1,8 +1,8 @@
 """Parse and write the documents of Zarr v2: ``.zarray``, ``.zgroup``, ``.zattrs``.
 
-Implements the Zarr v2 specification, and reads what netcdf-c has made of it: unknown keys in ``.zarray`` and
-``.zgroup`` (kept in ``extra``), fill values in lists, fill values of byte strings as plain text, codec options in
-strings. What was read keeps its spelling when it is written again.
+Implements the Zarr v2 specification, and reads netcdf-c's deviations from it: unknown keys in ``.zarray`` and
+``.zgroup`` (kept in ``extra``), fill values in lists, fill values of byte strings as plain text, and codec options as
+strings. Rewritten documents keep the spelling of their values.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     zgroup : dict
         The ``.zgroup`` document.
     zattrs : dict or None
-        The ``.zattrs`` document, if there is one; used, not copied.
+        The ``.zattrs`` document, if it exists; not copied.
     place : str
-        Where ``.zgroup`` is, for messages.
+        The location of ``.zgroup``, for messages.
 
     Raises
     ------
@@ -76,16 +76,16 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     zarray : dict
         The ``.zarray`` document.
     zattrs : dict or None
-        The ``.zattrs`` document, if there is one; used, not copied.
+        The ``.zattrs`` document, if it exists; not copied.
     place : str
-        Where ``.zarray`` is, for messages.
+        The location of ``.zarray``, for messages.
 
     Raises
     ------
     MetadataError
-        With the document and the key.
+        If a document is invalid; the message has the document and the key.
     UnsupportedError
-        If the array is legal and nczarr has no place for it.
+        If the array is valid, but nczarr cannot represent it.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
     Raises
     ------
     UnsupportedError
-        If there are extensions.
+        If the group has extensions.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
     {'.zgroup': {'zarr_format': 2}, '.zattrs': {'title': 'x'}}
     """
     if metadata.extensions:
-        raise UnsupportedError("extensions: Zarr v2 has none")
+        raise UnsupportedError("extensions: Zarr v2 has no extensions")
     result: dict[str, dict[str, Any]] = {".zgroup": {"zarr_format": 2, **metadata.extra}}
     if metadata.attributes:
         result[".zattrs"] = metadata.attributes
@@ -170,21 +170,21 @@ def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
 def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
     """Return the documents of a v2 array by name; ``.zattrs`` only if there are attributes.
 
-    Parts of `metadata.origin` that still mean the same are written as they are; so a caller can choose a
+    A value of `metadata.origin` is written unchanged if it is equivalent to the metadata. So a caller can choose a
     spelling (``{"dtype": ">S1"}``).
 
     Raises
     ------
     UnsupportedError
-        If v2 has no place for something; the message says for what.
+        If v2 cannot represent a part of the metadata; the message names it.
     """
     if not isinstance(metadata.chunk_grid, RegularGrid):
-        raise UnsupportedError("chunk_grid: Zarr v2 has only regular chunks")
+        raise UnsupportedError("chunk_grid: Zarr v2 supports only regular chunk grids")
     if metadata.chunk_key_encoding.name != "v2":
-        raise UnsupportedError('chunk_key_encoding: Zarr v2 has only the form "v2"')
+        raise UnsupportedError('chunk_key_encoding: Zarr v2 supports only the encoding "v2"')
     for key in ("dimension_names", "storage_transformers", "extensions"):
         if getattr(metadata, key):
-            raise UnsupportedError(f"{key}: Zarr v2 has none")
+            raise UnsupportedError(f"{key}: Zarr v2 has no {key.replace('_', ' ')}")
     ndim, data_type = len(metadata.shape), metadata.data_type
     endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
@@ -220,7 +220,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
 
 
 def _ordered(item: dict[str, Any], endian: Any) -> dict[str, Any]:
-    # In memory the filters' dtypes are native; in a chunk the output has the order of the bytes codec.
+    # The dtypes of filters are native in memory; their output in a chunk has the byte order of the bytes codec.
     if endian != "big":
         return item
     return {
@@ -232,9 +232,9 @@ def _ordered(item: dict[str, Any], endian: Any) -> dict[str, Any]:
 
 
 def _respell(parts: dict[str, Any], origin: Mapping[str, Any], metadata: ArrayMetadata) -> dict[str, Any]:
-    """Use the spelling of `origin` where it means what the metadata say: all of it, or only the dtype."""
-    wanted = {key: origin[key] for key in _ENCODING if key in origin}
-    for candidate in (wanted, {key: wanted[key] for key in ("dtype",) if key in wanted}):
+    """Use the spelling of `origin` if it is equivalent to the metadata: all of it, or only the dtype."""
+    spellings = {key: origin[key] for key in _ENCODING if key in origin}
+    for candidate in (spellings, {key: spellings[key] for key in ("dtype",) if key in spellings}):
         if not candidate:
             continue
         spelled = {**parts, **candidate}
@@ -250,7 +250,7 @@ def _respell(parts: dict[str, Any], origin: Mapping[str, Any], metadata: ArrayMe
 def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bool:
     if codecs == metadata.codecs:
         return True
-    # The codecs of a v3 document may have other names for the same thing.
+    # Codecs of a v3 document may have other names and convert to the same v2 codecs.
     ndim = len(metadata.shape)
     return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
 
@@ -262,6 +262,6 @@ def _same_fill(data_type: DataType, spelled: Any, value: Any, endian: Any, raw_t
         return False
     if read is None or value is None:
         return read is value
-    if isinstance(read, np.datetime64 | np.timedelta64):  # numpy has no text for those without a unit
+    if isinstance(read, np.datetime64 | np.timedelta64):  # numpy has no repr of generic units
         return bool(read.dtype == value.dtype and read.tobytes() == value.tobytes())
     return bool(data_type.fill_to_json(read) == data_type.fill_to_json(value)) and repr(read) == repr(value)

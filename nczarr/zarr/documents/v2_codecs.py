@@ -1,9 +1,9 @@
-"""Turn Zarr v2's ``order``, ``filters`` and ``compressor`` into v3 codecs, and back.
+"""Convert Zarr v2's ``order``, ``filters`` and ``compressor`` to v3 codecs, and back.
 
-A v2 codec ``{"id": "zlib", "level": 4}`` becomes the v3 codec ``numcodecs.zlib`` with the rest as configuration.
-Filters that work on numbers (``delta``, ``fixedscaleoffset``, …) go before the ``bytes`` codec; their dtypes are
-put into native order, and ``bytes`` has the byte order that ends up in the chunk. netcdf-c's slips are mended:
-an ``elementsize`` that is 0 or missing becomes the size of an element, numbers in strings become numbers.
+The v2 codec ``{"id": "zlib", "level": 4}`` becomes the v3 codec ``numcodecs.zlib`` with the other members as its
+configuration. Filters of numbers (``delta``, ``fixedscaleoffset``, …) precede the ``bytes`` codec; their dtypes become
+native, and ``bytes`` gets the byte order of the chunk. Values of netcdf-c are normalized: an ``elementsize`` that is 0
+or missing becomes the size of an element, and numbers in strings become numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nczarr.errors import UnsupportedError
 from nczarr.zarr.metadata import NamedConfig
 from nczarr.zarr.types import BytesType, DataType, Endian, StringType, bad, show
 
-#: Filters that make bytes of object arrays; ``vlen-array`` has the same form as ``vlen-bytes``.
+#: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
 VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}
 _ON_NUMBERS = frozenset(("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"))
 _TO_BYTES = frozenset(("pcodec", "zfpy"))
@@ -27,12 +27,12 @@ _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
 
 def object_type(filters: Any) -> DataType:
-    """Return the data type of a v2 array of dtype ``|O``, which its first filter tells.
+    """Return the data type of a v2 array of dtype ``|O``, which its first filter defines.
 
     Raises
     ------
     UnsupportedError
-        If the filter is not one of text, bytes or sequences (``pickle`` could run any code).
+        If the filter is not one of text, bytes or sequences (``pickle`` runs code from the data).
 
     Examples
     --------
@@ -46,7 +46,7 @@ def object_type(filters: Any) -> DataType:
     if isinstance(name, str) and name in VARIABLE_FILTERS:
         return BytesType()
     raise UnsupportedError(
-        f"dtype: an object array with the filter {show(name)}; known are {', '.join(VARIABLE_FILTERS)}"
+        f"dtype: the first filter of an object array is {show(name)}; supported: {', '.join(VARIABLE_FILTERS)}"
     )
 
 
@@ -71,10 +71,10 @@ def _codec(value: Any, key: str, data_type: DataType) -> tuple[str, dict[str, An
 def _native(
     configuration: dict[str, Any], key: str, given: Endian | None
 ) -> tuple[dict[str, Any], Endian | None]:
-    """Put the dtypes of a filter into native order; return also the order of what it gives."""
+    """Return the configuration of a filter with native dtypes, and the byte order of the filter's output."""
     result = dict(configuration)
     order: Endian | None = None
-    # numcodecs takes the bytes that it is given for ones of its dtype, whatever they are.
+    # numcodecs interprets its input as its own dtype, without a check.
     for option in ("dtype", "decode_dtype", "astype", "encode_dtype"):  # the last one is that of the output
         text = configuration.get(option)
         if text is None:
@@ -84,12 +84,12 @@ def _native(
         except (TypeError, ValueError):
             raise bad(f"{key}.{option}: {show(text)} is not a dtype") from None
         if dtype.hasobject:
-            raise UnsupportedError(f"{key}.{option}: {show(text)} holds objects")
+            raise UnsupportedError(f"{key}.{option}: {show(text)} is a dtype of objects")
         result[option] = dtype.newbyteorder("=").str
         order = None if dtype.itemsize == 1 else "big" if dtype.str[0] == ">" else "little"
         if option in ("dtype", "decode_dtype") and given and order and order != given:
             raise UnsupportedError(
-                f"{key}.{option}: {show(text)}, but the values before it are {given}-endian"
+                f"{key}.{option}: {show(text)}, but the input of the filter is {given}-endian"
             )
     return result, order
 
@@ -97,14 +97,14 @@ def _native(
 def codecs_from_v2(
     data_type: DataType, endian: Endian | None, ndim: int, order: Any, filters: Any, compressor: Any
 ) -> tuple[NamedConfig, ...]:
-    """Return the v3 codecs that do what a v2 array's order, filters and compressor do.
+    """Return the v3 codecs for the order, filters and compressor of a v2 array.
 
     Raises
     ------
     MetadataError
-        If one of them is damaged.
+        If one of them is invalid.
     UnsupportedError
-        If a filter on numbers comes after one on bytes, or has another byte order than its input.
+        If a filter of numbers follows a filter of bytes, or has another byte order than its input.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def codecs_from_v2(
             continue
         if name in _ON_NUMBERS or name in _TO_BYTES:
             if in_bytes:
-                raise UnsupportedError(f"{key}: the filter {name!r} after one that gives bytes")
+                raise UnsupportedError(f"{key}: the filter {name!r} follows a filter whose output is bytes")
             configuration, output = _native(configuration, key, endian)
             if name == "packbits":
                 endian = None
@@ -148,7 +148,7 @@ def codecs_from_v2(
 
 
 def _steps(filters: Any, compressor: Any) -> list[tuple[str, Any]]:
-    """The filters, and the compressor behind them, with their keys in the document."""
+    """Return the filters and then the compressor, with their keys in the document."""
     if filters in (None, {}):
         filters = []
     if not isinstance(filters, list):
@@ -166,12 +166,12 @@ def codecs_to_v2(
 ) -> tuple[Endian | None, str, list[dict[str, Any]] | None, dict[str, Any] | None]:
     """Return byte order, ``order``, ``filters`` and ``compressor`` of a v2 array for v3 codecs.
 
-    The last codec on bytes becomes the compressor.
+    The last bytes-to-bytes codec becomes the compressor.
 
     Raises
     ------
     UnsupportedError
-        If v2 has no such codec, or not in this place.
+        If v2 has no such codec, or not at this position.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def codecs_to_v2(
         if codec.name == "transpose":
             permutation = list(codec.configuration.get("order", ()))
             if i or permutation not in (list(range(ndim)), list(range(ndim))[::-1]):
-                raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no transpose but order F")
+                raise UnsupportedError(f"codecs[{i}]: Zarr v2 supports no transpose except order F")
             order = "F" if ndim > 1 and permutation[0] else "C"
         elif codec.name == "bytes":
             endian, in_bytes = codec.configuration.get("endian"), True

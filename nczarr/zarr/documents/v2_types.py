@@ -1,7 +1,7 @@
-"""Turn Zarr v2's data types and fill values into those of v3, and back.
+"""Convert Zarr v2's data types and fill values to those of v3, and back.
 
-A v2 ``dtype`` is numpy's type string (``"<f4"``, ``"|S8"``, ``"<M8[ns]"``) or a list of fields; it includes the byte
-order, which in v3 belongs to the ``bytes`` codec. The drafts use the same strings.
+A v2 ``dtype`` is numpy's type string (``"<f4"``, ``"|S8"``, ``"<M8[ns]"``) or a list of fields. It includes the byte
+order; in v3, the ``bytes`` codec has it. The drafts use the same strings.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _FLOAT_NAMES = {
 
 
 def parse_v2_dtype(value: Any, key: str = "dtype") -> tuple[DataType, Endian | None]:
-    """Return the data type and the byte order that a v2 ``dtype`` stands for.
+    """Return the data type and the byte order of a v2 ``dtype``.
 
-    ``|O`` is not handled here: what it means, the filters say.
+    ``|O`` is not accepted: the filters define its data type.
 
     Raises
     ------
     MetadataError
-        If it is not a type.
+        If the value is not a type.
     UnsupportedError
-        If it is a record whose fields have different byte orders.
+        If the fields of a record have different byte orders.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def parse_v2_dtype(value: Any, key: str = "dtype") -> tuple[DataType, Endian | N
         fields.append(StructField(item[0], data_type, parse_shape(item[2], where) if len(item) == 3 else ()))
     orders.discard(None)
     if len(orders) > 1:
-        raise UnsupportedError(f"{key}: fields in different byte orders")
+        raise UnsupportedError(f"{key}: the fields have different byte orders")
     try:
         return StructType.checked("struct", tuple(fields)), next(iter(orders), None)
     except MetadataError as error:
@@ -99,14 +99,14 @@ def _simple(value: str, key: str) -> tuple[DataType, Endian | None]:
         return BoolType(), None
     match = _TYPE.fullmatch(value)
     if match is None:
-        raise bad(f"{key}: {show(value)} is not a data type that is known")
+        raise bad(f"{key}: {show(value)} is not a known data type")
     try:
         dtype = np.dtype(value)
         if dtype.kind in "SUV" and not dtype.itemsize:
             raise bad(f"{key}: {show(value)} has no length")
         data_type = data_type_for(dtype)
     except (TypeError, ValueError, UnsupportedError):
-        raise bad(f"{key}: {show(value)} is not a data type that is known") from None
+        raise bad(f"{key}: {show(value)} is not a known data type") from None
     if not data_type.needs_endian:
         return data_type, None
     order = match[1] if match[1] in "<>" and match[1] else dtype.str[0]
@@ -139,21 +139,21 @@ def dtype_to_v2(data_type: DataType, endian: Endian | None) -> Any:
 
 
 def fill_from_v2(data_type: DataType, value: Any, endian: Endian | None, *, raw_text: bool = False) -> Any:
-    """Return the fill value that a v2 document holds as `value`.
+    """Return the fill value for its JSON in a v2 document.
 
     Parameters
     ----------
     value : JSON
-        null stays undefined; netcdf-c 4.8.0's lists of one value are read.
+        null means undefined; lists of one value, as from netcdf-c 4.8.0, are accepted.
     endian : str or None
-        The byte order of the array; records are stored in it.
+        The byte order of the array; fill values of records have it.
     raw_text : bool
-        True: fill values of byte strings are the text itself, as netcdf-c writes them, not base64.
+        True: fill values of byte strings are plain text, as from netcdf-c, not base64.
 
     Raises
     ------
     MetadataError
-        If it is no fill value of this type.
+        If the value is not a fill value of this type.
 
     Examples
     --------
@@ -199,20 +199,20 @@ def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Any:
     if not raw_text:
         with suppress(MetadataError):
             return data_type.fill_from_json(value)
-    # netcdf-c: the text, cut to the length of the type as it cuts data.
+    # netcdf-c: plain text, truncated to the length of the type like data.
     try:
         data = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise bad(f"{show(value)} is half a surrogate pair, not text") from None
+        raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
     if isinstance(data_type, FixedBytesType):
         return data_type.to_scalar(data[: data_type.length_bytes])
     return data
 
 
 def fill_to_v2(data_type: DataType, value: Any, endian: Endian | None, *, raw_text: bool = False) -> Any:
-    """Return a fill value as a v2 document holds it; the inverse of `fill_from_v2`.
+    """Return a fill value as JSON of a v2 document; the inverse of `fill_from_v2`.
 
-    The bits of a NaN are lost: v2 knows only ``"NaN"``.
+    The payload of a NaN is lost: v2 has only ``"NaN"``.
 
     Examples
     --------

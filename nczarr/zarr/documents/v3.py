@@ -1,8 +1,8 @@
 """Parse and write the documents of Zarr v3: ``zarr.json``.
 
-Implements the section *Metadata* of the Zarr v3 core specification, version 3.1, and ZEP 10's ``extensions``.
-What the specification says MUST be is enforced, with two exceptions that every reader makes: a chunk of
-length 0 along a dimension of length 0 is read as 1, and the names of data types and codecs may be short-hand.
+Implements the section *Metadata* of the Zarr v3 core specification, version 3.1, and ZEP 10's ``extensions``. The
+parser enforces each MUST of the specification, with two exceptions that every reader makes. It reads a chunk of length
+0 along a dimension of length 0 as length 1, and it accepts short-hand names of data types and codecs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
-#: What arrays have in common, by the texts before and after their attributes; all are forgotten at the limit.
+#: Metadata without attributes, by the texts before and after the attributes; cleared at the limit.
 _around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
-#: The text before the attributes of the array that was read last, that after them, and what it says.
+#: The texts before and after the attributes of the last array, and its metadata.
 _last: tuple[bytes, bytes, ArrayMetadata | None] = (b"", b"", None)
 _MAX_KEPT = 1024
 _MAX_AROUND = 4096
@@ -62,7 +62,7 @@ def node_type(document: dict[str, Any], place: str) -> str:
     Raises
     ------
     MetadataError
-        If it is neither, or not version 3.
+        If the document has another node type or version.
     """
     version, kind = document.get("zarr_format"), document.get("node_type")
     if type(version) is not int or version != 3:
@@ -78,16 +78,16 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
     Parameters
     ----------
     document : dict
-        The JSON object. Its attributes are used as they are, not copied.
+        The JSON object. Its attributes are not copied.
     place : str
-        The document's place, for messages.
+        The location of the document, for messages.
 
     Raises
     ------
     MetadataError
-        If the document breaks the specification; the message has the key path.
+        If the document violates the specification; the message has the key path.
     ExtensionError
-        If an extension that must be understood is not known.
+        If an extension that must be understood is unknown.
 
     Examples
     --------
@@ -99,19 +99,19 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
 
 
 def parse_found(document: dict[str, Any], is_array: bool) -> ArrayMetadata | GroupMetadata:
-    """Return the metadata in a v3 document whose `node_type` was looked at; the caller adds the place to errors."""
+    """Return the metadata in a v3 document of known `node_type`; the caller adds the location to errors."""
     return _array(document) if is_array else _group(document)
 
 
 def parse_unread(is_array: bool, text: Any, attributes: Any) -> ArrayMetadata | GroupMetadata:
-    """Return what `parse_found` returns for a document of which only the text is known, and that of its attributes."""
+    """Return the metadata in a v3 document, given its text and the text of its attributes; see `parse_found`."""
     if not is_array or attributes is None:
         return parse_found(parse_part(text), is_array)
     global _last
     whole, own = bytes(text), bytes(attributes)
     before, after, metadata = _last
     start = len(before)
-    # Most arrays are like the one before; to look there takes less than half as long.
+    # Most arrays are like the previous one; this comparison takes less than half the time of a lookup.
     like_last = (
         start + len(own) + len(after) == len(whole)
         and whole.startswith(before)
@@ -133,7 +133,7 @@ def parse_unread(is_array: bool, text: Any, attributes: Any) -> ArrayMetadata | 
 
 
 def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
-    """Return what the document of an array says apart from its attributes; None if these are not where it was cut."""
+    """Return the metadata of an array without its attributes; None if the text is split at another member."""
     document = parse_part(b"%b%b0%b" % (before, _ATTRIBUTES, after))
     if type(document["attributes"]) is not int or "extensions" in document:
         return None
@@ -157,7 +157,7 @@ def _group(document: dict[str, Any]) -> GroupMetadata:
 
 
 def _array(document: dict[str, Any]) -> ArrayMetadata:
-    # Many arrays of a hierarchy differ in their attributes, and in what is no matter of Zarr's, alone.
+    # Many arrays of a hierarchy differ only in their attributes and in keys outside the specification.
     if "extensions" in document or "attributes" not in document:
         return _whole_array(document)
     others = {key: value for key, value in document.items() if key in _ARRAY_KEYS}
@@ -204,8 +204,8 @@ def _fill_value(data_type: DataType, fill: Any) -> Any:
     except MetadataError as error:
         if fill is not None:
             raise
-        # GDAL writes null. What is not stored has no value then, which is no damage of all else.
-        raise ExtensionError(error.message, hint="write it again with a fill value") from None
+        # GDAL writes null: missing chunks have no value then, but the other chunks are readable.
+        raise ExtensionError(error.message, hint="write the array again with a fill value") from None
 
 
 def _at(key: str, parse: Any, value: Any) -> Any:
@@ -220,7 +220,7 @@ def _at(key: str, parse: Any, value: Any) -> Any:
 def _required(value: Any, key: str) -> NamedConfig:
     config = parse_named_config(value, key)
     if not config.must_understand:
-        raise bad(f"{key}.must_understand: false is not allowed here")
+        raise bad(f"{key}.must_understand: false is not allowed for this key")
     return config
 
 
@@ -253,7 +253,7 @@ def _attributes(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dimension_names(value: Any, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
-    if value is None:  # null has no meaning of its own; zarr-python 3.0 wrote it
+    if value is None:  # null means no names; zarr-python 3.0 wrote it
         return None
     if not isinstance(value, list):
         raise bad(f"dimension_names: {show(value)} is not a list")
@@ -269,7 +269,7 @@ def _transformers(value: Any) -> tuple[NamedConfig, ...]:
     transformers = parse_named_configs(value, "storage_transformers")
     for i, transformer in enumerate(transformers):
         if transformer.must_understand:
-            raise ExtensionError(f"storage_transformers[{i}]: {show(transformer.name)} is not known")
+            raise ExtensionError(f"storage_transformers[{i}]: {show(transformer.name)} is unknown")
     return transformers
 
 
@@ -278,7 +278,7 @@ def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedC
     if value is None and "extensions" not in document:
         return ()
     if isinstance(value, dict):
-        # Not ZEP 10's list but a key of its own, as the core specification allows any.
+        # Not the list of ZEP 10, but an additional key, which the core specification allows.
         extra["extensions"] = _ignorable(value, "extensions")
         return ()
     return parse_extensions(value)
@@ -287,8 +287,8 @@ def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedC
 def _ignorable(value: Any, key: str) -> Any:
     if isinstance(value, dict) and value.get("must_understand") is False:
         return value
-    what = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
-    raise ExtensionError(what) if isinstance(value, dict) else bad(what)
+    message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
+    raise ExtensionError(message) if isinstance(value, dict) else bad(message)
 
 
 def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any]) -> dict[str, Any]:
@@ -300,14 +300,14 @@ def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any
 
 
 def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
-    """Return the v3 document of an array: a JSON object, with names in full.
+    """Return the v3 document of an array: a JSON object without short-hand names.
 
     Raises
     ------
     MetadataError
-        If there is no fill value, or the chunk keys have a form that v3 does not know.
+        If the fill value is undefined, or v3 has no such encoding of chunk keys.
     UnsupportedError
-        If v3 has no data type for it.
+        If v3 has no such data type.
     """
     if metadata.extensions:
         metadata = apply_on_document(metadata)
@@ -335,9 +335,9 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
 
 def _check_v3(metadata: ArrayMetadata) -> None:
     if metadata.fill_value is None:
-        raise bad("fill_value: Zarr v3 needs one")
+        raise bad("fill_value: Zarr v3 requires a fill value")
     if metadata.chunk_key_encoding.name == "experimental":
-        raise bad("chunk_key_encoding: Zarr v3 does not know the experimental form")
+        raise bad("chunk_key_encoding: Zarr v3 has no experimental form")
     ndim = len(metadata.shape)
     if isinstance(metadata.chunk_grid, RegularGrid) and len(metadata.chunk_grid.chunk_shape) != ndim:
         raise bad(f"chunk_grid: {len(metadata.chunk_grid.chunk_shape)} lengths for {ndim} dimensions")

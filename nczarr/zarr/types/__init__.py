@@ -1,8 +1,8 @@
-"""Data types: what the elements of an array are in memory, in chunks, and in documents.
+"""Define the data types of array elements, in memory, in chunks, and in metadata documents.
 
-A :class:`DataType` knows its numpy dtype, its JSON, and the JSON of its fill values, each way exactly. Types are
-found by their Zarr name (:func:`parse_data_type`) or for a numpy dtype (:func:`data_type_for`); other packages add
-types to the registry (``docs/extending.md``).
+A :class:`DataType` has a numpy dtype, and converts itself and its fill values to and from JSON without loss.
+:func:`parse_data_type` finds a type by its Zarr name, :func:`data_type_for` by a numpy dtype. Other packages add types
+to the registry (``docs/extending.md``).
 """
 
 from nczarr.zarr.types.base import DataType, Endian, bad, show

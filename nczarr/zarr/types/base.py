@@ -1,4 +1,4 @@
-"""Define what a data type is, and the checks that all of them share."""
+"""Define the base class of data types and their shared checks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nczarr.errors import MetadataError, UnsupportedError
 
 Endian = Literal["little", "big"]
 
-#: numpy counts the bytes of one element in a C int.
+#: numpy stores the item size in a C int.
 MAX_ITEM_BYTES = 2**31 - 1
 
 
 def show(value: Any) -> str:
-    """Return a short form of any JSON value for messages.
+    """Return a short text of a JSON value for messages.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def show(value: Any) -> str:
 
 
 def bad(message: str) -> MetadataError:
-    """Return the error for a JSON value that does not fit; the caller that knows the place adds it."""
+    """Return the error for an invalid JSON value; a caller adds the document to it."""
     return MetadataError(message)
 
 
@@ -47,7 +47,7 @@ class DataType(ABC):
     """A Zarr data type: its name, its values in memory, and its fill value in JSON.
 
     Implements the sections *Data types* and *Fill value* of the Zarr v3 core specification and the data types
-    of its registry. Objects are immutable and can be shared.
+    of its registry. Objects are immutable, and arrays share them.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class DataType(ABC):
 
     @abstractmethod
     def fill_from_json(self, value: Any) -> Any:
-        """Return the fill value that a v3 document holds as `value`.
+        """Return the fill value for its JSON in a v3 document.
 
         Returns
         -------
@@ -86,11 +86,11 @@ class DataType(ABC):
 
     @abstractmethod
     def fill_to_json(self, value: Any) -> Any:
-        """Return a value of this type as a v3 document holds it; the exact inverse of `fill_from_json`."""
+        """Return a fill value as JSON of a v3 document; the exact inverse of `fill_from_json`."""
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """The configuration in the document; empty for types that are only a name."""
+        """The configuration in the document; empty for types without parameters."""
         return {}
 
     def to_json(self) -> Any:
@@ -110,11 +110,11 @@ class DataType(ABC):
 
     @property
     def needs_endian(self) -> bool:
-        """True if the ``bytes`` codec must say the byte order."""
+        """True if the ``bytes`` codec requires a byte order."""
         return not self.is_variable and self.stored_dtype("little") != self.stored_dtype("big")
 
     def stored_dtype(self, endian: Endian | None = None) -> np.dtype:
-        """Return the numpy dtype of the values in a chunk, in the byte order given (native without one).
+        """Return the numpy dtype of the values in a chunk, in byte order `endian` (default: native).
 
         Raises
         ------
@@ -122,13 +122,13 @@ class DataType(ABC):
             If the type has no fixed size.
         """
         if self.is_variable:
-            raise UnsupportedError(f"the data type {self.name!r} has no fixed size")
+            raise UnsupportedError(f"the values of data type {self.name!r} have no fixed size")
         if endian is None:
             return self.dtype
         return self.dtype.newbyteorder("<" if endian == "little" else ">")
 
     def zero(self) -> Any:
-        """Return the value that stands in where no fill value is defined: zero, false or empty."""
+        """Return the default fill value: zero, false or empty."""
         return np.zeros((), self.dtype)[()]
 
     def to_scalar(self, value: Any) -> Any:

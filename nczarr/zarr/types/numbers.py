@@ -1,4 +1,4 @@
-"""Hold one number in each element: bool, integers, floats, complex, and times."""
+"""Define data types of numbers: bool, integers, floats, complex, and times."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class IntegerType(DataType):
         if type(value) is self.dtype.type:
             return value
         result = super().to_scalar(value)
-        if np.ndim(value) or result != value:  # numpy cuts fractions and wraps around
+        if np.ndim(value) or result != value:  # numpy truncates fractions and wraps around
             raise bad(f"{show(value)} is not a value of {self.name}")
         return result
 
@@ -70,8 +70,8 @@ class IntegerType(DataType):
 class FloatType(DataType):
     """``float16``, ``float32``, ``float64``.
 
-    The fill value is a JSON number, ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, or the bits as a hexadecimal
-    text with the most significant byte first, which is how NaNs with another payload are written.
+    The fill value is a JSON number, ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, or the bits as a hexadecimal string
+    with the most significant byte first. NaNs with another payload are written as such strings.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class ComplexType(DataType):
     def fill_from_json(self, value: Any) -> Any:
         if not isinstance(value, list) or len(value) != 2:
             raise bad(f"{show(value)} is not a list of two numbers")
-        # Through an array of parts: arithmetic would not keep NaN payloads and signed zeros.
+        # A view of an array of parts keeps NaN payloads and signed zeros; arithmetic does not.
         parts = np.array([self._part.fill_from_json(part) for part in value], self._part.dtype)
         return parts.view(self.dtype)[0]
 
@@ -163,7 +163,7 @@ class TimeType(DataType):
     unit : str
         numpy's code: ``Y M W D h m s ms us ns ps fs as`` or ``generic``.
     scale_factor : int
-        How many units one count is.
+        The number of units in one count.
 
     Examples
     --------
@@ -198,7 +198,7 @@ class TimeType(DataType):
         return {"unit": self.unit, "scale_factor": self.scale_factor}
 
     def zero(self) -> Any:
-        """Return not-a-time: the first second of 1970 would look like a value."""
+        """Return NaT, because 1970-01-01 is a valid time."""
         return np.array(_NAT, np.int64).view(self.dtype)[()]
 
     def fill_from_json(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Find data types by their Zarr name, and for numpy dtypes.
+"""Find data types by Zarr name or numpy dtype.
 
 =======================================  =============================  ===============================
 data type                                values in memory               fill value in JSON
@@ -17,8 +17,8 @@ struct, structured                       packed structured dtype        {field: 
 numpy.datetime64, numpy.timedelta64      M8, m8                         integer, "NaT"
 =======================================  =============================  ===============================
 
-Other packages add data types by entry points of the group ``nczarr.data_types``: a callable that takes the name and
-the configuration and returns a :class:`DataType`.
+Other packages add data types by entry points of the group ``nczarr.data_types``. The object of the entry point is a
+callable that takes the name and the configuration and returns a :class:`DataType`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _PLAIN: dict[str, DataType] = {
     "variable_length_bytes": BytesType("variable_length_bytes"),
 }
 _BY_KIND = {(t.dtype.kind, t.dtype.itemsize): t for t in NUMERIC_TYPES.values()}
-#: Parsers of a name and a configuration, for the types that are not only a name.
+#: Parsers of a name and a configuration, for the types with parameters.
 DATA_TYPES = Registry[Callable[[str, Mapping[str, Any]], DataType]](
     "nczarr.data_types", "data type", MetadataError
 )
 
 
 def parse_data_type(value: Any) -> DataType:
-    """Return the data type that a v3 document holds as ``data_type``.
+    """Return the data type for the ``data_type`` of a v3 document.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def parse_data_type(value: Any) -> DataType:
     Raises
     ------
     ExtensionError
-        If nczarr does not know it.
+        If the data type is unknown.
     MetadataError
-        If it is not a data type.
+        If the value is not a data type.
 
     Examples
     --------
@@ -86,14 +86,14 @@ def parse_data_type(value: Any) -> DataType:
         if not isinstance(configuration, dict):
             raise bad(f"configuration: {show(configuration)} is not an object")
         if value.get("must_understand", True) is not True:
-            raise bad("must_understand: a data type has to be understood")
+            raise bad("must_understand: false is not allowed for a data type")
         if extra := set(value) - {"name", "configuration", "must_understand"}:
-            raise bad(f"the keys {show(sorted(extra))} are not known")
+            raise bad(f"the keys {show(sorted(extra))} are unknown")
     else:
         raise bad(f"{show(value)} is not a data type")
     if (plain := _PLAIN.get(name)) is not None:
         if configuration:
-            raise bad(f"configuration: the data type {name} has none")
+            raise bad(f"configuration: the data type {name} has no configuration")
         return plain
     if match := _RAW.fullmatch(name):
         bits = int(match[1])
@@ -103,7 +103,9 @@ def parse_data_type(value: Any) -> DataType:
     parse = DATA_TYPES.find(name)
     if parse is None:
         known = ", ".join((*_PLAIN, *DATA_TYPES.names()))
-        raise ExtensionError(f"the data type {show(name)} is not known", hint=f"known are {known}, r<N>")
+        raise ExtensionError(
+            f"the data type {show(name)} is unknown", hint=f"known data types: {known}, r<N>"
+        )
     return parse(name, configuration)
 
 
@@ -127,7 +129,7 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
     Raises
     ------
     UnsupportedError
-        If Zarr has no type for it; object arrays may hold anything, so ask for ``"string"`` or ``"bytes"``.
+        If Zarr has no such type. The dtype object is ambiguous: pass ``"string"`` or ``"bytes"`` instead.
 
     Examples
     --------
@@ -158,7 +160,7 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
     if dt.kind in "Mm":
         unit, scale = np.datetime_data(dt)  # type: ignore[arg-type]
         return TimeType("numpy.datetime64" if dt.kind == "M" else "numpy.timedelta64", unit, scale)
-    hint = 'name "string" or "bytes"' if dt.hasobject else None
+    hint = 'use "string" or "bytes" as the dtype' if dt.hasobject else None
     raise UnsupportedError(f"Zarr has no data type for the dtype {dt}", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Hold packed records: the data type ``struct``."""
+"""Define the data type of packed records: ``struct``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nczarr.zarr.types.text import decode_base64, encode_base64
 
 @dataclass(frozen=True)
 class StructField:
-    """A field: its name, its type, and its dimensions (only Zarr v2 has fields with dimensions)."""
+    """A field: its name, data type and shape (only Zarr v2 has array fields)."""
 
     name: str
     data_type: DataType
@@ -27,7 +27,7 @@ class StructField:
 class StructType(DataType):
     """``struct``: records of named fields of fixed size, packed; the fill value is an object.
 
-    The older name ``structured`` (fields as pairs, fill value in base64) is read and kept.
+    The older name ``structured`` (fields as pairs, fill value in base64) is read, and kept on rewriting.
 
     Examples
     --------
@@ -73,10 +73,10 @@ class StructType(DataType):
 
     @classmethod
     def checked(cls, name: str, fields: tuple[StructField, ...]) -> StructType:
-        """Return the type if the fields make a packed record: unique names, fixed sizes, not too large."""
+        """Return the type, after a check of the fields: unique names, fixed sizes, total size."""
         names = [field.name for field in fields]
         if len(set(names)) != len(names):
-            raise bad(f"configuration.fields: the names {show(names)} are not unique")
+            raise bad(f"configuration.fields: the field names {show(names)} are not unique")
         size = 0
         for field in fields:
             if field.data_type.itemsize is None:
@@ -88,12 +88,12 @@ class StructType(DataType):
                 count *= length
             size += field.data_type.itemsize * count
             if size > MAX_ITEM_BYTES:
-                raise bad(f"configuration.fields: a record of more than {MAX_ITEM_BYTES} bytes")
+                raise bad(f"configuration.fields: the record has more than {MAX_ITEM_BYTES} bytes")
         return cls(name, fields)
 
     @property
     def has_array_fields(self) -> bool:
-        """True if a field, at any depth, has dimensions; no Zarr v3 document can say so."""
+        """True if a field, at any depth, has dimensions; Zarr v3 documents cannot express this."""
         return any(
             field.shape or (isinstance(field.data_type, StructType) and field.data_type.has_array_fields)
             for field in self.fields

@@ -1,4 +1,4 @@
-"""Hold text and bytes, of fixed and of any length; in JSON, bytes are base64."""
+"""Define data types of text and bytes, of fixed and variable length; in JSON, bytes are base64."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def encode_base64(data: bytes) -> str:
 
 
 def decode_base64(text: str, length: int | None = None) -> bytes:
-    """Return the bytes of a base64 text; `length` is the number that must come out.
+    """Return the bytes of a base64 string; `length` is their required number.
 
     Raises
     ------
     MetadataError
-        If the text is not base64, or has another length.
+        If the string is not base64, or has another decoded length.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def decode_base64(text: str, length: int | None = None) -> bytes:
     except (binascii.Error, ValueError):
         raise bad(f"{show(text)} is not base64") from None
     if length is not None and len(data) != length:
-        raise bad(f"base64 of {len(data)} bytes; the data type has {length}")
+        raise bad(f"the base64 string has {len(data)} bytes, the data type has {length}")
     return data
 
 
@@ -48,7 +48,7 @@ def _byte_list(value: list[Any]) -> bytes:
 
 
 def _item_length(configuration: Mapping[str, Any]) -> int:
-    """The number of bytes of an element, if numpy can hold so many."""
+    """Return the number of bytes of an element, within numpy's limit."""
     value = configuration.get("length_bytes")
     if type(value) is not int or not 1 <= value <= MAX_ITEM_BYTES:
         raise bad(f"configuration.length_bytes: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
@@ -57,7 +57,7 @@ def _item_length(configuration: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class StringType(DataType):
-    """``string``: Unicode text of any length; the fill value is a JSON string."""
+    """``string``: variable-length Unicode text; the fill value is a JSON string."""
 
     name: str = "string"
 
@@ -71,7 +71,7 @@ class StringType(DataType):
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise bad(f"{show(value)} is half a surrogate pair, not text") from None
+            raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
         return value
 
     def fill_to_json(self, value: Any) -> str:
@@ -86,9 +86,9 @@ class StringType(DataType):
 
 @dataclass(frozen=True)
 class BytesType(DataType):
-    """``bytes`` (and its older name ``variable_length_bytes``): bytes of any length.
+    """``bytes`` (older name: ``variable_length_bytes``): variable-length bytes.
 
-    The fill value is base64 text; a list of integers is read too.
+    The fill value is a base64 string; a list of integers is read, too.
     """
 
     name: str = "bytes"
@@ -125,7 +125,7 @@ class FixedTextType(DataType):
     Parameters
     ----------
     length_bytes : int
-        Four bytes for each character.
+        The number of bytes: four for each character.
     """
 
     name: str = "fixed_length_utf32"
@@ -186,11 +186,11 @@ class FixedBytesType(DataType):
         else:
             raise bad(f"{show(value)} is not base64 text")
         if len(data) > self.length_bytes:
-            raise bad(f"a fill value of {len(data)} bytes; the data type has {self.length_bytes}")
+            raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
         if self.dtype.kind == "V" and len(data) != self.length_bytes:
-            # Some writers leave out an all-zero value.
+            # Some writers write an empty string for a value of zero bytes.
             if data:
-                raise bad(f"a fill value of {len(data)} bytes; the data type has {self.length_bytes}")
+                raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
             data = bytes(self.length_bytes)
         return np.bytes_(data) if self.dtype.kind == "S" else np.void(data)
 
@@ -203,7 +203,7 @@ class FixedBytesType(DataType):
             raise bad(f"{show(value)} is not bytes")
         data = value.tobytes() if isinstance(value, np.void) else bytes(value)
         if len(data) > self.length_bytes:
-            raise bad(f"a value of {len(data)} bytes; the data type has {self.length_bytes}")
+            raise bad(f"the value has {len(data)} bytes, the data type has {self.length_bytes}")
         return np.bytes_(data) if self.dtype.kind == "S" else np.void(data.ljust(self.length_bytes, b"\0"))
 
 
@@ -232,7 +232,7 @@ class RawBitsType(DataType):
         if not isinstance(value, list):
             raise bad(f"{show(value)} is not a list of integers")
         if len(value) != self.length_bytes:
-            raise bad(f"a fill value of {len(value)} bytes; {self.name} has {self.length_bytes}")
+            raise bad(f"the fill value has {len(value)} bytes, {self.name} has {self.length_bytes}")
         return np.void(_byte_list(value))
 
     def fill_to_json(self, value: Any) -> list[int]:
