@@ -1,10 +1,10 @@
-"""Chunks: move what a selection means between the stored chunks of an array and memory.
+"""Read and write selections of an array from and to its stored chunks.
 
-:class:`Chunks` says where the chunks of one array lie and which codecs they have. A :class:`Selection`, normalised
-once, is planned along each dimension (:func:`plan`), and a reader or writer carries the plan out: one for local files,
-which goes straight to the system, and one for every other store, which batches its requests. Shards are read by one
-reader from either. Small chunks are done in rows, and decoded chunks that are asked for in parts are kept in one cache
-for all arrays. Nothing here knows documents or other arrays.
+:class:`Chunks` has the keys and codecs of one array's chunks. :func:`normalize` converts an index to a
+:class:`Selection`, :func:`plan` splits it along each dimension, and a reader or writer executes the plan. Local files
+have their own reader and writer, which call the operating system directly; those for other stores batch their
+requests. One reader of shards serves both. Small chunks are processed in rows. One cache for all arrays keeps decoded
+chunks that are read in parts. This package is independent of metadata documents.
 """
 
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks

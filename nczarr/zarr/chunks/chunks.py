@@ -1,4 +1,4 @@
-"""Say where the chunks of one array lie, which codecs they have and which are kept: what reading and writing need."""
+"""Describe the chunks of one array for readers and writers: keys, codecs and caches."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ T = TypeVar("T")
 
 
 class BoundedCache(Generic[T]):
-    """The values that were used last, within a bound; safe among threads.
+    """A thread-safe LRU cache with a bound on the total weight.
 
-    Each value has a mark, which says what it was made from (a file's inode, size and time). A value whose mark
-    is another one now is forgotten.
+    Each value has a mark, which identifies its source (for a file: inode, size and time). A lookup with another mark
+    removes the value.
 
     Parameters
     ----------
     bound : int
-        How much the weights of all values may be together.
+        The largest total weight of all values.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class BoundedCache(Generic[T]):
         self.bound = bound
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
-        # The collector may close a dropped dataset, whose chunks are forgotten, while this thread is at work here.
+        # Reentrant: garbage collection may close a dropped dataset in this thread, which removes its chunks.
         self._lock = threading.RLock()
         _INHERITING.add(self)
 
@@ -58,7 +58,7 @@ class BoundedCache(Generic[T]):
         return len(self._values)
 
     def get(self, name: Hashable, mark: Hashable) -> T | None:
-        """Return the value of a name, None if there is none with this mark."""
+        """Return the value of a name; None if there is no value with this mark."""
         if not self._values:
             return None
         with self._lock:
@@ -72,7 +72,7 @@ class BoundedCache(Generic[T]):
             return entry[1]
 
     def put(self, name: Hashable, mark: Hashable, value: T, weight: int = 1) -> None:
-        """Remember a value, and forget those that were not used for longest."""
+        """Add a value, and evict the least recently used ones above the bound."""
         if weight > self.bound:
             return
         with self._lock:
@@ -84,19 +84,19 @@ class BoundedCache(Generic[T]):
                 self._drop(next(iter(self._values)))
 
     def forget(self, condition: Callable[[Hashable], bool]) -> None:
-        """Forget the values of all names for which a condition holds."""
+        """Remove the values of all names for which a condition is true."""
         with self._lock:
             for name in [name for name in list(self._values) if condition(name)]:
                 self._drop(name)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         with self._lock:
             self._values.clear()
             self._weight = 0
 
     def inherit(self) -> None:
-        """Begin anew in a forked child: a thread that is not here may have held the lock, and changed half."""
+        """Reset the cache in a forked child: another thread may have held the lock in the middle of a change."""
         self._lock = threading.RLock()
         self.clear()
 
@@ -106,30 +106,30 @@ class BoundedCache(Generic[T]):
             self._weight -= entry[2]
 
 
-#: Decoded chunks of all arrays, by owner and place in the grid. A loop over time steps finds here the chunk that
-#: holds several of them.
+#: Decoded chunks of all arrays, by owner and grid index. A loop over time steps reuses the chunk that contains several
+#: of them.
 CHUNKS: BoundedCache[np.ndarray] = BoundedCache(LIMITS.cache_bytes)
 
-#: Numbers that no other array of this process has.
+#: Unique numbers of arrays in this process.
 _owners = itertools.count()
 
 
 def forget_chunks(owners: Collection[int]) -> None:
-    """Forget the decoded chunks of some arrays, which nobody will ask for again."""
+    """Remove the decoded chunks of closed arrays from the cache."""
     CHUNKS.forget(lambda name: isinstance(name, tuple) and name[0] in owners)
 
 
-#: The indexes of this many shards are kept for each array.
+#: The number of cached shard indexes for each array.
 SHARD_INDEXES = 1024
 
 Index = tuple[int, ...]
-"""The place of a chunk in the grid."""
+"""The index of a chunk in the grid."""
 
 
 class Chunks:
-    """The chunks of an array: keys, regions, codecs, and the shard indexes that are kept.
+    """The chunks of an array: keys, regions, codecs, and cached shard indexes.
 
-    Safe among threads; only the array that owns it sets `metadata`.
+    Thread-safe; only the array that owns the object sets `metadata`.
 
     Parameters
     ----------
@@ -144,11 +144,11 @@ class Chunks:
         self.prefix = prefix
         self.metadata = metadata
         self.path = path
-        #: Tells the array's chunks in the common cache from those of others.
+        #: Identifies the array's chunks in the shared cache.
         self.owner = next(_owners)
-        #: True once a decoded chunk was put there.
+        #: True once the shared cache has received a chunk of this array.
         self.are_kept = False
-        #: Another object each time that a chunk was missing: so a reader tells whether one was, of its own or others'.
+        #: Replaced by a new object after each missing chunk: a reader compares it to detect missing chunks.
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
@@ -156,14 +156,14 @@ class Chunks:
 
     @property
     def locks(self) -> StoreLocks:
-        """What guards the chunks of the store."""
+        """The locks of the store's chunks."""
         if self._locks is None:
             self._locks = locks_of(self.store.url)
         return self._locks
 
     @cached_property
     def shard_indexes(self) -> BoundedCache[ShardIndex]:
-        """The indexes of shards that are kept."""
+        """The cached indexes of shards."""
         return BoundedCache(SHARD_INDEXES)
 
     @property
@@ -188,19 +188,19 @@ class Chunks:
 
     @property
     def inner_shape(self) -> tuple[int, ...]:
-        """The shape in which the array can be read: of a chunk, or of a chunk inside a shard."""
+        """The shape of the smallest readable unit: a chunk, or an inner chunk of a shard."""
         return self.chunk_shape if self.sharding is None else self.sharding.inner_shape
 
     # --- codecs
 
     @property
     def sharding(self) -> ShardingCodec | None:
-        """The shards' codec, if the chunks are shards and nothing but it makes their bytes."""
+        """The sharding codec, if it is the only codec of the chunks; else None."""
         return self.fixed()[1]
 
     @property
     def fixed_chain(self) -> Chain | None:
-        """The codecs, if all chunks have one shape."""
+        """The codecs, if all chunks have the same shape; else None."""
         return self.fixed()[0]
 
     def fixed(self) -> tuple[Chain | None, ShardingCodec | None]:
@@ -214,12 +214,12 @@ class Chunks:
         return shared
 
     def stored(self, indices: Sequence[Index]) -> Sequence[Buffer | None]:
-        """Return the stored bytes of chunks, None for each that is missing; longer ones than can be are an error."""
+        """Return the stored bytes of chunks, None for missing ones; a chunk above its size limit is an error."""
         most = max([longest(self.chain(index)) for index in indices], default=0)
         return self.store.get_bounded([self.key(index) for index in indices], most)
 
     def chain(self, index: Index | None = None) -> Chain:
-        """Return the codecs for the chunk at a place of the grid; for the largest chunk without one."""
+        """Return the codecs for the chunk at a grid index; by default, for the largest chunk."""
         grid = self.metadata.chunk_grid
         if index is None or grid.is_regular:
             shape = grid.chunk_shape
@@ -239,11 +239,11 @@ class Chunks:
         return self.metadata.chunk_key_encoding.key(index)
 
     def key(self, index: Index) -> str:
-        """Return the key under which a chunk is stored."""
+        """Return the key of a chunk in the store."""
         return self.prefix + self.metadata.chunk_key_encoding.key(index)
 
     def region(self, index: Index) -> tuple[slice, ...]:
-        """Return the part of the array that a chunk holds."""
+        """Return the region of a chunk in the array."""
         grid = self.metadata.chunk_grid
         region = []
         for dimension, (number, size) in enumerate(zip(index, self.metadata.shape, strict=True)):
@@ -256,17 +256,17 @@ class Chunks:
         return tuple(region)
 
     def miss(self) -> None:
-        """Note that a chunk is missing, and was taken for fill."""
+        """Record that a chunk is missing and was read as fill values."""
         self.missed = object()
 
     # --- errors
 
     def place(self, name: str) -> str:
-        """Return the place of a key below the array, for messages."""
+        """Return the location of a key below the array, for messages."""
         return self.store.place((self.prefix + name).rstrip("/"))
 
     def damaged(self, index: Index, error: CodecError) -> ChunkError:
-        """Return the error that names the key, the array and the region of a chunk."""
+        """Return the error for a damaged chunk, with its key, array and region."""
         region = ", ".join(f"{part.start}:{part.stop}" for part in self.region(index))
         return ChunkError(
             f"chunk {index}, region [{region}]: {error.message}",
@@ -275,6 +275,8 @@ class Chunks:
             hint=error.hint,
         )
 
-    def failed(self, what: str, index: Index, error: OSError) -> StoreError:
-        """Return the error of a system call that failed on a chunk."""
-        return StoreError(f"cannot {what}: {error.strerror}", path=self.place(self.name(index)), fqn=self.fqn)
+    def failed(self, action: str, index: Index, error: OSError) -> StoreError:
+        """Return the error for a failed system call on a chunk."""
+        return StoreError(
+            f"cannot {action}: {error.strerror}", path=self.place(self.name(index)), fqn=self.fqn
+        )

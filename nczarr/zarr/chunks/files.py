@@ -1,8 +1,7 @@
-"""Read chunks from local files: no copy more than needed, and no lock held while the system works.
+"""Read chunks from local files without extra copies, and without locks during system calls.
 
-Bytes go from the system's cache straight to where they belong: a whole chunk into the result, a part of an
-uncompressed chunk as no more bytes than are needed. Files are opened relative to the array's directory, which
-spares the system the walk along the path.
+The operating system copies bytes directly into the result: whole chunks, or only the necessary bytes of an
+uncompressed chunk. Files are opened relative to the array's directory, which saves the resolution of the path.
 """
 
 from __future__ import annotations
@@ -19,37 +18,37 @@ from nczarr.formats import special_kind
 from nczarr.stores.local import HINTS, refuse_dangling
 from nczarr.zarr.codecs import Chain, scratch
 
-#: A pipe in the place of a file is opened at once, and then refused.
+#: O_NONBLOCK: opening a pipe instead of a file returns at once, so that the reader can refuse it.
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
-#: A piece that fits the processor's cache: it is read, and copied to its place before the next one.
+#: The size of a buffered read, which fits into the processor's cache.
 PIECE = 1024 << 10
-#: Reading this many bytes that nobody wants costs as much as another system call.
+#: Reading this many unnecessary bytes costs as much as another system call.
 GAP = 96 << 10
-#: Rows of at least this many bytes are scattered by the system itself.
+#: The operating system scatters rows of at least this many bytes (``preadv``).
 ROW = 2 << 10
-#: Stored chunks may be longer by this than the codecs make them: skippable frames, members that are empty.
+#: Stored chunks may exceed the bound of the codecs by this, for example by skippable frames or empty gzip members.
 SLACK = 16 << 20
-#: The system takes no more buffers than this in one call.
+#: The largest number of buffers in one system call.
 MAX_BUFFERS = 1024
 
 
 def supported() -> bool:
-    """True if the system can open files relative to a directory, and read into several buffers (not Windows)."""
+    """Return True if the system can open files relative to a directory and read into several buffers (not Windows)."""
     return hasattr(os, "preadv") and os.open in os.supports_dir_fd
 
 
 class Directory:
-    """An open directory; a missing one has no files.
+    """An open directory; a missing directory has no files.
 
     Parameters
     ----------
     path : str
-        Its path.
+        The path of the directory.
     place : callable
-        Gives the name of a file in messages.
+        Returns the location of a file for messages.
     few : bool
-        Only a few files are opened: then it costs less not to open the directory itself.
+        True: the caller opens only a few files, so the directory is not opened.
     """
 
     def __init__(self, path: str, place: Callable[[str], str], few: bool = False) -> None:
@@ -75,7 +74,7 @@ class Directory:
             os.close(self.descriptor)
 
     def open(self, name: str) -> tuple[int, os.stat_result] | None:
-        """Return a file descriptor for reading and what the file is, None if there is no such file."""
+        """Return the file descriptor and the status of a file opened for reading; None if it does not exist."""
         if self.descriptor is None and not self._start:
             return None
         try:
@@ -100,12 +99,12 @@ class Directory:
         Returns
         -------
         int
-            How many bytes came, -1 if there is no such file.
+            The number of bytes, -1 if the file does not exist.
 
         Raises
         ------
         OSError
-            The file cannot be read.
+            If the file cannot be read.
         """
         if self.descriptor is None and not self._start:
             return -1
@@ -120,12 +119,12 @@ class Directory:
             os.close(descriptor)
 
     def read_stretch(self, name: str, buffer: Any, start: int, size: int) -> bool:
-        """Fill `buffer` (contiguous bytes) from `start` of a file on; False unless the file has `size` bytes.
+        """Fill `buffer` (contiguous bytes) from offset `start` of a file; False unless the file has `size` bytes.
 
         Raises
         ------
         OSError
-            The file cannot be read.
+            If the file cannot be read.
         """
         if self.descriptor is None and not self._start:
             return False
@@ -134,7 +133,7 @@ class Directory:
         except FileNotFoundError:
             return False
         try:
-            # Of two bytes the second one is not there: cheaper than to ask what the file is.
+            # A read of two bytes at the end returns only one: cheaper than fstat.
             end = os.pread(descriptor, 2, size - 1)
             return len(end) == 1 and os.preadv(descriptor, [buffer], start) == buffer.nbytes
         finally:
@@ -142,39 +141,40 @@ class Directory:
 
 
 def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
-    """Fill `buffer` (contiguous bytes) from a place of a file.
+    """Fill `buffer` (contiguous bytes) from an offset of a file.
 
     Raises
     ------
     CodecError
-        The file ends before.
+        If the file is too short.
     """
-    wanted = buffer.nbytes
+    size = buffer.nbytes
     done = os.preadv(descriptor, [buffer], offset)
-    while done < wanted:
+    while done < size:
         more = os.preadv(descriptor, [buffer[done:]], offset + done)
         if more <= 0:
             raise CodecError(
-                f"the stored chunk ends after {offset + done} bytes, {offset + wanted} are needed"
+                f"the stored chunk ends after {offset + done} bytes, but {offset + size} are needed",
+                hint="the file is incomplete; restore it from a copy",
             )
         done += more
 
 
 def longest(chain: Chain) -> int:
-    """Return how many bytes a stored chunk has at most, with room for what other writers put around the data."""
+    """Return an upper bound on the size of a stored chunk, with a margin for data of other writers."""
     return 2 * chain.encoded_bound + SLACK
 
 
 def read_file(descriptor: int, size: int, limit: int) -> np.ndarray:
-    """Return all bytes of a file, in a buffer that the thread reuses.
+    """Return all bytes of a file, in the thread's scratch buffer.
 
     Raises
     ------
     CodecError
-        The file has more than `limit` bytes (a sparse one costs its writer nothing), or ends too early.
+        If the file has more than `limit` bytes (a huge sparse file is easy to write), or ends too early.
     """
     if size > limit:
-        raise CodecError(f"the stored chunk has {size} bytes, no chunk of this array has more than {limit}")
+        raise CodecError(f"the stored chunk has {size} bytes; a chunk of this array has at most {limit}")
     buffer = scratch("file", size)[:size]
     if size:
         read_exactly(descriptor, buffer, 0)
@@ -194,15 +194,15 @@ def read_box(
     Parameters
     ----------
     target : ndarray
-        Receives the elements; any strides, dimensions in the order in which they are stored.
+        Receives the elements; any strides, dimensions in stored order.
     slices : sequence of slice
         The part of the chunk: start, stop, and a step of at least 1.
     shape : sequence of int
         The shape of the chunk.
     stored : numpy.dtype
-        The stored elements.
+        The dtype of the stored elements.
     base : int
-        Where the chunk begins in the file.
+        The offset of the chunk in the file.
     """
     distances = []
     distance = stored.itemsize
@@ -211,7 +211,7 @@ def read_box(
         distance *= length
     distances.reverse()
     steps = []
-    # Leading dimensions of length 1 only move the place.
+    # Leading dimensions of length 1 only change the offset.
     first = 0
     leading = True
     for part, distance, count in zip(slices, distances, target.shape, strict=True):
@@ -227,7 +227,7 @@ def read_box(
 
 
 def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: np.dtype, base: int) -> None:
-    """Read elements that lie `steps` bytes apart along each dimension, the first of them at `base`."""
+    """Read elements with the strides `steps` in the file, the first one at offset `base`."""
     if _dense(target, steps, stored):
         if target.flags.c_contiguous:
             read_exactly(descriptor, target.reshape(-1).view(np.uint8), base)
@@ -249,7 +249,7 @@ def _read_steps(descriptor: int, target: np.ndarray, steps: list[int], stored: n
 
 
 def _dense(target: np.ndarray, steps: list[int], stored: np.dtype) -> bool:
-    """True if the elements lie in the file as they would in a contiguous array of the target's dtype."""
+    """Return True if the elements in the file have the layout of a contiguous array of the target's dtype."""
     distance = stored.itemsize
     for length, step in zip(reversed(target.shape), reversed(steps), strict=True):
         if step != distance and length != 1:
@@ -259,7 +259,7 @@ def _dense(target: np.ndarray, steps: list[int], stored: np.dtype) -> bool:
 
 
 def _span(shape: Sequence[int], steps: Sequence[int], itemsize: int) -> int:
-    """The number of bytes from the first to the last element."""
+    """Return the number of bytes from the first to the last element."""
     return itemsize + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
 
 
@@ -274,7 +274,7 @@ def _read_span(
 
 
 def _scatter(descriptor: int, target: np.ndarray, base: int) -> bool:
-    """Read consecutive bytes into the contiguous rows of `target`, if these are long enough."""
+    """Read consecutive bytes into the contiguous rows of `target`; return False if the rows are too short."""
     row_dims = target.ndim
     length = target.itemsize
     while row_dims and target.strides[row_dims - 1] == length:
@@ -291,10 +291,10 @@ def _scatter(descriptor: int, target: np.ndarray, base: int) -> bool:
         lines = list(rows[index].view(np.uint8))
         for start in range(0, len(lines), MAX_BUFFERS):
             some = lines[start : start + MAX_BUFFERS]
-            wanted = len(some) * length
+            size = len(some) * length
             done = os.preadv(descriptor, some, base)
-            if done != wanted:  # rare: the file is short, or the system took less than all
+            if done != size:  # rare: the file is too short, or the system read only a part
                 for i, line in enumerate(some):
                     read_exactly(descriptor, line, base + i * length)
-            base += wanted
+            base += size
     return True

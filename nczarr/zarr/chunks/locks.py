@@ -1,4 +1,4 @@
-"""Guard chunks against other threads of this process that change them.
+"""Lock chunks against concurrent changes by other threads of this process.
 
 Each store has locks of its own, which all that have opened it share.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _INHERITING = inheriting()
 
-#: Locks of a store. Two chunks may share one, which only costs time.
+#: The number of locks of a store. Two chunks may share a lock, which only costs time.
 COUNT = 257
 _RLock = type(threading.RLock())
 
@@ -46,7 +46,7 @@ def while_held(locks: Sequence[threading.RLock], work: Callable[[], T]) -> T:
 
 
 class StoreLocks:
-    """The locks of the chunks of one store, of all its arrays, whoever has opened it."""
+    """The locks of all chunks of a store, shared by all datasets on this store."""
 
     def __init__(self) -> None:
         self.inherit()
@@ -76,7 +76,7 @@ def _renew() -> None:
 
 
 def locks_of(url: str) -> StoreLocks:
-    """Return the locks of a store, the same ones as long as anybody has them."""
+    """Return the locks of a store, shared while any caller has a reference to them."""
     with _adding:
         found = _stores.get(url)
         return _stores.setdefault(url, StoreLocks()) if found is None else found

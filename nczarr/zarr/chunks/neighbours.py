@@ -1,7 +1,7 @@
-"""Read and write small chunks that lie side by side together.
+"""Read and write rows of small adjacent chunks together.
 
-What a chunk costs beyond its bytes (the interpreter, a context of the compressor, a copy in short lines) is paid
-once for a row of them. A row is whole chunks that follow each other along the last dimension.
+A row consists of consecutive chunks along the last dimension. The fixed costs of a chunk (Python code, a compressor
+context, a strided copy) arise once for each row.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from nczarr.zarr.chunks.plan import Item, Part, is_whole
 from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array, scratch
 from nczarr.zarr.pool import worker_count
 
-#: The decoded chunks of a row have about this many bytes, which the processor's cache holds.
+#: The decoded size of a row, which fits into the processor's cache.
 ROW_BYTES = 1 << 20
 
 
 def fits_rows(chain: Chain) -> bool:
-    """True if chunks can be put together: their serialized bytes are the elements, and always as many."""
+    """Return True if chunks can form rows: their serialized bytes are only the elements, and have a fixed size."""
     return chain.stored_dtype is not None and bool(chain.decoded_size) and len(chain.spec.shape) > 0
 
 
 def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
-    """Return how many chunks a row has at most, where `workers` threads share `count` chunks."""
+    """Return the largest number of chunks in a row if `workers` threads share `count` chunks."""
     fair = -(-count // (4 * workers))
     return max(1, min(ROW_BYTES // (chain.decoded_size or ROW_BYTES), fair))
 
@@ -33,8 +33,8 @@ def row_length(chain: Chain, count: int = 2**31, workers: int = 1) -> int:
 def rows(parts: Sequence[Sequence[Part]], length: int, evenly: bool = False) -> Iterator[list[Item]]:
     """Yield the chunks of a plan: rows of at most `length` chunks, and other chunks one by one.
 
-    With `evenly`, chunks of which only a part is selected make rows too, as long as the places in them go on at one
-    distance from chunk to chunk.
+    With `evenly`, partly selected chunks form rows, too, if the step between selected elements is constant across
+    the chunks.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def _is_sliced(part: Part) -> bool:
 
 
 def _distance(group: Sequence[Part]) -> int:
-    """Return the distance between selected places in a row of one or more parts; 0 if a single place has none."""
+    """Return the step between selected elements in a row of one or more parts; 0 for a single element."""
     first = group[0]
     if first.inner.stop - first.inner.start > 1:
         step: int = first.inner.step
@@ -85,7 +85,7 @@ def _distance(group: Sequence[Part]) -> int:
 
 
 def goes_on(group: Sequence[Part], part: Part) -> bool:
-    """True if the places in a part continue those of a row, at the same distance, in the next chunk."""
+    """Return True if a part of the next chunk continues a row with the same step."""
     if follows(group, part):
         return True
     before = group[-1]
@@ -101,7 +101,7 @@ def goes_on(group: Sequence[Part], part: Part) -> bool:
 
 
 def follows(group: Sequence[Part], part: Part) -> bool:
-    """True if a whole part goes to the place behind the last whole part of a row."""
+    """Return True if a whole part directly follows the last whole part of a row in the result."""
     before = group[-1]
     return is_whole(before) and is_whole(part) and bool(before.out.stop == part.out.start)
 
@@ -113,10 +113,10 @@ def shared_rows(
     workers: int | None,
     evenly: bool = False,
 ) -> Iterator[Sequence[Item]]:
-    """Return the chunks of a plan as `workers` threads share them: in rows where that is possible, else one by one.
+    """Return the chunks of a plan as tasks for `workers` threads: in rows if possible, else one by one.
 
-    `parts` are the plan and `items` its product; without `chain`, the codecs of all chunks, there are no rows. For
-    `evenly` see :func:`rows`.
+    `parts` are the plan and `items` its product. `chain` are the codecs of all chunks; without it there are no rows.
+    For `evenly` see :func:`rows`.
     """
     if chain is None or not fits_rows(chain):
         return ([item] for item in items)
@@ -124,22 +124,22 @@ def shared_rows(
 
 
 def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
-    """Return the part of the result that the chunks of a row fill."""
+    """Return a view of the region of the result that belongs to a row."""
     first, last = items[0], items[-1]
     *head, tail = [part.out for part in first]
     return target[(*head, slice(tail.start, last[-1].out.stop))]
 
 
 def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], view: np.ndarray) -> None:
-    """Decode the chunks of a row, and put them into their part of the result.
+    """Decode the chunks of a row into their region of the result.
 
-    `bounds` say where in `data` each stored chunk begins and ends; chunks that are stored as they are follow each
-    other, and have their proper length. `view` is what :func:`row_view` returns.
+    `bounds` are the start and stop of each stored chunk in `data`; uncompressed chunks must be contiguous and have the
+    correct length. `view` is from :func:`row_view`.
 
     Raises
     ------
     CodecError
-        Some chunk is damaged; part of `view` may have been changed.
+        If a chunk is damaged; parts of `view` may have changed.
     """
     stored = chain.stored_dtype
     assert stored is not None
@@ -159,9 +159,9 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
 def gather_row(
     chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], row: Sequence[Item], target: np.ndarray
 ) -> None:
-    """Decode the chunks of a row, and put what is selected of them into the result with one or two copies.
+    """Decode the chunks of a row, and copy the selected elements into the result with one or two copies.
 
-    The row is one that :func:`rows` gives with `evenly`; else see :func:`place_row`.
+    The row is from :func:`rows` with `evenly`; else see :func:`place_row`.
     """
     stored = chain.stored_dtype
     assert stored is not None
@@ -176,7 +176,7 @@ def gather_row(
     shape = chain.spec.shape
     *head, first = row[0]
     last = row[-1][-1]
-    # The dimensions in the array's order, and before the last one the number of the chunk in the row.
+    # The dimensions in the array's order, with the number of the chunk in the row before the last one.
     where = [1 + chain.order.index(i) for i in range(len(shape))]
     values = decoded.view(stored).reshape(count, *[shape[i] for i in chain.order])
     values = values.transpose(*where[:-1], 0, where[-1])[tuple([part.inner for part in head])]
@@ -207,14 +207,14 @@ def _split_last(place: np.ndarray, count: int) -> np.ndarray:
 
 
 def encode_row(chain: Chain, count: int, view: np.ndarray) -> Sequence[Buffer]:
-    """Return the stored bytes of each of `count` chunks of a row; valid until this thread encodes another row.
+    """Return the stored bytes of each of `count` chunks of a row; the thread's next row overwrites them.
 
-    Only where the chain's `writes_rows` is set; `view` is what :func:`row_view` returns.
+    Requires the chain's `writes_rows`; `view` is from :func:`row_view`.
 
     Raises
     ------
     CodecError
-        A codec cannot encode these values.
+        If a codec cannot encode these values.
     """
     size = count * (chain.decoded_size or 0)
     serialized = scratch("row", size)[:size]

@@ -1,4 +1,4 @@
-"""Put a decoded chunk, or what is selected of it, into the result."""
+"""Copy the selected elements of decoded chunks into the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START_BYTES = 128 << 10
 
 
 def put_fill(target: np.ndarray, index: Any, fill: Any) -> None:
-    """Assign the fill value; as one object if the array holds objects."""
+    """Assign the fill value to a region, as a single object in object arrays."""
     if target.dtype.hasobject and target.dtype.names is None:
         value = np.empty((), object)
         value[()] = fill
@@ -26,7 +26,7 @@ def put_fill(target: np.ndarray, index: Any, fill: Any) -> None:
 
 
 def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
-    """Decode a chunk into its place: at once if the place is contiguous, else by way of the thread's own buffer."""
+    """Decode a whole chunk into `view`: directly if it is contiguous, else through the thread's scratch buffer."""
     if chain.stored_dtype is not None:
         stored = view if chain.order is None else view.transpose(chain.order)
         if not stored.flags.c_contiguous or stored.dtype.names is not None:
@@ -36,9 +36,9 @@ def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
 
 
 def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
-    """Put what is selected of one chunk into the result.
+    """Copy the selected elements of one chunk into the result.
 
-    `data` is the stored chunk, None if it is missing; `item` has a part for each dimension.
+    `data` are the stored bytes of the chunk, None if it is missing; `item` has a part for each dimension.
     """
     out = take(item, "out")
     if data is None:
@@ -50,7 +50,7 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
 
 
 def strides(chain: Chain) -> list[int]:
-    """Return the distance of neighbouring elements along each dimension of a serialized chunk, in bytes."""
+    """Return the strides of a serialized chunk, in bytes."""
     stored = chain.stored_dtype
     assert stored is not None
     assert chain.order is not None
@@ -63,9 +63,9 @@ def strides(chain: Chain) -> list[int]:
 
 
 def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
-    """Return start and length of the serialized bytes from the first to the last selected element.
+    """Return the start and length of the serialized bytes from the first to the last selected element.
 
-    Only where the chain's `stored_dtype` is set.
+    Requires the chain's `stored_dtype`.
     """
     assert chain.stored_dtype is not None
     start, last = 0, chain.stored_dtype.itemsize
@@ -79,7 +79,7 @@ def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
 def place_span(
     chain: Chain, item: Sequence[Part], data: Buffer, span: tuple[int, int], target: np.ndarray
 ) -> None:
-    """Put what is selected of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
+    """Copy the selected elements of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
     source = as_bytes_array(data)
     if source.nbytes != span[1]:
         raise CodecError(f"the stored chunk ends after {span[0] + source.nbytes} bytes")
@@ -92,7 +92,7 @@ def place_span(
 
 
 def place_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
-    """Decode a large chunk no further than the last selected element; False if that is not possible, or no use."""
+    """Decode a large chunk up to the last selected element; return False if the codecs cannot, or it saves nothing."""
     if chain.stored_dtype is None or (chain.decoded_size or 0) < START_BYTES:
         return False
     span = needed_bytes(chain, item)

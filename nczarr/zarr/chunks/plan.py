@@ -1,6 +1,6 @@
-"""Plan which chunks a selection touches, and which part of each goes where.
+"""Plan the chunks of a selection, and the part of each chunk in the result.
 
-All is computed along each dimension for itself, with numpy; the chunks are the product of the dimensions.
+numpy computes the plan separately along each dimension; the chunks are the product of the dimensions.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from nczarr.zarr.grids import ChunkGrid
 
 
 class Part(NamedTuple):
-    """What a selection takes from the chunks at one place along one dimension.
+    """The intersection of a selection with a chunk along one dimension.
 
     Parameters
     ----------
     chunk : int
-        The place in the grid.
+        The index of the chunk in the grid.
     out : slice or ndarray
-        Where in the result.
+        The indices in the result.
     inner : slice or ndarray
-        Where in the chunk; a slice has start, stop and a step of at least 1.
+        The indices in the chunk; a slice has start, stop and a step of at least 1.
     full : bool
-        All of the chunk, in order.
+        True: the selection contains the whole chunk, in order.
     covers : bool
-        All of the chunk that lies inside the array, in order.
+        True: the selection contains the whole part of the chunk inside the array, in order.
     size : int
         The length of the chunk.
     """
@@ -44,11 +44,11 @@ class Part(NamedTuple):
 
 
 Item = tuple[Part, ...]
-"""A chunk that is read or written: a part for each dimension."""
+"""A chunk of a plan: a part for each dimension."""
 
 
 def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[list[Part]]:
-    """Return the parts along each dimension; their product is the chunks, in row-major order.
+    """Return the parts along each dimension; their product are the chunks, in row-major order.
 
     Examples
     --------
@@ -69,16 +69,16 @@ def plan(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> list[
 
 
 def chunk_count(selection: Selection, grid: ChunkGrid, shape: tuple[int, ...]) -> int:
-    """Return a bound on the number of chunks that a selection touches."""
+    """Return an upper bound on the number of chunks of a selection."""
     return prod([_touched(axis, grid.lengths(i, shape[i])) for i, axis in enumerate(selection.axes)])
 
 
 def steps(
     selection: Selection, grid: ChunkGrid, shape: tuple[int, ...], limit: int
 ) -> Iterator[tuple[Selection, tuple[slice, ...]]]:
-    """Cut a selection into parts of no more than about `limit` chunks, and say where in the result each belongs.
+    """Split a selection into parts of about `limit` chunks at most, and yield each with its region of the result.
 
-    So an array of a thousand million chunks is read with a bounded plan.
+    So the plan of an array with a billion chunks has a bounded size.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def steps(
 
 
 def _touched(axis: Axis, lengths: int | np.ndarray) -> int:
-    """Return a bound on the number of chunks along a dimension in which the selected places lie."""
+    """Return an upper bound on the number of selected chunks along a dimension."""
     if not isinstance(lengths, int):
         return min(axis.count, len(lengths))
     if axis.indices is not None or axis.step > lengths:
@@ -108,7 +108,7 @@ def _touched(axis: Axis, lengths: int | np.ndarray) -> int:
 
 
 def _cut(axis: Axis, chunk: int | np.ndarray, limit: int) -> list[tuple[Axis, slice]]:
-    """Cut what is selected along a dimension where chunks meet, into parts of at most `limit` chunks."""
+    """Split the selection along a dimension at chunk borders, into parts of at most `limit` chunks."""
     count = axis.count
     if axis.indices is not None or (isinstance(chunk, int) and axis.step > chunk):
         edges = list(range(0, count, limit))
@@ -133,10 +133,10 @@ def _cut(axis: Axis, chunk: int | np.ndarray, limit: int) -> list[tuple[Axis, sl
 def plan_axis(
     axis: Axis, size: int, chunk: int | np.ndarray, lengths: np.ndarray | None = None
 ) -> list[Part]:
-    """Return the parts along one dimension, whose length is `size`.
+    """Return the parts along one dimension of length `size`.
 
-    `chunk` is the length of all chunks, or where each chunk begins and the last one ends; then `lengths` are theirs,
-    of which the last may reach beyond the array.
+    `chunk` is the length of all chunks, or an array of the offsets of all chunks and the end of the last one. `lengths`
+    are the lengths of the chunks in the second case; the last chunk may extend beyond the array.
     """
     if axis.count == 0:
         return []
@@ -146,7 +146,7 @@ def plan_axis(
     last = start + (count - 1) * step
     if isinstance(chunk, int):
         first_chunk, last_chunk = start // chunk, last // chunk
-        if step > chunk:  # most chunks are passed over: not one of them may cost anything
+        if step > chunk:  # most chunks are skipped, and must not cost time
             places = start + step * np.arange(count)
             return _plan_indices(places, size, chunk, None)
         if first_chunk == last_chunk:
@@ -164,7 +164,7 @@ def plan_axis(
         lows = chunk[chunks]
         sizes = lengths[chunks]
         highs = lows + sizes
-    # The first and the last (exclusive) element of the selection inside each chunk.
+    # The range of the selection's elements inside each chunk.
     begin = np.maximum(-(-(lows - start) // step), 0)
     end = np.minimum((highs - 1 - start) // step + 1, count)
     keep = begin < end
@@ -203,7 +203,7 @@ def _plan_indices(
             low, length = int(chunk[number]), int(lengths[number])
         where: Any = slice(begin, end) if order is None else order[begin:end]
         inner = places[begin:end] - low if order is None else places[where] - low
-        # Any order and repetition; a slice where that says the same.
+        # Indices in any order and with repetitions; an equivalent slice if possible.
         steps = np.diff(inner)
         if inner.size == 1 or (steps[0] > 0 and (steps == steps[0]).all()):
             step = 1 if inner.size == 1 else int(steps[0])
@@ -225,19 +225,19 @@ def _plan_indices(
 
 
 def is_whole(part: Part) -> bool:
-    """True if all of the chunk along a dimension goes to consecutive places."""
+    """Return True if the whole chunk along a dimension maps to consecutive indices of the result."""
     return part.full and type(part.out) is slice
 
 
 def bounds(part: Part) -> slice:
-    """Return the stretch of the chunk in which the selected places lie."""
+    """Return the smallest slice of the chunk that contains the selected indices."""
     if isinstance(part.inner, slice):
         return slice(part.inner.start, part.inner.stop, 1)
     return slice(int(part.inner.min()), int(part.inner.max()) + 1, 1)
 
 
 def moved(part: Part, low: int) -> Part:
-    """Return the part for a chunk of which only the places from `low` on are at hand."""
+    """Return the part for a chunk whose first `low` elements are cut off."""
     if isinstance(part.inner, slice):
         return part._replace(inner=slice(part.inner.start - low, part.inner.stop - low, part.inner.step))
     return part._replace(inner=part.inner - low)
@@ -252,12 +252,12 @@ def take(parts: Sequence[Part], attribute: str) -> tuple[Any, ...]:
     (slice(1, 3, 1),)
     """
     if not parts:
-        return (Ellipsis,)  # a view, where an empty index would give a scalar
+        return (Ellipsis,)  # returns a view; an empty index would return a scalar
     return each_axis([getattr(part, attribute) for part in parts])
 
 
 def each_axis(items: Iterable[Any]) -> tuple[Any, ...]:
-    """Return an index that acts on each axis for itself: plain slices, or an open mesh of arrays.
+    """Return an orthogonal index: plain slices, or an open mesh of arrays.
 
     Examples
     --------

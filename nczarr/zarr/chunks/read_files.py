@@ -22,13 +22,13 @@ from nczarr.zarr.pool import reading_workers, run
 
 Reader = Callable[[Chain, Item, int, os.stat_result], None]
 
-#: From this many files on, it pays to open their directory first.
+#: The reader opens the directory first if it reads at least this many files.
 FEW_FILES = 4
-#: From this many shards on, each thread takes whole shards.
+#: Each thread reads whole shards if there are at least this many.
 FEW_SHARDS = 4
-#: What a value of any length takes beside its characters.
+#: The size of a Python object of a variable-length value, without its characters.
 OBJECT_BYTES = 64
-#: Uncompressed chunks up to this size are read at once, and copied to their place if that is not contiguous.
+#: Uncompressed chunks up to this size are read at once, and copied if their region is not contiguous.
 WHOLE_BYTES = 256 << 10
 
 
@@ -50,19 +50,19 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
             _read_item(chunks, directory, item, target, read)
 
         if sharding is not None:
-            # Few shards: the threads share the inner chunks of each. Many shards: each thread takes whole ones.
+            # Few shards: the threads share the inner chunks of each shard. Many shards: each thread reads whole ones.
             few = len(items) < FEW_SHARDS
             read = _shard_reader(chunks, sharding, target, workers if few else 1)
             run(work, items, 1 if few else workers)
             return
         chain = fixed or chunks.chain()
-        # A region of many chunks would only drive out what is kept.
+        # A region of many chunks would only evict the cached chunks.
         keep = not chain.is_raw and _weight(chain) * len(items) <= CHUNKS.bound // 2
         read = _raw_reader(target) if chain.is_raw else _reader(chunks, target, keep)
         evenly = not keep
 
         def work_row(row: Sequence[Item]) -> None:
-            # What is not as usual in a row shows when its chunks are read one by one.
+            # If a row fails, its chunks are read one by one, which raises the exact error.
             if len(row) == 1 or not _read_row(chunks, directory, row, target):
                 for item in row:
                     work(item)
@@ -71,7 +71,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
 
 
 def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
-    """Read a single chunk, for which only its file is opened; False if several chunks of a shard are needed."""
+    """Read a single chunk without opening its directory; return False if several chunks of a shard are needed."""
     if chunks.are_kept and _place_kept(chunks, folder, item, target):
         return True
     fixed, sharding = chunks.fixed()
@@ -92,7 +92,7 @@ def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bo
 
 
 def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndarray, read: Reader) -> None:
-    """Read a chunk, or what is needed of a shard; fill, if there is none."""
+    """Read a chunk, or a part of a shard; copy the fill value if it is missing."""
     index = tuple([part.chunk for part in item])
     chain = chunks.fixed_chain or chunks.chain(index)
     found = directory.open(chunks.name(index))
@@ -103,7 +103,7 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
     descriptor, status = found
     try:
         read(chain, item, descriptor, status)
-    except ChunkError:  # says where it is
+    except ChunkError:  # has the location
         raise
     except CodecError as error:
         raise chunks.damaged(index, error) from error
@@ -114,11 +114,11 @@ def _read_item(chunks: Chunks, directory: Directory, item: Item, target: np.ndar
 
 
 def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target: np.ndarray) -> bool:
-    """Read a row of chunks; False if anything is not as usual: a chunk is missing, too long or damaged."""
+    """Read a row of chunks; return False if a chunk is missing, too long or damaged."""
     chain = chunks.chain()
     whole = all(map(is_whole, row[0]))
     names = [chunks.name(tuple([part.chunk for part in item])) for item in row]
-    # One byte more than is expected shows that a file is longer.
+    # One extra byte reveals a file that is too long.
     buffer = scratch("file", (len(row) + 1) * (chain.decoded_size or 0) + 1)
     try:
         if chain.is_raw and not whole and not _most_lies_between(chain, row[0]):
@@ -139,7 +139,7 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
 def _read_whole(
     chain: Chain, directory: Directory, names: Sequence[str], buffer: np.ndarray
 ) -> list[tuple[int, int]] | None:
-    """Read files one behind the other, and return where each is; None if one is missing or has another size."""
+    """Read files into one buffer, and return the bounds of each; None if a file is missing or has another size."""
     size = chain.decoded_size or 0
     bounds = []
     start = 0
@@ -155,7 +155,7 @@ def _read_whole(
 def _read_stretches(
     chain: Chain, directory: Directory, names: Sequence[str], row: Sequence[Item], buffer: np.ndarray
 ) -> list[tuple[int, int]] | None:
-    """Read of uncompressed chunks what lies between the selected elements only, each to its place in a whole chunk."""
+    """Read only the bytes between the selected elements of uncompressed chunks, each at its offset in a whole chunk."""
     size = chain.decoded_size or 0
     begin, length = needed_bytes(chain, row[0])
     distance = strides(chain)[-1]
@@ -163,7 +163,7 @@ def _read_stretches(
     before = row[0][-1].inner
     low = 0
     for name, item in zip(names, row, strict=True):
-        inner = item[-1].inner  # in all other dimensions the chunks of a row have the same part
+        inner = item[-1].inner  # the chunks of a row have equal parts in all other dimensions
         begin += (inner.start - before.start) * distance
         length += (inner.stop - inner.start - before.stop + before.start) * distance
         if not directory.read_stretch(name, buffer[low + begin : low + begin + length], begin, size):
@@ -175,18 +175,18 @@ def _read_stretches(
 
 
 def _most_lies_between(chain: Chain, item: Item) -> bool:
-    """True if at least half of an uncompressed chunk lies between the first and the last selected element."""
+    """Return True if at least half of a chunk lies between the first and the last selected element."""
     return 2 * needed_bytes(chain, item)[1] >= (chain.decoded_size or 0)
 
 
 def _weight(chain: Chain) -> int:
-    """Return how many bytes a decoded chunk takes; of values of any length, what they take at least."""
+    """Return the size of a decoded chunk in memory; a lower bound for variable-length values."""
     size = chain.decoded_size
     return chain.spec.size * OBJECT_BYTES if size is None else size
 
 
 def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
-    """Return the reader of chunks that have to be decoded, and are kept where only a part is wanted."""
+    """Return the reader of encoded chunks; with `keep`, it caches partly read chunks."""
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         out = take(item, "out")
@@ -208,18 +208,18 @@ def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
     return read
 
 
-def _mark(status: os.stat_result) -> tuple[int, int, int]:
+def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _place_kept(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
-    """Put what is selected of a single chunk into the result, if the chunk is kept and its file is what it was."""
+    """Copy the selected elements of a chunk from the cache; return False if it is not cached or its file changed."""
     index = tuple([part.chunk for part in item])
     try:
         status = os.stat(folder + chunks.name(index))
-    except OSError:  # the reader tells what it is
+    except OSError:  # the reader raises the exact error
         return False
-    chunk = CHUNKS.get((chunks.owner, *index), _mark(status))
+    chunk = CHUNKS.get((chunks.owner, *index), _fingerprint(status))
     if chunk is None:
         return False
     target[take(item, "out")] = chunk[take(item, "inner")]
@@ -229,9 +229,9 @@ def _place_kept(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> 
 def _kept(
     chunks: Chunks, chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result
 ) -> np.ndarray:
-    """Return a decoded chunk, from memory as long as the file stays what it was."""
+    """Return a decoded chunk, from the cache if its file is unchanged."""
     name = (chunks.owner, *[part.chunk for part in item])
-    mark = _mark(status)
+    mark = _fingerprint(status)
     chunk = CHUNKS.get(name, mark) if chunks.are_kept else None
     if chunk is not None:
         return chunk
@@ -239,14 +239,14 @@ def _kept(
     if chain.stored_dtype is not None:
         chunk = chain.decode_raw(data, np.empty(chain.decoded_size or 0, np.uint8))
     elif not chain.spec.dtype.hasobject:
-        chunk = np.array(chain.decode(data))  # which may be a view of the buffer that the thread reuses
+        chunk = np.array(chain.decode(data))  # a copy, because it may be a view of the scratch buffer
     else:
         chunk = chain.decode(data)
     weight = _weight(chain)
     if chunk.dtype.hasobject:
         values = chunk.ravel().tolist()
         if not all(isinstance(value, str | bytes) for value in values):
-            return chunk  # whoever reads them could change them
+            return chunk  # not cached: callers could change mutable objects
         weight += sum(map(len, values))
     CHUNKS.put(name, mark, chunk, weight)
     chunks.are_kept = True
@@ -254,7 +254,7 @@ def _kept(
 
 
 def _raw_reader(target: np.ndarray) -> Reader:
-    """Return the reader of chunks whose bytes are the elements: it reads no more than is needed."""
+    """Return the reader of uncompressed chunks, which reads only the necessary bytes."""
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
         _check_size(chain, status.st_size)
@@ -266,12 +266,13 @@ def _raw_reader(target: np.ndarray) -> Reader:
 def _check_size(chain: Chain, found: int) -> None:
     if found != chain.decoded_size:
         raise CodecError(
-            f"the chunk has {found} bytes, its shape {chain.spec.shape} needs {chain.decoded_size}"
+            f"the chunk has {found} bytes, its shape {chain.spec.shape} needs {chain.decoded_size}",
+            hint="the chunk is damaged or incomplete; restore it from a copy",
         )
 
 
 def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, target: np.ndarray) -> None:
-    """Read what is selected of an uncompressed chunk that begins at `base`."""
+    """Read the selected elements of an uncompressed chunk at offset `base` of a file."""
     stored = chain.stored_dtype
     assert stored is not None
     order = chain.order or ()
@@ -292,7 +293,7 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
         else:
             read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return
-    # Places in any order: the box around them, and of it the places.
+    # Index arrays: read the bounding box, then select from it.
     limits = [bounds(part) for part in item]
     box = np.empty([limit.stop - limit.start for limit in limits], chain.spec.dtype)
     read_box(descriptor, box.transpose(order), [limits[i] for i in order], shape, stored, base)
@@ -304,7 +305,7 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
 
 
 def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target: np.ndarray) -> Reader:
-    """Return the reader of a shard of which a single inner chunk is needed."""
+    """Return the reader of a single inner chunk of a shard."""
     number, parts = inner
 
     def read(chain: Chain, item: Sequence[Part], descriptor: int, status: os.stat_result) -> None:
@@ -321,7 +322,7 @@ def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target
 def _place_inner(
     chain: Chain, inner: InnerItem, descriptor: int, start: int, length: int, target: np.ndarray
 ) -> None:
-    """Put what is selected of an inner chunk, which a file has from `start` on, into the result."""
+    """Read the selected elements of an inner chunk at offset `start` of a file into the result."""
     number, parts = inner
     try:
         if chain.is_raw:
@@ -336,7 +337,7 @@ def _place_inner(
 
 
 def _shard_reader(chunks: Chunks, codec: ShardingCodec, target: np.ndarray, workers: int | None) -> Reader:
-    """Return the reader of shards of which several inner chunks are needed."""
+    """Return the reader of several inner chunks of a shard."""
 
     def read(chain: Chain, item: Item, descriptor: int, status: os.stat_result) -> None:
         read_shards(chunks, [item], _ShardFile(chunks, codec, descriptor, status), target, workers)
@@ -345,7 +346,7 @@ def _shard_reader(chunks: Chunks, codec: ShardingCodec, target: np.ndarray, work
 
 
 class _ShardFile:
-    """The source of one shard: an open file."""
+    """Read one shard from an open file."""
 
     __slots__ = ("_chunks", "_codec", "_descriptor", "_status")
 
@@ -356,15 +357,15 @@ class _ShardFile:
         self._status = status
 
     def index(self, place: Index) -> ShardIndex:
-        """Return the index of the shard, kept as long as the file stays what it was.
+        """Return the index of the shard, from the cache if the file is unchanged.
 
         Raises
         ------
         CodecError
-            The index is damaged.
+            If the index is damaged.
         """
         codec, status = self._codec, self._status
-        mark = _mark(status)
+        mark = _fingerprint(status)
         known = self._chunks.shard_indexes.get(place, mark)
         if known is None:
             size = status.st_size
@@ -383,10 +384,10 @@ class _ShardFile:
             raise self._chunks.damaged(place, error) from error
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Do nothing: files answer at once."""
+        """Do nothing: files need no batched requests."""
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Read a run into the thread's own buffer, or uncompressed inner chunks straight to their place."""
+        """Read a run into the thread's scratch buffer, or large uncompressed inner chunks directly into the result."""
         chain = self._codec.inner
         is_large = chain.is_raw and (chain.decoded_size or 0) >= SMALL
         if is_large and _alone(job.pieces[0].item, target):
@@ -400,5 +401,5 @@ class _ShardFile:
 
 
 def _alone(item: Sequence[Part], target: np.ndarray) -> bool:
-    """True if an uncompressed inner chunk is better read for itself: of only a part, or in one piece."""
+    """Return True if an uncompressed inner chunk is read separately: it is partly selected, or contiguous."""
     return not all(part.full for part in item) or target[take(item, "out")].flags.c_contiguous

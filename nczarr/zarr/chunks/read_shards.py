@@ -1,4 +1,4 @@
-"""Read the inner chunks of shards that a selection needs, wherever the shards' bytes come from."""
+"""Read the selected inner chunks of shards, from files or stores."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import run
 
-#: Inner chunks with no more unwanted bytes between them than this are read together,
+#: Inner chunks are read together if the gaps between them have at most this many bytes.
 GAP = 32 << 10
-#: but not more than this at a time.
+#: The largest number of bytes of one run.
 RUN = 1 << 20
 
-#: Inner chunks of fewer decoded bytes are planned in rows: each for itself would cost more than its bytes.
+#: Inner chunks of fewer decoded bytes are planned in rows, because a separate plan would cost more than their bytes.
 SMALL = 16 << 10
 
 InnerItem = tuple[int, tuple[Part, ...]]
 
 
 class Piece(NamedTuple):
-    """One inner chunk in a run: its number, what of it goes where, and which bytes of the run it is."""
+    """One inner chunk in a run: its number, its part of the selection, and its bytes in the run."""
 
     number: int
     item: tuple[Part, ...]
@@ -39,10 +39,10 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Whole inner chunks of a run that lie side by side, in the shard and along the last dimension of the result.
+    """Whole inner chunks of a run that are contiguous in the shard and along the last dimension of the result.
 
-    `number` is that of the first one, `item` says where all of them go, and `bounds` which bytes of the run each is: an
-    array of begins and ends, so that thousands cost no more than a few.
+    `number` is the number of the first inner chunk, `item` the part of all of them. `bounds` is an array of the start
+    and stop of each in the run, so that thousands cost little more than a few.
     """
 
     number: int
@@ -66,27 +66,27 @@ class Run(NamedTuple):
     rows: list[Row]
 
 
-#: Stored bytes, begin and end, of what goes into a run: an inner chunk, or a row of them, whose bounds begin at 0.
+#: The start and stop of stored bytes with their inner chunk, or with a row of inner chunks (its bounds begin at 0).
 Entry = tuple[int, int, InnerItem | Row]
 
 
 class ShardSource(Protocol):
-    """Where the bytes of some shards come from: open files, values in memory, or requests to a store."""
+    """A source of the bytes of shards: open files, values in memory, or requests to a store."""
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Return the index of each shard, None for one that is not stored."""
+        """Return the index of each shard; None for a missing shard."""
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Prepare for reading runs, each of the shard with this number, in few requests if that is better."""
+        """Prefetch runs, each with the number of its shard, in few requests if the source benefits from it."""
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
-        """Return the bytes of a run; None if the source has put what is selected of them into `target`."""
+        """Return the bytes of a run; None if the source has copied its selected elements into `target`."""
 
 
 def read_shards(
     chunks: Chunks, items: Sequence[Item], source: ShardSource, target: np.ndarray, workers: int | None
 ) -> None:
-    """Read what a plan selects of some shards into `target`, which has the full shape of the selection."""
+    """Read the selected elements of shards into `target`, which has the full shape of the selection."""
     codec = chunks.sharding
     assert codec is not None
     places = [tuple([part.chunk for part in item]) for item in items]
@@ -118,7 +118,7 @@ def read_shards(
 
 
 def _within(part: Part, length: int) -> Part | None:
-    """Return what a part of a shard takes from one inner chunk along a dimension, None if it is not from one only."""
+    """Return the part of the only selected inner chunk along a dimension; None if there are several."""
     if type(part.inner) is not slice:
         return None
     start, stop, step = part.inner.start, part.inner.stop, part.inner.step
@@ -131,7 +131,7 @@ def _within(part: Part, length: int) -> Part | None:
 
 
 def single_inner_item(codec: ShardingCodec, item: Sequence[Part]) -> InnerItem | None:
-    """Return the inner chunk that is needed, if it is a single one and no index array says so: planned at once."""
+    """Return the inner chunk of a selection by slices; None if there are several, or an index array."""
     number = 0
     parts = []
     for part, length, count in zip(item, codec.inner_shape, codec.grid, strict=True):
@@ -144,7 +144,7 @@ def single_inner_item(codec: ShardingCodec, item: Sequence[Part]) -> InnerItem |
 
 
 def _split(part: Part, length: int) -> list[Part]:
-    """Return what a part of a shard takes from the inner chunks along one dimension."""
+    """Return the parts of the inner chunks along one dimension, for a part of a shard."""
     piece = _within(part, length)
     if piece is not None:
         return [piece]
@@ -168,12 +168,12 @@ def _split(part: Part, length: int) -> list[Part]:
 
 
 def inner_items(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
-    """Return the numbers of the inner chunks that are needed, in C order, and what of each goes where."""
+    """Return the selected inner chunks of a shard in C order: their numbers and parts."""
     return _combined(_heads(codec, item), _split(item[-1], codec.inner_shape[-1])) if item else [(0, ())]
 
 
 def _heads(codec: ShardingCodec, item: Sequence[Part]) -> list[InnerItem]:
-    """Return what is needed along all dimensions but the last, with the number of the first inner chunk there."""
+    """Return the parts along all dimensions but the last, each with the number of its first inner chunk."""
     axes = []
     weight = codec.grid[-1]
     for i in range(len(item) - 2, -1, -1):
@@ -188,9 +188,9 @@ def _combined(heads: Sequence[InnerItem], last: Sequence[Part]) -> list[InnerIte
 
 
 def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[InnerItem], list[InnerItem]]:
-    """Return the inner chunks that are needed, one by one, and in rows where they are small.
+    """Return the selected inner chunks, one by one and, for small ones, in rows.
 
-    A row has the number of its first inner chunk, and says where all of them go.
+    A row has the number of its first inner chunk, and the part of all of them.
     """
     middle = _whole_middle(codec, item[-1], codec.inner_shape[-1]) if item else None
     if middle is None:
@@ -208,7 +208,7 @@ def _items_and_rows(codec: ShardingCodec, item: Sequence[Part]) -> tuple[list[In
 
 
 def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
-    """Return the several small inner chunks along the last dimension that are needed as a whole, if there are any."""
+    """Return the part of the small, fully selected inner chunks along the last dimension; None if there are none."""
     if type(part.inner) is not slice or type(part.out) is not slice or part.inner.step != 1:
         return None
     first, stop = -(-part.inner.start // length), part.inner.stop // length
@@ -219,7 +219,7 @@ def _whole_middle(codec: ShardingCodec, part: Part, length: int) -> Part | None:
 
 
 def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
-    """Yield what of a part lies before and behind its middle."""
+    """Yield the remainders of a part before and after its middle."""
     low = middle.chunk * length
     high = low + middle.out.stop - middle.out.start
     if part.inner.start < low:
@@ -235,7 +235,7 @@ def _edges(part: Part, middle: Part, length: int) -> Iterator[Part]:
 def plan_runs(
     index: ShardIndex, items: Sequence[InnerItem], rows: Sequence[InnerItem] = (), length: int = 1
 ) -> tuple[list[Run], list[InnerItem]]:
-    """Return which bytes to read, and the inner chunks that are not stored; `length`: of a row, at most."""
+    """Return the runs to read, and the missing inner chunks; `length` is the largest length of a row."""
     stored: list[Entry] = []
     items = list(items)
     for row in rows:
@@ -262,7 +262,7 @@ def plan_runs(
     result: list[Run] = []
     run: Run | None = None
     low = high = 0
-    for start, stop, what in stored:
+    for start, stop, entry in stored:
         if run is not None and (start > high + GAP or max(high, stop) - low > RUN):
             result.append(run._replace(length=high - low))
             run = None
@@ -270,10 +270,10 @@ def plan_runs(
             low = high = start
             run = Run(low, 0, [], [])
         high = max(high, stop)
-        if isinstance(what, Row):
-            run.rows.append(what._replace(bounds=what.bounds + (start - low)))
+        if isinstance(entry, Row):
+            run.rows.append(entry._replace(bounds=entry.bounds + (start - low)))
         else:
-            run.pieces.append(Piece(*what, start - low, stop - low))
+            run.pieces.append(Piece(*entry, start - low, stop - low))
     if run is not None:
         result.append(run._replace(length=high - low))
     return result, missing
@@ -282,7 +282,7 @@ def plan_runs(
 def _plan_row(
     index: ShardIndex, row: InnerItem, length: int, stored: list[Entry], items: list[InnerItem]
 ) -> None:
-    """Add a row to what is stored, in parts of at most `length` inner chunks; to the items what is not side by side."""
+    """Add a row to `stored` in parts of at most `length` contiguous inner chunks, and the other chunks to `items`."""
     number, (*head, last) = row
     count = (last.out.stop - last.out.start) // last.size
     for first in range(0, count, length):
@@ -302,12 +302,12 @@ def _plan_row(
 
 
 def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
-    """Decode the inner chunks of a run, and put what is selected of them into the result.
+    """Decode the inner chunks of a run, and copy their selected elements into the result.
 
     Raises
     ------
     CodecError
-        An inner chunk is damaged; the message has its number.
+        If an inner chunk is damaged; the message has its number.
     """
     whole = as_bytes_array(data)
     for stored in job.rows:
@@ -331,7 +331,7 @@ def _place_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer, t
 
 
 def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield rows of whole inner chunks that lie side by side, in the shard and in the result; others alone."""
+    """Yield rows of whole inner chunks that are contiguous in the shard and in the result, and the others alone."""
     chain = codec.inner
     if len(pieces) < 2 or not fits_rows(chain):
         yield from ([piece] for piece in pieces)
@@ -348,7 +348,7 @@ def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _place_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
-    """Put a row of inner chunks into its part of the result; False if one of them is damaged."""
+    """Decode a row of inner chunks into its region of the result; return False if one of them is damaged."""
     chain = codec.inner
     if chain.is_raw and (bounds[:, 1] - bounds[:, 0] != chain.decoded_size).any():
         return False
@@ -360,9 +360,9 @@ def _place_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data:
 
 
 def _is_next(before: Piece, piece: Piece, size: int | None) -> bool:
-    """True if a piece follows another one along the last dimension, and in the shard.
+    """Return True if a piece directly follows another one along the last dimension and in the shard.
 
-    `size` is the number of stored bytes that both need, None if any number will do.
+    `size` is the required number of stored bytes of both; None allows any number.
     """
     return (
         piece.start == before.stop

@@ -1,4 +1,4 @@
-"""Read a region of an array through any store: few batched requests, then decoding in the pool."""
+"""Read a region of an array from any store with batched requests, and decode the chunks in the thread pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nczarr.zarr.chunks.read_shards import Run, read_shards
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run
 
-#: Chunks of about this many bytes are asked for in one request; larger regions take several.
+#: The size of the chunks in one batch of requests; larger regions need several batches.
 BATCH_BYTES = 256 << 20
 
 
@@ -47,12 +47,12 @@ def _read_chunks(
 ) -> None:
     spans: list[tuple[int, int] | None] = [None] * len(batch)
     size = chunks.chain(indices[0]).decoded_size
-    # Nothing tells that somebody else has changed a chunk; see _StoredShards.
+    # Cached chunks cannot be validated; see _StoredShards.
     keep = (
         ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNKS.bound // 2
     )
     if keep:
-        batch, indices = _place_remembered(chunks, batch, indices, target)
+        batch, indices = _place_cached(chunks, batch, indices, target)
         if not batch:
             return
         spans = spans[: len(batch)]
@@ -87,10 +87,10 @@ def _read_chunks(
     run(work, range(len(batch)), workers)
 
 
-def _place_remembered(
+def _place_cached(
     chunks: Chunks, batch: list[Item], indices: list[Index], target: np.ndarray
 ) -> tuple[list[Item], list[Index]]:
-    """Take what is remembered from there, and return what is still to be read."""
+    """Copy cached chunks into the result, and return the remaining ones."""
     rest = []
     for item, index in zip(batch, indices, strict=True):
         chunk = CHUNKS.get((chunks.owner, *index), None)
@@ -102,7 +102,7 @@ def _place_remembered(
 
 
 def _span(chain: Chain, item: Item) -> tuple[int, int] | None:
-    """Return start and length of the bytes that are needed; None for the whole chunk."""
+    """Return the start and length of the necessary bytes; None for the whole chunk."""
     start, length = needed_bytes(chain, item)
     return None if length > (chain.decoded_size or 0) // 2 else (start, length)
 
@@ -124,7 +124,7 @@ def _read_shards(
 
 
 class _WholeShards:
-    """The source of shards that are fetched as a whole."""
+    """Read whole shards from a store."""
 
     def __init__(self, chunks: Chunks, codec: ShardingCodec) -> None:
         self._chunks = chunks
@@ -144,7 +144,7 @@ class _WholeShards:
         return result
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
-        """Do nothing: all bytes are there."""
+        """Do nothing: `indexes` has fetched all bytes."""
 
     def read(self, number: int, job: Run, target: np.ndarray) -> Buffer | None:
         """Return a part of a shard."""
@@ -154,7 +154,7 @@ class _WholeShards:
 
 
 class _StoredShards:
-    """The source of shards of which parts are fetched: a batch for the indexes, and one for the inner chunks."""
+    """Read parts of shards from a store: one batch of requests for the indexes, one for the inner chunks."""
 
     def __init__(self, chunks: Chunks, codec: ShardingCodec) -> None:
         self._chunks = chunks
@@ -163,10 +163,10 @@ class _StoredShards:
         self._found: dict[tuple[int, int], Buffer | None] = {}
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
-        """Fetch the indexes that are not kept.
+        """Return the index of each shard; fetch those that are not cached.
 
-        Nothing tells that somebody else has changed a shard; so they are kept only for a store that is open for
-        reading, as a view of what was there.
+        Stores do not report changes by other programs. So indexes are cached only if the store is open for reading,
+        which promises a view of its earlier state.
         """
         self._places = places
         chunks, codec = self._chunks, self._codec
@@ -201,5 +201,8 @@ class _StoredShards:
         """Return the bytes of a run that was fetched."""
         data = self._found.pop((number, job.start))
         if data is None or len(data) != job.length:
-            raise CodecError("the shard changed while it was read, or is cut short")
+            raise CodecError(
+                "the shard is truncated, or changed during reading",
+                hint="open the dataset again, and read again",
+            )
         return as_bytes_array(data)

@@ -1,7 +1,7 @@
-"""Normalise selections: which elements of an array are meant, one rule for each dimension (orthogonal).
+"""Normalise orthogonal selections of an array.
 
-Integers, slices with any step, an ellipsis, integer arrays and boolean masks, as numpy has them; but arrays and
-masks are one-dimensional, and each selects along its own dimension only (netCDF4-python and h5py do the same).
+A selection consists of integers, slices with any step, an ellipsis, integer arrays and boolean masks, as in numpy. But
+arrays and masks are one-dimensional, and each selects only along its own dimension, as in netCDF4-python and h5py.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from nczarr.errors import SelectionError
 
 
 class Axis(NamedTuple):
-    """What is selected along one dimension.
+    """The selection along one dimension.
 
     Parameters
     ----------
     start, count, step : int
-        The first place, how many, and the distance (at least 1) between them.
+        The first index, the number of indices, and the step between them (at least 1).
     indices : ndarray of int64, optional
-        The places themselves, where they are not evenly spaced; then `start` and `step` have no meaning.
+        The indices, if they are not evenly spaced; `start` and `step` are unused then.
     flip : bool
-        The places are wanted in descending order.
+        True: the result has the indices in descending order.
     drop : bool
-        A single place whose dimension is left out of the result.
+        True: a single index, whose dimension is removed from the result.
     """
 
     start: int
@@ -39,7 +39,7 @@ class Axis(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """One more than the last place; 0 if nothing is selected."""
+        """The largest index plus one; 0 for an empty selection."""
         if self.count == 0:
             return 0
         if self.indices is not None:
@@ -48,16 +48,16 @@ class Axis(NamedTuple):
 
     @property
     def places(self) -> np.ndarray:
-        """The places themselves, in the order in which :meth:`Selection.expand` shows them."""
+        """The indices, in the order of :meth:`Selection.expand`."""
         if self.indices is not None:
             return self.indices
         return self.start + self.step * np.arange(self.count)
 
 
 class Selection(NamedTuple):
-    """A selection whose places are all known: normalised once, and passed on from there.
+    """A normalised selection of an array.
 
-    :meth:`nczarr.zarr.Array.read` and ``write`` take it in place of an index.
+    :meth:`nczarr.zarr.Array.read` and ``write`` accept it instead of an index.
 
     Parameters
     ----------
@@ -74,26 +74,26 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(cls, axes: Iterable[int | range | np.ndarray]) -> Selection:
-        """Return the selection of non-negative places: an integer (whose dimension goes), a range, or any places."""
+        """Return the selection of non-negative indices; an integer removes its dimension from the result."""
         return cls(tuple([_places(axis) for axis in axes]))
 
     def followed_by(self, shape: tuple[int, ...]) -> Selection:
-        """Return this selection with further dimensions behind it, of which all is selected."""
+        """Return this selection followed by fully selected dimensions of the given shape."""
         return Selection((*self.axes, *[Axis(0, size) for size in shape])) if shape else self
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """True if all places are inside an array of the given shape."""
+        """Return True if all indices are inside an array of the given shape."""
         return len(shape) == len(self.axes) and all(
             axis.stop <= size for axis, size in zip(self.axes, shape, strict=True)
         )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the result: without the dimensions at which an integer stands."""
+        """The shape of the result, without the dimensions that integers select."""
         return tuple([axis.count for axis in self.axes if not axis.drop])
 
     def expand(self, values: np.ndarray) -> np.ndarray:
-        """Return a view of an array of :attr:`shape` with all dimensions of the array, ascending along each."""
+        """Return a view of a result with all dimensions of the array, in ascending order along each."""
         index: list[Any] = []
         plain = True
         for axis in self.axes:
@@ -109,17 +109,18 @@ class Selection(NamedTuple):
 
 
 def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
-    """Return a selection with one rule for each dimension of an array of the given shape.
+    """Return the normalised selection of an array of the given shape.
 
     Parameters
     ----------
     selection : int, slice, ellipsis, sequence or array of int or bool, or a tuple of these
-        Or a :class:`Selection`, which is returned as it is.
+        Or a :class:`Selection`, which is returned unchanged.
 
     Raises
     ------
     SelectionError
-        Too many rules, an index outside the array, a mask of the wrong length, or something else altogether.
+        If there are too many indices, an index is outside the array, a mask has the wrong length, or an object is not
+        an index.
 
     Examples
     --------
@@ -129,15 +130,15 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
     if isinstance(selection, Selection):
         if not selection.fits(shape):
             stops = tuple(axis.stop for axis in selection.axes)
-            raise SelectionError(f"a selection up to {stops} is outside the shape {shape}")
+            raise SelectionError(f"the selection up to {stops} is outside the shape {shape}")
         return selection
     items = selection if isinstance(selection, tuple) else (selection,)
     ellipses = sum([item is Ellipsis for item in items])
     if ellipses > 1:
-        raise SelectionError("a selection has at most one ellipsis")
+        raise SelectionError("the selection has more than one ellipsis")
     missing = len(shape) - (len(items) - ellipses)
     if missing < 0:
-        raise SelectionError(f"{len(items) - ellipses} indices for {len(shape)} dimensions")
+        raise SelectionError(f"too many indices: {len(items) - ellipses} indices for {len(shape)} dimensions")
     padding = (slice(None),) * missing
     if ellipses:
         at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -151,7 +152,7 @@ def _axis(item: Any, size: int, dimension: int) -> Axis:
     if isinstance(item, slice):
         return _slice(item, size, dimension)
     if isinstance(item, bool | np.bool_) or item is None:
-        raise SelectionError(f"{item!r} is not a selection along dimension {dimension}")
+        raise SelectionError(f"{item!r} is not a valid index of dimension {dimension}")
     try:
         index = operator.index(item)
     except TypeError:
@@ -199,7 +200,9 @@ def _indices(item: Any, size: int, dimension: int) -> Axis:
         raise SelectionError(f"dimension {dimension}: {str(item)[:60]} is not a one-dimensional selection")
     if array.dtype == np.bool_:
         if array.size != size:
-            raise SelectionError(f"a mask of {array.size} along dimension {dimension} of size {size}")
+            raise SelectionError(
+                f"a mask of {array.size} elements does not fit dimension {dimension} of size {size}"
+            )
         places = np.flatnonzero(array)
     elif array.size == 0:
         places = np.empty(0, np.int64)
@@ -211,12 +214,12 @@ def _indices(item: Any, size: int, dimension: int) -> Axis:
         if low < 0:
             places[places < 0] += size
     else:
-        raise SelectionError(f"dimension {dimension}: values of {array.dtype} do not select")
+        raise SelectionError(f"dimension {dimension}: an array of {array.dtype} is not a valid index")
     return even_axis(places)
 
 
 def even_axis(places: np.ndarray) -> Axis:
-    """Return the places as a slice where they are evenly spaced and ascending, else as they are."""
+    """Return the axis for an array of indices: a slice if they are ascending and evenly spaced."""
     count = places.size
     if count == 0:
         return Axis(0, 0)

@@ -1,7 +1,7 @@
-"""Write a region of an array: whole chunks as they are, others read, changed and written under a lock.
+"""Write a region of an array: replace whole chunks, and read, change and rewrite partial ones under a lock.
 
-There are two ways: through any store, in batches where it is behind a network; and to local files, where each chunk is
-written under a temporary name and renamed, so that a reader sees the old chunk or the new one.
+One writer works on any store, with batched requests over a network. The other one writes local files: it writes each
+chunk to a temporary file and renames it, so that readers see either the old chunk or the new one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array, scratch
 from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
 
-#: Encoded chunks of about this many bytes wait for the store at a time.
+#: The size of the encoded chunks in one batch.
 BATCH_BYTES = 64 << 20
 
 
 def is_covered(item: Sequence[Part]) -> bool:
-    """True if all of a chunk that lies inside the array is written."""
+    """Return True if the write covers the whole part of a chunk inside the array."""
     return all(part.covers for part in item)
 
 
@@ -43,8 +43,7 @@ def encode_chunk(
 ) -> Buffer:
     """Return the new bytes of a chunk.
 
-    `old` are the bytes that are stored, needed only where not all of the chunk is replaced; `source` has the full
-    shape of the selection.
+    `old` are the stored bytes, which only a partial write needs; `source` has the full shape of the selection.
     """
     covered = is_covered(item)
     if chunks.sharding is not None and not covered:
@@ -67,7 +66,7 @@ def encode_chunk(
 def _updated_shard(
     codec: ShardingCodec, old: Buffer | None, changes: list[InnerItem], source: np.ndarray
 ) -> np.ndarray:
-    """Return a shard with some inner chunks changed; the others keep their stored bytes."""
+    """Return a shard with changed inner chunks; the other inner chunks keep their stored bytes."""
     stored: list[np.ndarray | None] = [None] * codec.count
     if old is not None:
         data = as_bytes_array(old)
@@ -92,7 +91,7 @@ def _updated_shard(
 
 
 def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
-    """Write one chunk as a whole, what lies outside of the array included."""
+    """Write one whole chunk, including its part outside the array."""
     key = chunks.key(index)
     with chunks.locks.of(key):
         try:
@@ -117,7 +116,7 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
         every = list(items)
         run(work, every, 1 if chunk_bytes * len(every) <= ALONE_BYTES else None)
         return
-    # A store behind a network: requests and answers in batches.
+    # A store over a network: batched requests.
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     while batch := list(islice(items, batch_size)):
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
@@ -146,7 +145,7 @@ def _write_batch(chunks: Chunks, batch: list[Item], keys: list[str], source: np.
 
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-#: A directory may vanish between its making and its use, when another thread deletes its last chunk.
+#: A directory may disappear after its creation, if another thread deletes its last chunk.
 _ATTEMPTS = 100
 
 
@@ -186,7 +185,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
         chain = chunks.fixed_chain
 
         def work_row(row: Sequence[Item]) -> None:
-            # What fails in a row shows when its chunks are written one by one.
+            # If a row fails, its chunks are written one by one, which raises the exact error.
             if len(row) == 1 or not _write_row(chunks, directory, folder, row, source):
                 for item in row:
                     work(item)
@@ -202,7 +201,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
 def _write_row(
     chunks: Chunks, directory: Directory, folder: str, row: Sequence[Item], source: np.ndarray
 ) -> bool:
-    """Write a row of whole chunks; False if anything fails, which then has to be found one by one."""
+    """Write a row of whole chunks; return False if the write of a chunk fails."""
     name = chunks.metadata.chunk_key_encoding.key
     try:
         pieces = encode_row(chunks.chain(), len(row), row_view(row, source))
@@ -234,7 +233,7 @@ def _write_chunk(
         elif values.shape == chain.spec.shape and chunks.sharding is not None:
             buffers = [chunks.sharding.encode_shard(values, _reused)]
         elif values.shape == chain.spec.shape and chain.writes_rows and not values.flags.c_contiguous:
-            # By way of a buffer that the thread keeps: a new one of this size costs as much as the copy.
+            # Reuse the scratch buffer of the thread: a new one of this size costs as much as the copy.
             buffers = [as_bytes_array(encode_row(chain, 1, values)[0])]
         else:
             buffers = [as_bytes_array(encode_chunk(chunks, chain, item, None, source))]
@@ -261,7 +260,7 @@ def _old(directory: Directory, key: str, limit: int) -> Buffer | None:
 
 
 def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
-    """Return the bytes of an uncompressed chunk, as few contiguous buffers, copied only if they are short."""
+    """Return the bytes of an uncompressed chunk as few contiguous buffers; copy them only if they are short."""
     stored = values.transpose(chain.order or ())
     if stored.dtype == chain.stored_dtype:
         if stored.flags.c_contiguous:
@@ -296,7 +295,7 @@ def _replace(
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            with suppress(FileNotFoundError):  # what is above vanished again
+            with suppress(FileNotFoundError):  # the parent directory disappeared again
                 LocalStore.make_folder(os.path.join(folder, parent))
     try:
         try:
@@ -310,7 +309,7 @@ def _replace(
         if order is not None:
             order.note(os.path.join(folder, key), synced=replaces)
     except BaseException:
-        with suppress(FileNotFoundError):  # an interrupt may come after the renaming
+        with suppress(FileNotFoundError):  # an interrupt may occur after the rename
             os.unlink(temporary, dir_fd=descriptor)
         raise
 
@@ -324,12 +323,12 @@ def _exists(name: str, folder: int | None) -> bool:
 
 
 def _write_all(file: int, buffers: Sequence[Any]) -> None:
-    """Write buffers, flat bytes of one length, one after another."""
+    """Write flat buffers of equal length, one after another."""
     if len(buffers) == 1:
         (buffer,) = buffers
         done = os.write(file, buffer)
         size = memoryview(buffer).nbytes
-        while done < size:  # rare: the system took less than all, as it does above 2 GiB
+        while done < size:  # rare: a partial write, as above 2 GiB
             done += os.write(file, memoryview(buffer)[done:])
         return
     for start in range(0, len(buffers), MAX_BUFFERS):
@@ -337,7 +336,7 @@ def _write_all(file: int, buffers: Sequence[Any]) -> None:
         done = os.writev(file, some)
         if done == len(some) * some[0].nbytes:
             continue
-        # Rare: the system took less than all, as it does above 2 GiB.
+        # Rare: a partial write, as above 2 GiB.
         for buffer in some:
             rest = buffer[min(done, buffer.nbytes) :]
             done = max(0, done - buffer.nbytes)
