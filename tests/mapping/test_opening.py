@@ -46,7 +46,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
         archive.writestr("a.txt", "x")
     nczarr.copy(ORIGINAL, tmp_path / "d.zarr")
     wrong: list[tuple[str, type[NCZarrError], str]] = [
-        ("empty", DatasetNotFoundError, f"{looked_for}; nothing is there"),
+        ("empty", DatasetNotFoundError, f"{looked_for}; the store is empty"),
         ("folder", DatasetNotFoundError, f"{looked_for}; there are inside/, notes.md"),
         ("other.zip", DatasetNotFoundError, f"{looked_for}; there are a.txt"),
         ("text.txt", NCZarrError, "Unknown file format"),
@@ -60,7 +60,7 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
     for target, said in (("nosuch://x", "nosuch"), ("", "not a path"), (3, "not a path")):
         with pytest.raises(StoreError, match=said):
             nczarr.Dataset(target)
-    with pytest.raises(DatasetNotFoundError, match=f"{looked_for}; nothing is there"):
+    with pytest.raises(DatasetNotFoundError, match=f"{looked_for}; the store is empty"):
         nczarr.Dataset("memory://nothing-here/d.zarr")
 
 

@@ -156,7 +156,7 @@ def test_unknown_codec_is_found_when_data_are_asked_for() -> None:
         codecs=(LITTLE, NamedConfig("best")),
     )
     array = Array(MemoryStore(), "g/v", metadata)
-    with pytest.raises(CodecError, match=r"memory: /g/v: the codec 'best' is not known"):
+    with pytest.raises(CodecError, match=r"memory: /g/v: the codec 'best' is unknown"):
         array.read()
 
 

@@ -331,7 +331,7 @@ def test_whole_chunks(kind: str, codecs: tuple[str, ...]) -> None:
     array.resize((8, 7))
     assert array.read((slice(4, 8), slice(0, 3))).tolist() == chunk.tolist()
     for wrong in (chunk[:3], chunk.astype("i4")):
-        with pytest.raises(SelectionError, match="no chunk"):
+        with pytest.raises(SelectionError, match="not a whole chunk"):
             array.write_chunk((0, 0), wrong)
 
 

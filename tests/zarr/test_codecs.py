@@ -224,7 +224,7 @@ def test_zstd_bombs_of_unknown_size() -> None:
     block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"a"  # one byte, repeated
     bomb = b"\x28\xb5\x2f\xfd\x00\x38" + block * 20000 + (1).to_bytes(3, "little")
     chain = Chain([N("vlen-utf8"), N("zstd")], ChunkSpec((2,), np.dtype(object), ""))
-    with pytest.raises(CodecError, match="more than"):
+    with pytest.raises(CodecError, match="exceed"):
         chain.decode(bomb)
 
 

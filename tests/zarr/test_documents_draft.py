@@ -253,7 +253,7 @@ def test_experimental_metadata_are_read_only():
     bootstrap = {**bootstrap_document(), "metadata_key_suffix": ".json"}
     store.set("zarr.json", dump_json(bootstrap))
     hierarchy = open_hierarchy(store, mode="r+")
-    with pytest.raises(UnsupportedError, match="not written"):
+    with pytest.raises(UnsupportedError, match="does not write"):
         hierarchy.put_group("g", GroupMetadata())
 
 
@@ -316,7 +316,7 @@ def test_deviations_are_named_with_their_node():
     hierarchy = open_hierarchy(store)
     assert list(hierarchy.nodes) == ["", "g", "v"]
     assert list(hierarchy.deviations()) == [
-        ("v/w", "there is a document inside an array, where no node can be; it is left out"),
+        ("v/w", "the document is inside an array, where the specification allows no node; it is ignored"),
         ("g", "extensions: missing"),
         ("g", "attributes: missing"),
     ]

@@ -298,7 +298,7 @@ def test_an_array_at_the_root():
 
 def test_nothing_there_says_what_is_there():
     store = MemoryStore()
-    with pytest.raises(DatasetNotFoundError, match="nothing is there"):
+    with pytest.raises(DatasetNotFoundError, match="the store is empty"):
         open_hierarchy(store)
     store.set("readme.txt", b"")
     store.set("x/y", b"")

@@ -156,7 +156,7 @@ def test_all_parts_of_an_array(tmp_path: Path) -> None:
 def test_without_the_package(tmp_path: Path) -> None:
     done = run(WRITE, tmp_path, str(tmp_path / "store"), installed=False)
     assert "ExtensionError" in done.stderr
-    assert "is not known" in done.stderr
+    assert "is unknown" in done.stderr
 
 
 def test_what_does_not_work_is_named(tmp_path: Path) -> None:
@@ -164,13 +164,13 @@ def test_what_does_not_work_is_named(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert (
         lines[0]
-        == "tiny.broken CodecError codec 'tiny.broken': the configuration is not possible: out of order"
+        == "tiny.broken CodecError codec 'tiny.broken': the configuration is invalid: out of order"
     )
     assert lines[1].startswith(
-        "tiny.nothing CodecError the codec 'tiny.nothing' cannot be loaded: it is not callable"
+        "tiny.nothing CodecError the codec 'tiny.nothing' cannot be loaded: the object is not callable"
     )
     assert lines[2].startswith("tiny.absent CodecError the codec 'tiny.absent' cannot be loaded")
-    assert lines[3].startswith("tiny.unknown CodecError the codec 'tiny.unknown' is not known")
+    assert lines[3].startswith("tiny.unknown CodecError the codec 'tiny.unknown' is unknown")
     assert lines[4] == "gzip Chain"  # what is built in stays
 
 

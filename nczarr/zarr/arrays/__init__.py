@@ -1,7 +1,8 @@
-"""Arrays: regions of elements, read and written as numpy arrays, and the shape that they are in.
+"""Read and write regions of arrays as numpy arrays, and change their shape.
 
-An :class:`Array` normalises a selection once (:class:`Selection`) and lets :mod:`nczarr.zarr.chunks` move it; it knows
-its metadata, but no document and no other array. An :class:`ExtendedArray` shows one as its extensions say.
+An :class:`Array` normalises an index to a :class:`Selection`, and :mod:`nczarr.zarr.chunks` reads or writes it. The
+array has metadata, but is independent of documents and other arrays. An :class:`ExtendedArray` applies the hooks of an
+extension.
 """
 
 from nczarr.zarr.arrays.array import Array

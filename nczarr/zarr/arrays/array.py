@@ -31,12 +31,12 @@ from nczarr.zarr.codecs import Buffer
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 
-#: Chunks for which a store is asked at once.
-_ASKED = 1024
+#: The number of keys in one batch of existence checks.
+_BATCH = 1024
 
 
 def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the places of a grid in C order, without holding them.
+    """Yield the indices of a grid in C order, without a list of them.
 
     Examples
     --------
@@ -51,22 +51,22 @@ def grid_places(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 class Array:
-    """An array of a hierarchy. All methods may be called from several threads at once.
+    """An array of a hierarchy. All methods are thread-safe.
 
     Parameters
     ----------
     store : Store
     prefix : str
-        Where the array's chunks are: the part of their keys before ``c/0/0``.
+        The part of the chunk keys before ``c/0/0``.
     metadata : ArrayMetadata
     path : str, optional
-        The path of the node, for messages, where it is not `prefix` (the drafts).
+        The path of the node, for messages, if it differs from `prefix` (the drafts).
     save : callable, optional
         Writes changed metadata (:meth:`resize`); without it the array cannot be resized.
     confirm : callable, optional
-        Raises an error if the array is not there any more, or is another one; asked when a chunk is missing.
+        Raises an error if the array was deleted or replaced; called after a read with missing chunks.
     current : callable, optional
-        Raises an error if another dataset is in the store by now; asked at each reading and writing.
+        Raises an error if the dataset in the store was replaced; called at each read and write.
 
     Examples
     --------
@@ -100,11 +100,11 @@ class Array:
         self._current = current
         self._has_files = type(store) is LocalStore and supported()
 
-    # --- what it is
+    # --- properties
 
     @property
     def store(self) -> Store:
-        """The store that holds the array."""
+        """The store of the array."""
         return self._chunks.store
 
     @property
@@ -119,12 +119,12 @@ class Array:
 
     @property
     def owner(self) -> int:
-        """A number that no other array of this process has."""
+        """A number that is unique among the arrays of this process."""
         return self._chunks.owner
 
     @property
     def metadata(self) -> ArrayMetadata:
-        """What the array's document says."""
+        """The metadata of the array."""
         return self._chunks.metadata
 
     @property
@@ -144,12 +144,12 @@ class Array:
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The shape in which the array is best written: of a chunk, or of a shard."""
+        """The shape of the unit of writing: a chunk or a shard."""
         return self.metadata.chunk_grid.chunk_shape
 
     @property
     def inner_chunk_shape(self) -> tuple[int, ...]:
-        """The shape in which the array can be read: of a chunk, or of a chunk inside a shard."""
+        """The shape of the smallest unit of reading: a chunk, or an inner chunk of a shard."""
         return self._chunks.inner_shape
 
     @property
@@ -172,11 +172,11 @@ class Array:
         return show_array(describe_array(self))
 
     def chunk_key(self, index: tuple[int, ...]) -> str:
-        """Return the key under which the chunk at a place of the grid is stored."""
+        """Return the key of the chunk at a grid index."""
         return self._chunks.key(index)
 
     def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
-        """Return the part of the array that a chunk holds."""
+        """Return the region of a chunk in the array."""
         return self._chunks.region(index)
 
     # --- reading and writing
@@ -187,21 +187,21 @@ class Array:
         Parameters
         ----------
         selection : int, slice, ellipsis, sequence of int or bool, or a tuple of these; or Selection
-            Orthogonal: each item selects along its own dimension. A :class:`Selection` is not looked at again.
+            Orthogonal: each item selects along its own dimension. A :class:`Selection` needs no normalisation.
         out : ndarray, optional
             An array of the selection's shape and of :attr:`dtype` that receives the values.
 
         Returns
         -------
         ndarray
-            `out`, or a new array of :attr:`dtype`; a dimension at which an integer stands is left out.
+            `out`, or a new array of :attr:`dtype`, without the dimensions that integers select.
 
         Raises
         ------
         SelectionError
-            The selection does not fit the array, or `out` does not fit the selection.
+            If the selection does not fit the array, or `out` does not fit the selection.
         ChunkError
-            A chunk is damaged; the error names its key, the array and the region.
+            If a chunk is damaged; the error names its key, the array and the region.
         """
         chosen = normalize(selection, self.shape)
         shape = chosen.shape
@@ -209,7 +209,7 @@ class Array:
             out = self._empty(shape)
         elif out.shape != shape or out.dtype != self.dtype:
             raise SelectionError(
-                f"out has shape {out.shape} and dtype {out.dtype}; {shape} and {self.dtype} are needed",
+                f"out has shape {out.shape} and dtype {out.dtype}, expected {shape} and {self.dtype}",
                 **self._where(),
             )
         elif not out.flags.writeable:
@@ -222,18 +222,18 @@ class Array:
                 parts = plan(part, metadata.chunk_grid, metadata.shape)
                 read(self._chunks, parts, target[where])
             if self._confirm is not None and self._chunks.missed is not missed:
-                self._confirm()  # the fill of an array that has gone is no answer
+                self._confirm()  # never return fill values for a deleted array
             if self._current is not None:
-                self._current()  # values of another dataset are no answer
+                self._current()  # never return values of a replaced dataset
         return out
 
     def close(self) -> None:
-        """Forget the decoded chunks that are kept; the array can still be used."""
+        """Remove the array's decoded chunks from the cache; the array stays usable."""
         forget_chunks({self._chunks.owner})
 
     def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[Any, ...]]]:
         grid, shape = self.metadata.chunk_grid, self.metadata.shape
-        if prod(chosen.shape) <= LIMITS.plan_chunks:  # no more chunks than elements
+        if prod(chosen.shape) <= LIMITS.plan_chunks:  # there are at most as many chunks as elements
             return [(chosen, (Ellipsis,))]
         if chunk_count(chosen, grid, shape) <= LIMITS.plan_chunks:
             return [(chosen, (Ellipsis,))]
@@ -249,30 +249,30 @@ class Array:
             raise UnsupportedError(
                 f"a result of shape {shape} and dtype {self.dtype} does not fit into memory",
                 **self._where(),
-                hint="read it in parts",
+                hint="read the array in parts",
             ) from error
 
     def write(self, selection: Any, values: Any) -> None:
         """Write a selection.
 
-        Whole chunks are replaced; other chunks are read, changed and replaced, which is safe among the threads
-        of this process, but not among several processes.
+        Fully selected chunks are replaced; other chunks are read, changed and replaced. Concurrent writes to a chunk
+        are safe in threads of this process, but not in several processes.
 
         Parameters
         ----------
         selection
             As for :meth:`read`.
         values : array_like
-            Broadcast to the selection's shape, and converted to :attr:`dtype` where no value changes.
+            Broadcast to the selection's shape, and converted to :attr:`dtype` if no value changes.
 
         Raises
         ------
         SelectionError
-            The selection does not fit the array, or `values` do not fit the selection.
+            If the selection does not fit the array, or `values` do not fit the selection.
         UnsupportedError
-            A value cannot be converted.
+            If a value cannot be converted.
         ReadOnlyError
-            The store is open for reading only.
+            If the store is read-only.
         """
         self._check_writable()
         chosen = normalize(selection, self.shape)
@@ -295,31 +295,32 @@ class Array:
                 write(self._chunks, parts, source[where])
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write one chunk (shard) as a whole: what lies outside of the shape, at its end, is written too.
+        """Write one whole chunk (shard), including its part outside the shape.
 
         Parameters
         ----------
         index : tuple of int
-            Its place in the grid.
+            The index of the chunk in the grid.
         values : ndarray
             Of :attr:`chunk_shape` and :attr:`dtype`.
 
         Raises
         ------
         SelectionError
-            The values are of another shape or dtype, or the chunks are not of one shape.
+            If the values have another shape or dtype, or the chunks have different shapes.
         ReadOnlyError
-            The store is open for reading only.
+            If the store is read-only.
         """
         self._check_writable()
         if not self.takes_chunk(values):
             raise SelectionError(
-                f"values of shape {values.shape} and dtype {values.dtype} are no chunk", **self._where()
+                f"values of shape {values.shape} and dtype {values.dtype} are not a whole chunk",
+                **self._where(),
             )
         write_whole(self._chunks, index, values)
 
     def takes_chunk(self, values: np.ndarray) -> bool:
-        """True if values can be written with :meth:`write_chunk`."""
+        """Return True if :meth:`write_chunk` accepts the values."""
         metadata = self._chunks.metadata
         grid = metadata.chunk_grid
         return (
@@ -344,9 +345,9 @@ class Array:
             if source.dtype.newbyteorder("=") == dtype or np.can_cast(source.dtype, dtype, "safe"):
                 return source.astype(dtype)
             if dtype.kind in "biufc" and source.dtype.kind not in "biufcO":
-                raise ValueError(f"values of {source.dtype} are no numbers")
+                raise ValueError(f"values of {source.dtype} are not numbers")
             if source.dtype.hasobject and None in source.ravel().tolist():
-                raise ValueError("None is not a value")
+                raise ValueError("None is not a valid value")
             with np.errstate(all="ignore"):
                 result = source.astype(dtype)
             narrowed = dtype.kind in "fc" and np.can_cast(source.dtype, dtype, "same_kind")
@@ -362,49 +363,49 @@ class Array:
                 f"the values cannot be stored as {dtype}: {error}", **self._where()
             ) from error
 
-    # --- chunks as a whole
+    # --- whole chunks
 
     def stored_chunks(self, indices: Sequence[tuple[int, ...]]) -> Sequence[Buffer | None]:
-        """Return the stored bytes of chunks (shards) at places of the grid, None for each that is missing."""
+        """Return the stored bytes of chunks (shards) at grid indices, None for missing ones."""
         return self._chunks.stored(indices)
 
     def initialized_chunks(self) -> list[tuple[int, ...]]:
-        """Return the places in the grid of all chunks (shards) that are stored, sorted.
+        """Return the sorted grid indices of all stored chunks (shards).
 
-        Costs one listing; or a question for each chunk of the grid, where listings do not name every key.
+        Costs one listing, or an existence check for each chunk of the grid if listings are incomplete.
         """
         return sorted(self.existing(self.possible_chunks()))
 
     def possible_chunks(self) -> Iterable[tuple[int, ...]]:
-        """Return the places in the grid where a chunk (shard) may be stored; no chunk is stored at any other.
+        """Return grid indices that include those of all stored chunks (shards).
 
-        Costs one listing; where listings do not name every key, these are all places of the grid.
+        Costs one listing; if listings are incomplete, the result has all indices of the grid.
         """
         if self.store.lists_all:
             return sorted(self._listed(self.grid_shape))
         return grid_places(self.grid_shape)
 
     def existing(self, places: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        """Yield those of the :meth:`possible_chunks` that are stored.
+        """Yield the stored ones of the :meth:`possible_chunks`.
 
-        The store is asked for each, in batches, where its listings do not name every key.
+        If listings are incomplete, this checks the existence of each chunk, in batches.
         """
         if self.store.lists_all:
             yield from places
             return
-        for batch in batched(places, _ASKED):
+        for batch in batched(places, _BATCH):
             there = self.store.exist_many([self.chunk_key(index) for index in batch])
             yield from (index for index, yes in zip(batch, there, strict=True) if yes)
 
     def _listed(self, grid: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the places in a grid of the chunks that a listing names."""
+        """Return the grid indices of the listed chunks."""
         keys = self.store.list(self.prefix.removesuffix("/"))
         return self.metadata.chunk_key_encoding.indices(keys, grid, skip=len(self.prefix))
 
     def _stored(self) -> list[tuple[int, ...]]:
-        """Return the places of all chunks that are stored, also outside of the shape.
+        """Return the grid indices of all stored chunks, including those outside the shape.
 
-        Where listings do not name every key, chunks outside of the shape are known only if a listing names them.
+        If listings are incomplete, the result may omit chunks outside the shape.
         """
         listed = self._listed((1 << 62,) * self.ndim) if self.store.listable else []
         if self.store.lists_all:
@@ -412,49 +413,51 @@ class Array:
         return list(dict.fromkeys([*listed, *self.initialized_chunks()]))
 
     def nchunks_initialized(self) -> int:
-        """Return how many chunks (shards) are stored; costs what :meth:`initialized_chunks` does."""
+        """Return the number of stored chunks (shards); costs as much as :meth:`initialized_chunks`."""
         return len(self.initialized_chunks())
 
     def erase(self) -> None:
-        """Remove all chunks, so that every element has the fill value again; those outside of the shape, too."""
+        """Remove all chunks, also those outside the shape, so that every element has the fill value."""
         self._check_writable()
         self.store.delete_many([self.chunk_key(index) for index in self._stored()])
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Make the array longer in memory only, so that values can be written before a document claims them.
+        """Enlarge the array in memory only, so that values are written before the document has the new shape.
 
-        The document follows when the hierarchy puts the array's metadata again, or with :meth:`resize`.
+        The hierarchy writes the document later with the array's metadata, or :meth:`resize` does.
 
         Raises
         ------
         SelectionError
-            Another number of dimensions, or a length that is smaller than before.
+            If the number of dimensions differs, or a length is smaller than before.
         """
         self._check_writable()
         shape = tuple(map(int, shape))
         if len(shape) != self.ndim or any(n < old for n, old in zip(shape, self.shape, strict=True)):
-            raise SelectionError(f"{self.shape} cannot grow to {shape}", **self._where())
+            raise SelectionError(f"the shape {self.shape} cannot grow to {shape}", **self._where())
         self._chunks.metadata = replace(self.metadata, shape=shape)
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Change the lengths of the dimensions.
 
-        Elements that leave the array are gone: chunks outside are removed, and in chunks across the new edge
-        they are replaced by the fill value, so that they do not come back when the array grows again.
+        Shrinking deletes the elements outside the new shape: it removes chunks outside, and writes the fill value into
+        the outer part of chunks at the new border. So these elements do not reappear when the array grows again.
 
         Raises
         ------
         SelectionError
-            Another number of dimensions, or a negative length.
+            If the number of dimensions differs, or a length is negative.
         UnsupportedError
-            The chunks of a rectilinear grid do not reach so far.
+            If the chunks of a rectilinear grid do not cover the new shape.
         """
         self._check_writable()
         if self._save is None:
-            raise ReadOnlyError("this array cannot be resized", **self._where())
+            raise ReadOnlyError(
+                "the array cannot be resized", **self._where(), hint='open the hierarchy with mode="r+"'
+            )
         shape = tuple(map(int, shape))
         if len(shape) != self.ndim or min(shape, default=0) < 0:
-            raise SelectionError(f"{shape} is not a shape for {self.ndim} dimensions", **self._where())
+            raise SelectionError(f"{shape} is not a shape of {self.ndim} dimensions", **self._where())
         new = replace(self.metadata, shape=shape)
         try:
             grid = new.chunk_grid.grid_shape(shape)
@@ -473,11 +476,10 @@ class Array:
             self.store.delete(self.chunk_key(index))
 
     def clear_outside(self, axes: Sequence[int]) -> None:
-        """Remove what is stored behind the shape along some axes, before the array grows there.
+        """Remove stored values outside the shape along some axes, before the array grows there.
 
-        A writer that died leaves it, whose values came before the size that claims them. Costs what
-        :meth:`initialized_chunks` does; where listings do not name every key, whole chunks outside of the shape are
-        known only if a listing names them.
+        A writer that dies between writing the values and the new size leaves such values. The call costs as much as
+        :meth:`initialized_chunks`. If listings are incomplete, it may miss whole chunks outside the shape.
         """
         self._check_writable()
         grid = self.metadata.chunk_grid
@@ -498,13 +500,16 @@ class Array:
                 wide._blank_beyond(cut, index)
 
     def _blank_beyond(self, shape: tuple[int, ...], index: tuple[int, ...]) -> None:
-        """Put the fill value into the part of a stored chunk that lies outside a new shape."""
+        """Write the fill value into the part of a stored chunk outside a new shape."""
         region = self.chunk_region(index)
         for axis, (part, size) in enumerate(zip(region, shape, strict=True)):
             if part.start < size < part.stop:
                 cut = [*region[:axis], slice(size, part.stop), *region[axis + 1 :]]
                 fill = np.empty((), self.dtype)
                 fill[()] = self.metadata.fill
-                held = self.read(tuple(cut))
-                if self.dtype.hasobject or held.tobytes() != np.broadcast_to(fill, held.shape).tobytes():
+                current = self.read(tuple(cut))
+                if (
+                    self.dtype.hasobject
+                    or current.tobytes() != np.broadcast_to(fill, current.shape).tobytes()
+                ):
                     self.write(tuple(cut), fill)

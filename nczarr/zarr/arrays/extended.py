@@ -1,4 +1,4 @@
-"""Let extensions take part in reading and writing an array."""
+"""Apply the hooks of extensions to reads and writes of an array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOOKS = ("on_shape", "on_read", "on_values", "on_write")
 
 
 def extend(array: Array) -> Array:
-    """Return an array through which its extensions are seen; the array itself if none touches its data."""
+    """Return a view of an array that applies its extensions; the same array if none has hooks for data."""
     for extension, entry in active_extensions(array.metadata.extensions):
         if any(getattr(type(extension), hook) is not getattr(Extension, hook) for hook in _HOOKS):
             array = ExtendedArray(array, extension, entry)
@@ -24,9 +24,9 @@ def extend(array: Array) -> Array:
 
 
 class ExtendedArray(Array):
-    """An array as one extension shows it; see :class:`nczarr.zarr.documents.extensions.Extension` for the hooks.
+    """A view of an array that applies an extension; see :class:`nczarr.zarr.documents.extensions.Extension`.
 
-    Chunks are those of the array below: `chunk_shape` and `grid_shape` speak of what is stored.
+    `chunk_shape` and `grid_shape` describe the chunks of the stored array.
     """
 
     def __init__(self, below: Array, extension: Extension, entry: NamedConfig) -> None:
@@ -37,7 +37,7 @@ class ExtendedArray(Array):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each dimension, as the extension has it."""
+        """The length of each dimension, from the extension."""
         return self._extension.on_shape(self.below, self.below.shape, self._entry)
 
     @property
@@ -46,14 +46,17 @@ class ExtendedArray(Array):
         return self.below.grid_shape
 
     def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
-        """Return the part of the array below that a chunk holds."""
+        """Return the region of a chunk in the stored array."""
         return self.below.chunk_region(index)
 
     def read(self, selection: Any = ..., out: np.ndarray | None = None) -> np.ndarray:
-        """Read a selection of what the extension shows; see :meth:`Array.read`."""
+        """Read a selection of the extended array; see :meth:`Array.read`."""
         chosen = normalize(selection, self.shape)
         if out is not None and (out.shape != chosen.shape or out.dtype != self.dtype):
-            raise SelectionError(f"out has shape {out.shape}; {chosen.shape} is needed", fqn="/" + self.path)
+            raise SelectionError(
+                f"out has shape {out.shape} and dtype {out.dtype}, expected {chosen.shape} and {self.dtype}",
+                fqn="/" + self.path,
+            )
         if 0 in chosen.shape:
             return np.empty(chosen.shape, self.dtype) if out is None else out
         stored = self._hook("on_read", self.below, _plain(chosen))
@@ -64,7 +67,7 @@ class ExtendedArray(Array):
         return out
 
     def write(self, selection: Any, values: Any) -> None:
-        """Write a selection of what the extension shows; see :meth:`Array.write`."""
+        """Write a selection of the extended array; see :meth:`Array.write`."""
         chosen = normalize(selection, self.shape)
         try:
             source = np.broadcast_to(self._convert(values), chosen.shape)
@@ -77,7 +80,7 @@ class ExtendedArray(Array):
             self.below.write(stored, source)
 
     def resize(self, shape: tuple[int, ...]) -> None:
-        """Refuse: what a new shape means, only the extension's author knows."""
+        """Raise UnsupportedError: extensions have no hook for a new shape."""
         raise UnsupportedError(
             f"an array with the extension {self._entry.name!r} cannot be resized", fqn="/" + self.path
         )

@@ -1,8 +1,8 @@
-"""Hierarchies: the groups and arrays of one store, found, read and written.
+"""Find, read and write the groups and arrays of one store.
 
-A :class:`Hierarchy` is the same for every version of Zarr; a layout says where the documents and chunks of one
-version lie and how its nodes are found with the fewest requests. Which version a store holds is found out once, on
-opening; metadata are parsed when they are looked up.
+A :class:`Hierarchy` has the same interface for every version of Zarr. A layout defines the keys of documents and
+chunks of one version, and finds the nodes with few requests. Opening detects the version of a store; metadata are
+parsed on first access.
 """
 
 from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName, create_hierarchy, open_hierarchy

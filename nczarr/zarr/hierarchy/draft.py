@@ -9,7 +9,7 @@ array /g/v             meta/root/g/v.array              meta/root/g/v.array.json
 its chunks             data/g/v/0.0                     data/root/g/v/c0/0
 =====================  ===============================  ==========================
 
-One listing of ``meta/`` finds all nodes; groups may be implied by what is below them.
+One listing of ``meta/`` finds all nodes; groups with members need no document.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DraftLayout(Layout):
         return Found.among({"": RawNode(False), **self._read(store, keys)}, complete=store.lists_all)
 
     def _path(self, key: str) -> tuple[str, bool] | None:
-        """Return the path of a metadata key, and whether it is an array's; None for other keys."""
+        """Return the path of a metadata key, and True for an array; None for other keys."""
         if not key.startswith("meta/root") or not key.endswith(self._suffix):
             return None
         name = key[len("meta/root") : len(key) - len(self._suffix)]
@@ -100,7 +100,7 @@ class DraftLayout(Layout):
                 if isinstance(metadata, ArrayMetadata)
                 else documents_draft.group_document(metadata)
             )
-        # The bootstrap document goes with the root: it is what makes a reader see the hierarchy, so it is last.
+        # The bootstrap document makes the hierarchy visible to readers, so it is written last, after the root's.
         return {key: document} if path else {key: document, "zarr.json": documents_draft.bootstrap_document()}
 
     def deviations(self, raw: RawNode) -> Iterator[str]:
@@ -124,7 +124,7 @@ class DraftLayout(Layout):
 
 
 class ExperimentalLayout(DraftLayout):
-    """What zarr-python 2.13 to 2.18 wrote as experimental v3; metadata are read only."""
+    """The experimental v3 of zarr-python 2.13 to 2.18; metadata are read-only."""
 
     name: ClassVar[str] = "experimental-v3"
     experimental: ClassVar[bool] = True
@@ -132,5 +132,7 @@ class ExperimentalLayout(DraftLayout):
 
     def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
         raise UnsupportedError(
-            "zarr-python's experimental v3 is not written", fqn="/" + path, hint="copy to another layout"
+            "nczarr does not write zarr-python's experimental v3",
+            fqn="/" + path,
+            hint="copy the dataset to another layout",
         )

@@ -1,7 +1,7 @@
-"""Keep the groups and arrays of one store: open a hierarchy or create one, look nodes up, change them.
+"""Open or create the hierarchy of a store, and read and change its nodes.
 
-:func:`open_hierarchy` finds out which version of Zarr a store holds and all its nodes; metadata are parsed when
-they are asked for. :func:`create_hierarchy` begins a new one.
+:func:`open_hierarchy` detects the version of Zarr in a store and finds all nodes; metadata are parsed on first access.
+:func:`create_hierarchy` creates a new hierarchy.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _INHERITING = inheriting("_inherit")
 
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
-#: How often a hierarchy is opened that is replaced while it is read.
+#: The number of attempts to open a hierarchy that another program replaces at the same time.
 _TRIES = 5
 _DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
-#: What an array's document says of its bytes, in any version of Zarr.
+#: The keys that define the stored bytes of an array, in any version of Zarr.
 _STORAGE = frozenset({
     "chunk_grid", "chunk_key_encoding", "chunk_memory_layout", "chunks", "codecs", "compressor", "data_type",
     "dimension_separator", "dtype", "fill_value", "filters", "node_type", "order", "storage_transformers",
@@ -53,7 +53,7 @@ _STORAGE = frozenset({
 })  # fmt: skip
 
 
-#: So many documents are refused one after the other before the store is given up.
+#: The search for rejected documents stops after this number of consecutive rejections.
 _MOST_REFUSED = 64
 
 
@@ -69,12 +69,12 @@ class Nodes(Mapping[str, Metadata]):
     def __getitem__(self, path: str) -> Metadata:
         parsed = self._parsed.get(path)
         if parsed is None:
-            # No lock: two threads may parse the same document, with equal results; what was put meanwhile stays.
+            # No lock: if two threads parse the same document, the results are equal. A newer entry is kept.
             parsed = self._parsed.setdefault(path, self._layout.parse(self._raw[path], path, self._store))
         return parsed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._raw))  # another thread may add nodes meanwhile; a list is made in one step
+        return iter(list(self._raw))  # a copy, because another thread may add nodes during the iteration
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -87,19 +87,19 @@ class Nodes(Mapping[str, Metadata]):
         return {path: self[path] for path in self}.values()
 
     def is_array(self, path: str) -> bool:
-        """True if the node is an array; its metadata are not parsed."""
+        """Return True if the node is an array, without parsing its metadata."""
         return self._raw[path].is_array
 
     def documents(self, path: str) -> dict[str, dict[str, Any]]:
-        """Return the node's documents by key, as they are in the store; not to be changed."""
+        """Return the node's stored documents by key; callers must not change them."""
         return self._raw[path].documents
 
 
 class Hierarchy:
     """The groups and arrays of one store.
 
-    Objects come from :func:`open_hierarchy` and :func:`create_hierarchy`. Reading is safe from several threads;
-    changes are serialised by a lock.
+    :func:`open_hierarchy` and :func:`create_hierarchy` return objects of this class. Reading is thread-safe; a lock
+    serialises changes.
 
     Attributes
     ----------
@@ -107,16 +107,16 @@ class Hierarchy:
     layout : str
         ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``.
     nodes : Mapping
-        Metadata by path: ``""`` is the root, ``"g/v"`` a node below. Metadata are parsed when they are looked
-        up, so a damaged document is an error of its node only.
+        Metadata by path: ``""`` is the root, ``"g/v"`` a descendant. Metadata are parsed on first access, so a
+        damaged document affects only its own node.
     consolidated : bool
-        There are consolidated metadata (used on opening or not), or `consolidate` asked for them.
+        True if the store has consolidated metadata (used on opening or not), or after `consolidate`.
     keeps_bare_numbers : bool
-        Consolidating writes bare ``NaN`` and infinities, which are no JSON, where the nodes' documents have them;
-        otherwise the words.
+        True: consolidated metadata keep the bare ``NaN`` and infinities of the nodes' documents, which are not valid
+        JSON. False: these become strings.
     complete : bool
-        False if nothing is consolidated (or it is not used) and the store does not promise that a listing names
-        every key: then `nodes` holds the root, what a listing named, and what `load` was asked for.
+        False if consolidated metadata are not used and the listings of the store may omit keys. Then `nodes` has only
+        the root, the listed nodes, and those from `load`.
 
     Examples
     --------
@@ -149,12 +149,12 @@ class Hierarchy:
         self._writable = writable
         self._hidden = hidden
         self._stale = False
-        # Documents of a hidden hierarchy: written when it is published, so that no part of it opens as complete.
-        self._waiting: dict[str, bytes] = {}
+        # Documents of a hidden hierarchy; `publish` writes them, so that no reader opens an incomplete hierarchy.
+        self._unpublished: dict[str, bytes] = {}
         self._arrays: dict[str, Array] = {}
         self._children: dict[str, list[str]] | None = None
-        # Nodes that were put: all above them have documents. So nesting costs one look at each new node.
-        self._settled: set[str] = set()
+        # Nodes that this object has put, whose ancestors all have documents; the check of ancestors stops at them.
+        self._put: set[str] = set()
         self._texts = DocumentTexts()
         self._lock = threading.RLock()
         _INHERITING.add(self)
@@ -180,7 +180,7 @@ class Hierarchy:
 
     @property
     def hidden(self) -> bool:
-        """True until `publish` has written the root's document."""
+        """True until `publish` writes the root's document."""
         return self._hidden
 
     def __repr__(self) -> str:
@@ -195,11 +195,11 @@ class Hierarchy:
     # -- reading
 
     def is_array(self, path: str) -> bool:
-        """True if there is an array at `path`; its metadata are not parsed."""
+        """Return True if there is an array at `path`, without parsing its metadata."""
         return path in self._nodes and self._nodes.is_array(path)
 
     def children(self, path: str = "") -> list[str]:
-        """Return the paths of the nodes directly below a group, in order.
+        """Return the paths of the children of a group, in order.
 
         Examples
         --------
@@ -211,7 +211,7 @@ class Hierarchy:
         """
         index = self._children
         if index is None:
-            with self._lock:  # or a node that is put meanwhile would not be there next time
+            with self._lock:  # otherwise the index could miss a node that another thread puts
                 index = {}
                 for node in self._nodes:
                     if node:
@@ -220,14 +220,14 @@ class Hierarchy:
         return list(index.get(path, ()))
 
     def array(self, path: str) -> Array:
-        """Return the array at a path; the same object every time.
+        """Return the array at a path; always the same object.
 
         Raises
         ------
         DatasetNotFoundError
-            If there is no array.
+            If there is no array at the path.
         MetadataError
-            If its document is damaged.
+            If the document of the array is damaged.
         """
         array = self._arrays.get(path)
         if array is None:
@@ -250,7 +250,7 @@ class Hierarchy:
 
         save = self._saver(path) if self._writable else None
         confirm = None
-        if not self._writable:  # without the hierarchy itself, which would not go with its last name then
+        if not self._writable:  # no reference to the hierarchy, so that it is freed with its last reference
             confirm = partial(_confirm, self.store, self._layout, path, self._nodes._raw[path])
         prefix = self._layout.chunk_prefix(path)
         array = Array(
@@ -263,10 +263,10 @@ class Hierarchy:
         return array
 
     def unknown_nodes(self) -> dict[str, str]:
-        """Return the nodes that cannot be opened, by path: the reason of each, without the root.
+        """Return the nodes except the root that cannot be opened: reasons by path.
 
-        The document of such a node asks for something unknown which must be understood, has the fill value null, or
-        breaks the specification. The nodes below a group of this kind are among them. All other nodes can be opened.
+        The document of such a node requires an unknown feature, has the fill value null, or violates the specification.
+        The descendants of such a group cannot be opened, either. All other nodes can be opened.
 
         Examples
         --------
@@ -275,7 +275,7 @@ class Hierarchy:
         >>> store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
         >>> store.set("g/zarr.json", b'{"zarr_format": 3, "node_type": "group", "extensions": []}')
         >>> open_hierarchy(store).unknown_nodes()
-        {'g': 'extensions: the list is empty; a document without extensions has no such key'}
+        {'g': 'extensions: the list is empty; a document without extensions must omit the key'}
         """
         found: dict[str, str] = {}
         for path in self._nodes:
@@ -292,9 +292,9 @@ class Hierarchy:
         return found
 
     def override(self, path: str, metadata: Metadata) -> None:
-        """Use other metadata for a node that exists, without writing them.
+        """Replace the metadata of an existing node in memory, without writing them.
 
-        For documents that say one thing and mean another, such as those of old versions of netcdf-c.
+        For documents with a deviating meaning, such as those of old versions of netcdf-c.
         """
         with self._lock:
             if path not in self._nodes:
@@ -306,12 +306,12 @@ class Hierarchy:
         return lambda metadata: self._save(path, metadata)
 
     def load(self, paths: Iterable[str]) -> list[str]:
-        """Look for nodes by path, in one concurrent batch; for stores whose listings do not name every node.
+        """Find nodes by path in one concurrent batch, for stores whose listings are incomplete.
 
         Returns
         -------
         list of str
-            The paths that exist; they are in `nodes` afterwards.
+            The existing paths; `nodes` contains them afterwards.
         """
         with self._lock:
             missing = [
@@ -337,28 +337,28 @@ class Hierarchy:
     # -- writing
 
     def put_group(self, path: str, metadata: GroupMetadata) -> None:
-        """Create a group, or replace its metadata; groups above it that are missing are created.
+        """Create a group, or replace its metadata; missing parent groups are created.
 
         Raises
         ------
         ReadOnlyError, ZarrNameError
         MetadataError
-            If there is an array at the path or above it.
+            If the path or one of its parents is an array.
         """
         self.put_many([(path, metadata)])
 
     def put_array(self, path: str, metadata: ArrayMetadata) -> Array:
-        """Create an array, or replace its metadata; chunks are not touched.
+        """Create an array, or replace its metadata; its chunks do not change.
 
-        Groups above it that are missing are created.
+        Missing parent groups are created.
 
         Raises
         ------
         ReadOnlyError, ZarrNameError
         MetadataError
-            If there is a group at the path, an array above it, or the layout cannot hold the metadata.
+            If the path is a group, one of its parents is an array, or the metadata are invalid in the layout.
         UnsupportedError
-            If the layout has no place for something in the metadata.
+            If the layout cannot represent a part of the metadata.
         """
         self.put_many([(path, metadata)])
         return self.array(path)
@@ -366,8 +366,8 @@ class Hierarchy:
     def put_many(self, items: Iterable[tuple[str, Metadata]]) -> None:
         """Create or replace many nodes with one batch of writes; see `put_group` and `put_array`.
 
-        All documents are made and checked before the first one is written. Where there are consolidated metadata the
-        root is written last and with them: without, readers would mix documents of before and after.
+        All documents are created and checked before the first write. With consolidated metadata, the root's document is
+        written last, together with the copies, so that readers do not mix old and new documents.
         """
         with self._lock:
             self._check_writable()
@@ -391,13 +391,13 @@ class Hierarchy:
             ]
             # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
             if self._hidden and self.store.takes_any_key:
-                self._waiting.update(writes)
+                self._unpublished.update(writes)
             else:
                 self.store.set_many(writes)
             for path in raw:
                 self._remove_other_documents(path, raw[path])
             self._nodes._raw.update(raw)
-            self._settled.update(raw)
+            self._put.update(raw)
             self._children = None
             for path, metadata in parsed.items():
                 self._nodes._parsed[path] = metadata
@@ -409,7 +409,7 @@ class Hierarchy:
                 self.sync()
 
     def _encoded(self, path: str, node: RawNode) -> list[tuple[str, bytes]]:
-        """Return the texts of a node's documents by key, and keep one that consolidated metadata can have as it is."""
+        """Return the texts of a node's documents by key, and cache a single one for consolidated metadata."""
         texts = [(key, self._layout.encode(key, document)) for key, document in node.documents.items()]
         if len(texts) == 1:
             ((key, text),) = texts
@@ -417,15 +417,15 @@ class Hierarchy:
         return texts
 
     def is_own(self, path: str) -> bool:
-        """True if this object has put the node, so that its documents are of the form that it writes."""
-        return path in self._settled
+        """Return True if this object has written the node's documents."""
+        return path in self._put
 
     def put_lengths(self, arrays: Iterable[str], groups: Mapping[str, GroupMetadata]) -> None:
-        """Write the shapes of arrays that have grown in memory, and groups that say so, and nothing else.
+        """Write only the shapes of arrays that have grown in memory, and the attributes of their groups.
 
-        For Zarr v3, and nodes that are this object's own (:meth:`is_own`). Arrays come first, the root last; where
-        there are consolidated metadata it waits for :meth:`sync`. Until then readers of a local directory go on
-        with the consolidated copy: the other documents get the time of the root's, and so are not newer.
+        For Zarr v3 and nodes from this object (:meth:`is_own`). Arrays are written first, the root last; with
+        consolidated metadata, :meth:`sync` writes the root. Until then, readers of a local directory use the
+        consolidated copies, because the other documents get the modification time of the root's document.
         """
         with self._lock:
             self._check_writable()
@@ -435,10 +435,10 @@ class Hierarchy:
                 changed.append((path, array, {"shape": list(array.shape)}))
             for path in sorted(groups, reverse=True):
                 changed.append((path, groups[path], {"attributes": groups[path].attributes}))
-            for path, metadata, news in changed:
+            for path, metadata, update in changed:
                 ((key, before),) = self._nodes.documents(path).items()
-                document = {**before, **news}
-                if path or not self.consolidated:  # the root's text is made with the copies in it
+                document = {**before, **update}
+                if path or not self.consolidated:  # `sync` writes the root with the copies inside
                     text = self._layout.encode(key, document)
                     if self.consolidated and type(self.store) is LocalStore:
                         self.store.set_as_old_as(key, text, "zarr.json")
@@ -455,7 +455,11 @@ class Hierarchy:
         existing = new.get(path) or self._nodes._raw.get(path)
         if existing is not None and existing.is_array != is_array and (path or len(self._nodes) > 1):
             kind = "an array" if existing.is_array else "a group"
-            raise MetadataError(f"{path!r} is {kind} already", path=self.store.url)
+            raise MetadataError(
+                f"{path!r} is {kind} already",
+                path=self.store.url,
+                hint="delete it first, or use another name",
+            )
         missing = []
         parent = path
         while parent:
@@ -465,8 +469,12 @@ class Hierarchy:
                 missing.append(parent)
                 continue
             if node.is_array:
-                raise MetadataError(f"{path!r} would be inside the array {parent!r}", path=self.store.url)
-            if parent in new or parent in self._settled:
+                raise MetadataError(
+                    f"cannot create {path!r} inside the array {parent!r}",
+                    path=self.store.url,
+                    hint="only groups have children",
+                )
+            if parent in new or parent in self._put:
                 break
         for parent in reversed(missing):
             new[parent] = RawNode(False, self._layout.documents(parent, GroupMetadata()))
@@ -479,11 +487,11 @@ class Hierarchy:
                     self._delete_document(key)
 
     def _delete_document(self, key: str) -> None:
-        if self._waiting.pop(key, None) is None:
+        if self._unpublished.pop(key, None) is None:
             self.store.delete(key)
 
     def _save(self, path: str, metadata: ArrayMetadata) -> None:
-        """Write the metadata of an array that changed itself (a new shape)."""
+        """Write the metadata of an array after its own change of shape."""
         with self._lock:
             array = self._arrays.pop(path, None)
             try:
@@ -493,21 +501,21 @@ class Hierarchy:
                     self._arrays[path] = array
 
     def delete(self, path: str) -> None:
-        """Delete a node with all that is below it; see :meth:`delete_many`."""
+        """Delete a node and its descendants; see :meth:`delete_many`."""
         self.delete_many([path])
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete nodes with all that is below them.
+        """Delete nodes and their descendants.
 
-        The consolidated metadata and the nodes' documents go first, then the chunks: no reader finds a node
-        without its values.
+        The consolidated metadata and the nodes' documents are removed before the chunks, so that no reader finds a
+        node without its values.
 
         Raises
         ------
         DatasetNotFoundError
-            If there is none.
+            If a node does not exist.
         ZarrNameError
-            For the root, which cannot be deleted.
+            If a path is the root, which cannot be deleted.
         """
         paths = list(paths)
         with self._lock:
@@ -520,10 +528,10 @@ class Hierarchy:
             for path in paths:
                 for node in [p for p in self._nodes if p == path or p.startswith(path + "/")]:
                     for key in self._layout.document_keys(node):
-                        self._waiting.pop(key, None)
+                        self._unpublished.pop(key, None)
                     del self._nodes._raw[node]
                     self._nodes._parsed.pop(node, None)
-                    self._settled.discard(node)
+                    self._put.discard(node)
                     self._arrays.pop(node, None)
             self._children = None
             self._stale = True
@@ -535,11 +543,11 @@ class Hierarchy:
                     self.store.delete_prefix(prefix)
 
     def erase_unclaimed(self, arrays: Iterable[tuple[str, ArrayMetadata]]) -> None:
-        """Remove chunks from where new arrays will be.
+        """Remove chunks without a document at the paths of new arrays.
 
-        A process that died while it removed an array, or moved one, leaves chunks without a document; they would be
-        values of the new array. Costs a listing (a question for each chunk where listings do not name every key), and
-        nothing where the hierarchy was made here.
+        A process that dies during the removal or the move of an array leaves such chunks, which would become values of
+        the new array. The call costs a listing, or a request for each chunk if listings are incomplete; for a new
+        hierarchy it costs nothing.
         """
         from nczarr.zarr.arrays.array import Array
 
@@ -550,7 +558,7 @@ class Hierarchy:
         for path, metadata in arrays:
             prefix = self.chunk_prefix(path).rstrip("/")
             above, _, name = prefix.rpartition("/")
-            # A local directory says at once that it is not there; other listings name the directories that are.
+            # `erase` fails fast for a missing local directory; other stores need a listing of the parent.
             if store.lists_all and not isinstance(store, LocalStore):
                 if above not in known:
                     known[above] = set(store.list_dir(above)[1])
@@ -559,27 +567,28 @@ class Hierarchy:
             Array(store, prefix, metadata, path=path).erase()
 
     def chunk_prefix(self, path: str) -> str:
-        """Return where the chunks of an array at `path` are, or would be."""
+        """Return the prefix of the chunk keys of an array at `path`, which need not exist."""
         return self._layout.chunk_prefix(path)
 
     def make_documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
-        """Return the documents by key that a node would have; nothing is written."""
+        """Return the documents of a node by key, without writing them."""
         return self._layout.documents(path, metadata)
 
     def parse_documents(self, path: str, documents: dict[str, dict[str, Any]], *, is_array: bool) -> Metadata:
-        """Return what the documents of a node say, as :meth:`make_documents` makes them.
+        """Return the metadata in documents of the form that :meth:`make_documents` returns.
 
         Raises
         ------
         MetadataError
-            If they are damaged.
+            If the documents are damaged.
         """
         return self._layout.parse(RawNode(is_array, documents), path, self.store)
 
     def consolidate(self) -> None:
         """Write consolidated metadata (v3: inline in the root's document; v2: ``.zmetadata``).
 
-        A hidden hierarchy gets them when it is published. The drafts have none: nothing is done.
+        For a hidden hierarchy, :meth:`publish` writes them. The drafts have no consolidated metadata: the call does
+        nothing.
         """
         with self._lock:
             self._check_writable()
@@ -588,31 +597,31 @@ class Hierarchy:
                 self._write_root()
 
     def sync(self) -> None:
-        """Rewrite the consolidated metadata if there are any and a node has changed."""
+        """Rewrite the consolidated metadata if they exist and a node has changed."""
         with self._lock:
             if self.consolidated and self._stale and not self._hidden:
                 self._write_root()
 
     def publish(self) -> None:
-        """Write the root's document, and with it the consolidated metadata, if it is not written yet."""
+        """Write all documents of a hidden hierarchy, last the root's with the consolidated metadata."""
         with self._lock:
             self._check_writable()
             if self._hidden:
-                self.store.set_many(self._waiting.items())
+                self.store.set_many(self._unpublished.items())
                 self._write_root()
-                self._waiting.clear()
+                self._unpublished.clear()
                 self._hidden = False
 
     def refused_nodes(self) -> dict[str, Exception]:
-        """Write the documents of a hidden hierarchy one by one; return the nodes whose documents the store refuses.
+        """Write the documents of a hidden hierarchy one by one, and return the errors of rejected nodes by path.
 
-        Empty also where it refuses one document after the other.
+        The result is also empty if the store rejects many consecutive documents.
         """
         refused: dict[str, Exception] = {}
         in_a_row = 0
         with self._lock:
             self._check_writable()
-            for key, text in self._waiting.items():
+            for key, text in self._unpublished.items():
                 try:
                     self.store.set(key, text)
                     in_a_row = 0
@@ -626,18 +635,18 @@ class Hierarchy:
     def _write_root(self) -> None:
         nodes = self._nodes
 
-        def said(path: str) -> dict[str, dict[str, Any]]:
+        def documents_of(path: str) -> dict[str, dict[str, Any]]:
             documents = nodes.documents(path)
             return as_it_stands(documents) if self.keeps_bare_numbers else documents
 
         writes: dict[str, bytes] = {}
         if self.consolidated:
-            pairs = ((path, said(path)) for path in nodes)
+            pairs = ((path, documents_of(path)) for path in nodes)
             writes.update(self._layout.consolidated_texts(pairs, self._texts))
-        for key, document in said("").items():
+        for key, document in documents_of("").items():
             if key not in writes:
                 writes[key] = self._layout.encode(key, document)
-        # What makes readers see the hierarchy comes last: a version 2 root has attributes in a document of their own.
+        # The documents that make the hierarchy visible are written last; a version 2 root has separate attributes.
         self.store.set_many([item for item in writes.items() if item[0] not in _DECIDING])
         self.store.set_many([item for item in writes.items() if item[0] in _DECIDING])
         self._stale = False
@@ -648,7 +657,7 @@ class Hierarchy:
         Returns
         -------
         list of str
-            A sentence for each difference; empty if there are no consolidated metadata or they are right.
+            A message for each difference; empty if the consolidated metadata are correct or do not exist.
         """
         try:
             copy = self._layout.discover(self.store, True)
@@ -659,12 +668,12 @@ class Hierarchy:
             asked = [path for path in copy.nodes if path not in actual.nodes]
             actual.nodes.update(self._layout.fetch(self.store, asked))
         for path, node in actual.nodes.items():
-            if path in copy.nodes and self._mean_the_same(path, copy.nodes[path], node):
+            if path in copy.nodes and self._are_equivalent(path, copy.nodes[path], node):
                 copy.nodes[path] = node
         return list(consolidated_metadata.differences(_flat(copy), _flat(actual)))
 
     def is_outdated(self, path: str) -> bool:
-        """Say whether the store's own documents of a node are other than what is known of it.
+        """Return True if the stored documents of a node differ from the ones in memory.
 
         Parameters
         ----------
@@ -684,20 +693,23 @@ class Hierarchy:
         own = self._layout.fetch(self.store, [path]).get(path)
         return own is None or own.documents != self._nodes.documents(path)
 
-    def _mean_the_same(self, path: str, left: RawNode, right: RawNode) -> bool:
-        """True for documents of one meaning, as zarr-python spells out defaults in its consolidated metadata."""
+    def _are_equivalent(self, path: str, left: RawNode, right: RawNode) -> bool:
+        """Return True for equivalent documents: zarr-python writes defaults into its consolidated metadata."""
         try:
             return self._layout.parse(left, path, self.store) == self._layout.parse(right, path, self.store)
         except NCZarrError:
             return False
 
     def deviations(self) -> Iterator[tuple[str, str]]:
-        """Say where the hierarchy breaks its specification and is read all the same: a path and a sentence each."""
+        """Yield the tolerated deviations of the hierarchy from its specification, each as a path and a message."""
         for path in self._left_out:
-            yield path, "there is a document inside an array, where no node can be; it is left out"
+            yield (
+                path,
+                "the document is inside an array, where the specification allows no node; it is ignored",
+            )
         for path, raw in list(self._nodes._raw.items()):
-            for sentence in self._layout.deviations(raw):
-                yield path, sentence
+            for message in self._layout.deviations(raw):
+                yield path, message
 
     def _check_writable(self) -> None:
         if not self._writable:
@@ -706,7 +718,7 @@ class Hierarchy:
             )
 
     def close(self) -> None:
-        """Forget the arrays and the chunks that are kept of them; the store stays open, it belongs to the caller."""
+        """Release the arrays and their cached chunks; the store stays open, because it belongs to the caller."""
         arrays = dict(self._arrays)
         self._arrays.clear()
         if arrays:
@@ -716,18 +728,18 @@ class Hierarchy:
 
 
 def _confirm(store: Store, layout: Layout, path: str, known: RawNode) -> None:
-    """Make sure that an array is still there, and still the one whose document is known.
+    """Check that an array still exists and still has the storage of its known document.
 
     Raises
     ------
     StoreError
-        It was removed, renamed or replaced by another program.
+        If another program has removed, renamed or replaced the array.
     """
     if layout.is_unchanged(store, path, known):
         return
     found = layout.fetch(store, [path]).get(path)
     if found is None and known.consolidated:
-        # Not all programs write the documents that the consolidated metadata are copies of.
+        # Some programs write only the consolidated metadata, without the original documents.
         with contextlib.suppress(DatasetNotFoundError):
             found = layout.discover(store, True).nodes.get(path)
     if found is None or not _is_same_array(layout, store, path, known, found):
@@ -735,22 +747,22 @@ def _confirm(store: Store, layout: Layout, path: str, known: RawNode) -> None:
             "the array was removed, renamed or replaced since the dataset was opened",
             path=store.url,
             fqn=f"/{path}",
-            hint="open it again",
+            hint="open the dataset again",
         )
 
 
 def _is_same_array(layout: Layout, store: Store, path: str, known: RawNode, found: RawNode) -> bool:
     if _storage_of(found) == _storage_of(known):
         return True
-    # zarr-python adds empty lists, and tensorstore leaves defaults out, when they rewrite a document.
+    # zarr-python adds empty lists and tensorstore omits defaults when they rewrite a document.
     old, new = layout.parse(known, path, store), layout.parse(found, path, store)
     return isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and are_stored_alike(old, new)
 
 
 def _storage_of(node: RawNode) -> list[dict[str, Any]]:
-    """Return what the documents of an array say that cannot change while it is the same array.
+    """Return the parts of an array's documents that define its stored bytes.
 
-    Its shape can, and what is said about its dimensions.
+    The shape and the dimension names of an array may change.
     """
     return [
         {name: value for name, value in document.items() if name in _STORAGE}
@@ -780,19 +792,19 @@ def open_hierarchy(
     ----------
     store : Store
     layout : str, optional
-        ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``; found out if it is not given.
+        ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``; detected by default.
     consolidated : bool, optional
-        True: consolidated metadata have to be there. False: they are not used. None: used if they are there.
+        True: consolidated metadata are required. False: they are ignored. None: they are used if they exist.
     mode : {"r", "r+"}
 
     Raises
     ------
     DatasetNotFoundError
-        If there is none; the message says what was looked for and what is there.
+        If the store has no hierarchy; the message lists the keys that nczarr looked for, and those that exist.
     MetadataError
         If the root's document is damaged.
     ReadOnlyError
-        If the store cannot be written and `mode` is ``"r+"``.
+        If the store is read-only and `mode` is ``"r+"``.
 
     Examples
     --------
@@ -804,7 +816,7 @@ def open_hierarchy(
     {'title': 'run 42'}
     """
     if mode == "r+" and not store.writable:
-        raise ReadOnlyError("the store cannot be written", path=store.url)
+        raise ReadOnlyError("the store is read-only", path=store.url)
     found_layout, found, current = _find(store, layout, consolidated)
     if mode == "r+":
         _refuse_damaged(found)
@@ -813,31 +825,38 @@ def open_hierarchy(
 
 
 def _refuse_damaged(found: Found) -> None:
-    """Refuse to change a hierarchy in which a document is damaged: a change would write over it, or forget it."""
+    """Raise MetadataError for a damaged document: changes of the hierarchy would overwrite or lose it."""
     for node in found.nodes.values():
         if isinstance(node, DamagedNode):
-            hint = "restore the document or remove its folder; for reading the node is left out"
+            hint = "restore the document, or remove its folder; reading skips the node"
             raise MetadataError(node.error.message, path=node.error.path, hint=hint)
 
 
 def _find(
     store: Store, layout: LayoutName | None, consolidated: bool | None
 ) -> tuple[Layout, Found, Callable[[], None]]:
-    """Find all nodes; once more if the dataset is replaced meanwhile. What is returned last tells if it is later."""
+    """Find all nodes; repeat this if another program replaces the dataset at the same time.
+
+    The third item raises StoreError if the dataset is replaced later.
+    """
     for _ in range(_TRIES):
         current = store.hold()
         try:
             found = _find_layout(store, layout, consolidated)
         except NCZarrError:
-            if _holds(current):
+            if _is_current(current):
                 raise
         else:
-            if _holds(current):
+            if _is_current(current):
                 return *found, current
-    raise StoreError("the dataset is replaced again and again while it is opened", path=store.url)
+    raise StoreError(
+        f"another program replaced the dataset during each of {_TRIES} attempts to open it",
+        path=store.url,
+        hint="open it again when the other program has finished",
+    )
 
 
-def _holds(check: Callable[[], None]) -> bool:
+def _is_current(check: Callable[[], None]) -> bool:
     try:
         check()
     except StoreError:
@@ -852,24 +871,23 @@ def create_hierarchy(
     attributes: dict[str, Any] | None = None,
     hidden: bool = False,
 ) -> Hierarchy:
-    """Begin a new hierarchy with an empty root group.
+    """Create a new hierarchy with an empty root group.
 
-    What the store holds already is not looked at.
+    Existing keys of the store are ignored.
 
     Parameters
     ----------
     store : Store
     layout : str
     attributes : dict, optional
-        Of the root group.
+        The attributes of the root group.
     hidden : bool
-        True: the root's document is written by :meth:`Hierarchy.publish`, so that no reader takes an
-        unfinished hierarchy for a whole one.
+        True: :meth:`Hierarchy.publish` writes the root's document, so that no reader opens an incomplete hierarchy.
 
     Raises
     ------
     ReadOnlyError
-        If the store cannot be written.
+        If the store is read-only.
 
     Examples
     --------
@@ -880,7 +898,7 @@ def create_hierarchy(
     ['.zgroup']
     """
     if not store.writable:
-        raise ReadOnlyError("the store cannot be written", path=store.url)
+        raise ReadOnlyError("the store is read-only", path=store.url)
     hierarchy = Hierarchy(
         store, _layout_named(layout), Found({"": RawNode(False)}), writable=True, hidden=hidden
     )
@@ -900,19 +918,19 @@ LAYOUTS: dict[str, type[Layout]] = {
 
 def _layout_named(name: str) -> Layout:
     if name not in LAYOUTS:
-        raise NCZarrError(f"{name!r} is not a layout; there are {', '.join(LAYOUTS)}")
+        raise NCZarrError(f"{name!r} is not a layout; known layouts: {', '.join(LAYOUTS)}")
     return LAYOUTS[name]()
 
 
 def _find_layout(store: Store, layout: str | None, consolidated: bool | None) -> tuple[Layout, Found]:
-    """Return the layout of a store and the nodes in it.
+    """Return the layout and the nodes of a store.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no hierarchy (of the layout asked for).
+        If the store has no hierarchy (of the requested layout).
     MetadataError
-        If ``zarr.json`` is damaged, or of a version that nczarr does not know.
+        If ``zarr.json`` is damaged, or has an unknown version.
     """
     chosen: Layout
     if layout is not None:
@@ -936,7 +954,7 @@ def _find_layout(store: Store, layout: str | None, consolidated: bool | None) ->
     elif type(version) is int and version == 3:
         chosen = V3Layout()
     else:
-        raise MetadataError(f"zarr_format: {show(version)} is not a version that is known", path=place)
+        raise MetadataError(f"zarr_format: {show(version)} is not a known version", path=place)
     return chosen, chosen.discover(store, consolidated, root)
 
 
@@ -947,11 +965,10 @@ def _not_found(store: Store) -> DatasetNotFoundError:
         keys, prefixes = [], []
     names = sorted([*keys, *(name + "/" for name in prefixes)])
     if names:
-        there = (
-            "there are " + ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        )
+        rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        content = f"the store contains {', '.join(names[:8])}{rest}"
     else:
-        there = "nothing is there" if store.lists_all else "the store does not list what is there"
+        content = "the store is empty" if store.lists_all else "the store has no complete listing"
     return DatasetNotFoundError(
-        f"no Zarr hierarchy: looked for zarr.json, .zmetadata, .zgroup and .zarray; {there}", path=store.url
+        f"no Zarr hierarchy: looked for zarr.json, .zmetadata, .zgroup and .zarray; {content}", path=store.url
     )

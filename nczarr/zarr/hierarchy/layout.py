@@ -1,8 +1,8 @@
-"""Define layouts: which documents a hierarchy has, under which keys, and how all of them are found.
+"""Define layouts: the documents of a hierarchy, their keys, and the search for them.
 
-A layout knows one version of Zarr. Finding all nodes costs one document where metadata are consolidated; else one
-listing and one concurrent batch of reads. Where folders are listed one by one (local files, index pages of web
-servers) arrays, which may hold a million chunks, are not listed.
+A layout implements one version of Zarr. The search for all nodes reads one document if metadata are consolidated; else
+it needs one listing and one concurrent batch of reads. If a store lists each folder separately (local files, index
+pages of web servers), the search does not list arrays, which may have a million chunks.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Metadata = ArrayMetadata | GroupMetadata
 
 @dataclass
 class RawNode:
-    """A node that was found and not parsed yet.
+    """A node with unparsed metadata.
 
     Parameters
     ----------
     documents : dict
-        JSON objects by key of the store; empty for a group that only its members imply.
+        JSON objects by key of the store; empty for an implicit group.
     consolidated : bool
-        The documents come from consolidated metadata.
+        True if the documents are from consolidated metadata.
     """
 
     is_array: bool
@@ -40,7 +40,7 @@ class RawNode:
 
 
 class DamagedNode(RawNode):
-    """A node whose document is no JSON object, or names no kind of node; what is below it is not looked for."""
+    """A node whose document is not a JSON object, or has no valid node type; its descendants are ignored."""
 
     def __init__(self, error: MetadataError) -> None:
         super().__init__(is_array=True)
@@ -49,9 +49,9 @@ class DamagedNode(RawNode):
 
 @dataclass
 class Found:
-    """What a layout found: nodes by path, whether there are consolidated metadata, whether these are all.
+    """The result of a search: nodes by path, and flags for consolidated metadata and a complete search.
 
-    `left_out` are documents of nodes inside arrays, where no node can be.
+    `left_out` are paths of documents inside arrays, where the specification allows no node.
     """
 
     nodes: dict[str, RawNode]
@@ -61,14 +61,14 @@ class Found:
 
     @classmethod
     def among(cls, nodes: Mapping[str, RawNode], consolidated: bool = False, complete: bool = True) -> Found:
-        """Return the nodes with the groups that they imply, parents first, and without nodes inside arrays."""
+        """Return the nodes and their implicit groups, parents first, without nodes inside arrays."""
         result = with_parents(nodes)
         left_out = () if nodes.keys() <= result.keys() else tuple(p for p in nodes if p not in result)
         return cls(result, consolidated, complete, left_out)
 
 
 def join_key(*parts: str) -> str:
-    """Return the key made of parts, without the empty ones.
+    """Join the non-empty parts of a key.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def join_key(*parts: str) -> str:
 
 
 def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
-    """Return nodes with the groups that are only implied, parents first, without nodes inside arrays."""
+    """Return nodes and their implicit groups, parents first, without nodes inside arrays."""
     root = nodes.get("") or RawNode(False)
     if not root.is_array and "/" not in "".join(nodes):
         return {"": root, **nodes}
@@ -93,7 +93,7 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
         while path not in result and path not in left_out:
             missing.append(path)
             path = parent_path(path)
-        # `path` is the nearest node above that is known already: each step looks at one parent only.
+        # `path` is now the nearest known ancestor.
         inside_array = path in left_out or (bool(missing) and result[path].is_array)
         for below in reversed(missing):
             if inside_array:
@@ -110,11 +110,11 @@ def read_zarr_json(store: Store) -> dict[str, Any]:
     Raises
     ------
     DatasetNotFoundError
-        If there is none.
+        If the store has no ``zarr.json``.
     """
     data = read_document(store, "zarr.json")
     if data is None:
-        raise DatasetNotFoundError("no zarr.json here", path=store.url)
+        raise DatasetNotFoundError("no zarr.json in the store", path=store.url)
     return parse_root(data, store.place("zarr.json"))
 
 
@@ -126,9 +126,9 @@ def read_document(store: Store, key: str) -> bytes | None:
 
 
 def read_documents(store: Store, keys: list[str]) -> Sequence[bytes | None]:
-    """Read metadata documents in one batch; of local files no more than a document may have.
+    """Read metadata documents in one batch, and local files only up to the size limit of a document.
 
-    A sparse file costs nothing to make, and would fill the memory.
+    Without the limit, a huge sparse file would exhaust the memory.
     """
     if isinstance(store, LocalStore):
         return [read_document(store, key) for key in keys]
@@ -136,7 +136,7 @@ def read_documents(store: Store, keys: list[str]) -> Sequence[bytes | None]:
 
 
 class Layout(ABC):
-    """One version of Zarr; see the module."""
+    """The keys and documents of one version of Zarr."""
 
     name: ClassVar[str]
 
@@ -149,58 +149,58 @@ class Layout(ABC):
         Parameters
         ----------
         use_consolidated : bool or None
-            None: consolidated metadata if they are there.
+            None: use consolidated metadata if they exist.
         root : dict, optional
-            The document ``zarr.json``, if it was read already.
+            The document ``zarr.json``, if the caller has read it.
 
         Raises
         ------
         DatasetNotFoundError
-            If there is no hierarchy of this layout, or no consolidated metadata and they were asked for.
+            If the store has no hierarchy of this layout, or no required consolidated metadata.
         """
 
     @abstractmethod
     def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
-        """Read the documents of some nodes in one concurrent batch; nodes that do not exist are left out."""
+        """Read the documents of nodes in one concurrent batch; the result omits missing nodes."""
 
     def is_unchanged(self, store: Store, path: str, known: RawNode) -> bool:
-        """True if what the store has of a node is letter for letter what is known; if not, :meth:`fetch` tells more."""
+        """Return True if the stored document of a node is byte-identical to the known one; False if unknown."""
         return False
 
     @abstractmethod
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
-        """Return the metadata of a node that was found."""
+        """Return the metadata of a node."""
 
     @abstractmethod
     def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
         """Return the documents of a node by key, in the order of writing."""
 
     def deviations(self, raw: RawNode) -> Iterator[str]:
-        """Say what a document breaks of its specification and is read all the same."""
+        """Yield the tolerated deviations of a document from its specification."""
         return iter(())
 
     @abstractmethod
     def document_keys(self, path: str) -> list[str]:
-        """Return every key that may hold a document of the node."""
+        """Return the keys of all possible documents of the node."""
 
     @abstractmethod
     def chunk_prefix(self, path: str) -> str:
-        """Return what stands before the chunk keys of an array, with its slash."""
+        """Return the prefix of an array's chunk keys, with its slash."""
 
     def node_prefixes(self, path: str) -> list[str]:
-        """Return the prefixes below which everything belongs to the node."""
+        """Return the prefixes of all keys of the node and its descendants."""
         return [path]
 
     @abstractmethod
     def consolidate(
         self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
     ) -> dict[str, dict[str, Any]]:
-        """Return the documents that hold the consolidated metadata (the root's among them), by key."""
+        """Return the documents with the consolidated metadata, including the root's, by key."""
 
     def consolidated_texts(
         self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: DocumentTexts
     ) -> list[tuple[str, bytes]]:
-        """Return the documents of :meth:`consolidate` as bytes, made of the texts that are known."""
+        """Return the documents of :meth:`consolidate` as bytes, with cached texts of the nodes."""
         return [(key, self.encode(key, document)) for key, document in self.consolidate(nodes).items()]
 
     def encode(self, key: str, document: Mapping[str, Any]) -> bytes:
@@ -211,9 +211,9 @@ class Layout(ABC):
 def walk(
     layout: Layout, store: Store, legal: Callable[[str], bool], named: Iterable[str] = ()
 ) -> dict[str, RawNode]:
-    """Find the nodes below the root folder by folder: one batch of reads for each level, no arrays listed.
+    """Find the nodes below the root by folder: one batch of reads for each level, and no listing of arrays.
 
-    `named` are paths that something else names; they are asked for too.
+    `named` are additional paths to look for, from another source.
     """
     nodes: dict[str, RawNode] = {}
     level = [""]

@@ -1,4 +1,4 @@
-"""Find, read and write the nodes of a Zarr v2 hierarchy: ``.zgroup``, ``.zarray`` and ``.zattrs`` beside the chunks."""
+"""Find, read and write the nodes of a Zarr v2 hierarchy: ``.zgroup``, ``.zarray``, ``.zattrs`` and chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _legal(path: str) -> bool:
 
 
 class V2Layout(Layout):
-    """Zarr v2, NCZarr v2 included."""
+    """Zarr v2, including NCZarr v2."""
 
     name: ClassVar[str] = "v2"
 
@@ -36,10 +36,14 @@ class V2Layout(Layout):
                 documents = consolidated.parse_zmetadata(parse_object(data, place, lenient=True), place)
                 return Found.among((_nodes(documents, True)), consolidated=True)
             if use_consolidated:
-                raise DatasetNotFoundError("no .zmetadata here", path=store.url)
+                raise DatasetNotFoundError(
+                    "no consolidated metadata (.zmetadata)",
+                    path=store.url,
+                    hint="open without consolidated=True",
+                )
         nodes = self.fetch(store, [""])
         if not nodes:
-            raise DatasetNotFoundError("no .zgroup and no .zarray here", path=store.url)
+            raise DatasetNotFoundError("no .zgroup and no .zarray in the store", path=store.url)
         if nodes[""].is_array:
             return Found(nodes)
         stored = use_consolidated is False and store.exists(".zmetadata")
@@ -47,7 +51,7 @@ class V2Layout(Layout):
             return Found(nodes, stored, complete=False)
         named: list[str] = []
         if not store.lists_all and stored:
-            # The copies name nodes that a listing may leave out; whether they are there their own keys tell.
+            # The copies name nodes that a listing may omit; their own documents show whether they exist.
             with suppress(DatasetNotFoundError, MetadataError):
                 named = [path for path in self.discover(store, True).nodes if path and _legal(path)]
         if store.lists_by_folder:
@@ -107,7 +111,7 @@ class V2Layout(Layout):
 
 
 def _nodes(documents: dict[str, dict[str, Any]], is_consolidated: bool) -> dict[str, RawNode]:
-    """Group documents by node; where there are both, an array counts for more than a group."""
+    """Group documents by node; a node with both ``.zarray`` and ``.zgroup`` is an array."""
     nodes: dict[str, RawNode] = {}
     for key, document in documents.items():
         path, _, name = key.rpartition("/")

@@ -1,4 +1,4 @@
-"""Find, read and write the nodes of a Zarr v3 hierarchy: a ``zarr.json`` for each, chunks beside it."""
+"""Find, read and write the nodes of a Zarr v3 hierarchy: each has a ``zarr.json``, arrays also chunks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nczarr.zarr.names import check_name, split_path
 
 
 class UnreadNode(RawNode):
-    """A node in consolidated metadata whose document is not read yet."""
+    """A node in consolidated metadata with an unparsed document."""
 
     consolidated = True
     _documents: dict[str, dict[str, Any]] | None = None
@@ -49,7 +49,7 @@ class UnreadNode(RawNode):
 
     @property
     def documents(self) -> dict[str, dict[str, Any]]:  # type: ignore[override]
-        """The document by its key; read once."""
+        """The document by its key, parsed once."""
         if self._documents is None:
             with placed(_inside(self.place, self.path)):
                 self._documents = {self.path + "/zarr.json": parse_part(self.text)}
@@ -57,7 +57,7 @@ class UnreadNode(RawNode):
 
 
 class V3Layout(Layout):
-    """Zarr v3: one ``zarr.json`` for each node, chunks beside it."""
+    """Zarr v3: each node has a ``zarr.json``, arrays also chunks."""
 
     name = "v3"
 
@@ -80,20 +80,22 @@ class V3Layout(Layout):
                 try:
                     is_array = documents_v3.node_type(document, "") == "array"
                 except MetadataError as error:
-                    error.path = _inside(place, path)  # made for the one that needs it, not for thousands
+                    error.path = _inside(place, path)  # only on errors: there may be thousands of nodes
                     nodes[path] = DamagedNode(error)
                     continue
                 nodes[path] = RawNode(is_array, {path + "/zarr.json": document}, True)
             return Found.among((nodes), consolidated=True)
         if use_consolidated:
-            raise DatasetNotFoundError("no consolidated metadata", path=place)
+            raise DatasetNotFoundError(
+                "no consolidated metadata", path=place, hint="open without consolidated=True"
+            )
         stored = isinstance(root.get("consolidated_metadata"), dict)
         if not store.listable:
             return Found({"": root_node}, stored, complete=False)
         nodes = {"": root_node}
         named: list[str] = []
         if not store.lists_all and stored:
-            # The copies name nodes that a listing may leave out; whether they are there their own keys tell.
+            # The copies name nodes that a listing may omit; their own documents show whether they exist.
             with suppress(MetadataError):
                 named = [p for p in consolidated.parse_inline(root, place) or () if _legal(p)]
         if store.lists_by_folder:
@@ -134,7 +136,7 @@ class V3Layout(Layout):
             document = next(iter(raw.documents.values()), None)
             return GroupMetadata() if document is None else documents_v3.parse_found(document, raw.is_array)
         except NCZarrError as error:
-            # The place is made only for an error: there may be thousands of nodes.
+            # The location is computed only on errors: there may be thousands of nodes.
             root, key = store.place("zarr.json"), join_key(path, "zarr.json")
             error.path = error.path or (_inside(root, path) if raw.consolidated else store.place(key))
             raise
@@ -184,7 +186,7 @@ def _legal(path: str) -> bool:
     return all(check_name(name, writing=False) is None for name in split_path(path))
 
 
-#: The document of a group that only its members imply.
+#: The document of an implicit group, which has members but no document.
 _IMPLIED: dict[str, Any] = {"zarr_format": 3, "node_type": "group"}
 
 
