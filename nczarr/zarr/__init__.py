@@ -1,6 +1,6 @@
-"""The Zarr engine: documents, codecs, grids, arrays, hierarchies. It knows stores, and nothing of netCDF.
+"""Implement Zarr: documents, codecs, grids, arrays and hierarchies on stores, independent of netCDF.
 
-The names are loaded when they are first used.
+Names are imported on first use.
 """
 
 from __future__ import annotations

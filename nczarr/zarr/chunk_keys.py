@@ -1,7 +1,7 @@
-"""Name chunks in a store: chunk key encodings.
+"""Encode grid indices as chunk keys.
 
-Other packages add encodings by entry points of the group ``nczarr.chunk_key_encodings``: a callable that takes the
-configuration and returns an object of a subclass of :class:`ChunkKeyEncoding`.
+Other packages add encodings by entry points of the group ``nczarr.chunk_key_encodings``. The object of the entry point
+is a callable that takes the configuration and returns an instance of a subclass of :class:`ChunkKeyEncoding`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _pattern(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class ChunkKeyEncoding:
-    """How chunk keys are made; a subclass overrides `key`, `indices` and `to_json`.
+    """An encoding of chunk keys; a subclass overrides `key`, `indices` and `to_json`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ChunkKeyEncoding:
         ``default``: ``c/1/0``; ``v2``: ``1.0``; ``experimental`` (zarr-python 2's experimental v3, never in
         a v3 document): ``c1/0``.
     separator : {"/", "."}
-        Between the numbers.
+        The separator of the numbers.
 
     Examples
     --------
@@ -52,26 +52,26 @@ class ChunkKeyEncoding:
 
     @cached_property
     def prefix(self) -> str:
-        """What stands before the first number."""
+        """The part of the key before the first number."""
         if self.name == "v2":
             return ""
         return "c" + self.separator if self.name == "default" else "c"
 
     def key(self, index: tuple[int, ...]) -> str:
-        """Return the key of the chunk at a place of the grid, relative to the array."""
+        """Return the key of the chunk at a grid index, relative to the array."""
         if not index:
             return {"default": "c", "v2": "0", "experimental": "c0"}[self.name]
         return self.prefix + self.separator.join(map(str, index))
 
     def indices(self, keys: Iterable[str], grid: tuple[int, ...], skip: int = 0) -> list[tuple[int, ...]]:
-        """Return the places of a grid that keys stand for, in the order of the keys; other keys are left out.
+        """Return the grid indices of chunk keys, in the order of the keys; other keys are ignored.
 
         Parameters
         ----------
         grid : tuple of int
             The number of chunks along each dimension.
         skip : int
-            How many characters to leave out at the beginning of each key.
+            The number of characters to skip at the beginning of each key.
 
         Examples
         --------
@@ -97,7 +97,7 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
     Raises
     ------
     ExtensionError
-        If it is not known.
+        If the encoding is unknown.
 
     Examples
     --------
@@ -107,7 +107,9 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
     parse = CHUNK_KEY_ENCODINGS.find(name)
     if parse is None:
         known = ", ".join(CHUNK_KEY_ENCODINGS.names())
-        raise ExtensionError(f"chunk_key_encoding.name: {show(name)} is not known", hint=f"known are {known}")
+        raise ExtensionError(
+            f"chunk_key_encoding.name: {show(name)} is unknown", hint=f"known encodings: {known}"
+        )
     return parse(configuration)
 
 

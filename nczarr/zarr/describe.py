@@ -1,6 +1,6 @@
 """Describe arrays and hierarchies for :mod:`nczarr.display`.
 
-Works on anything with the attributes of an array or a hierarchy, so that these themselves can use it.
+The functions accept every object with the attributes of an array or a hierarchy, which avoids an import cycle.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nczarr.display import (
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, MemoryStore
 
-#: The stored bytes of arrays with more chunks are not counted: a notebook must not wait for a listing.
+#: The largest number of chunks whose stored bytes are counted, because a notebook must not wait for a listing.
 MOST_COUNTED = 2000
 
 
 def count_stored(array: Any) -> tuple[int, int] | None:
-    """Return how many chunks (shards) are stored and their bytes; None where it would take long to find out."""
+    """Return the number of stored chunks (shards) and their bytes; None if the count would take long."""
     store = array.store
     if not isinstance(store, LocalStore | MemoryStore) or array.nchunks > MOST_COUNTED:
         return None
@@ -67,7 +67,7 @@ def describe_group(metadata: Any, name: str = "/") -> GroupDescription:
 
 
 def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
-    """Return the description of a hierarchy, or of what is in it from the group at `path` on."""
+    """Return the description of a hierarchy, or of the group at `path` with its members."""
     children = hierarchy.children(path)
 
     def array(child: str) -> ArrayDescription:
@@ -82,9 +82,7 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
     if not path:
         facts = (("store", str(hierarchy.store.url)), ("layout", hierarchy.layout))
         if not hierarchy.complete:
-            facts += (
-                ("nodes", "the store does not list all of them: those that it names and that were asked for"),
-            )
+            facts += (("nodes", "only listed and requested ones: the listing of the store is incomplete"),)
     try:
         attributes = _attributes(hierarchy.nodes[path].attributes)
     except NCZarrError as error:

@@ -1,7 +1,7 @@
-"""Cut arrays into chunks: chunk grids.
+"""Divide arrays into chunks by chunk grids.
 
-Other packages add grids by entry points of the group ``nczarr.chunk_grids``: a callable that takes the
-configuration and the shape of the array, and returns a :class:`ChunkGrid`.
+Other packages add grids by entry points of the group ``nczarr.chunk_grids``. The object of the entry point is a
+callable that takes the configuration and the shape of the array, and returns a :class:`ChunkGrid`.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from nczarr.zarr.types import bad, show
 
 #: numpy's limit.
 MAX_NDIM = 64
-#: Lengths are counted in 64-bit signed integers everywhere.
+#: Lengths are 64-bit signed integers.
 MAX_LENGTH = 2**63 - 1
 
 
 class ChunkGrid(ABC):
-    """How an array is cut into chunks: along each dimension for itself, from the origin.
+    """A division of an array into chunks, separately along each dimension from the origin.
 
-    Objects are immutable, and equal if they cut in the same way. The last chunks may stick out of the array.
+    Objects are immutable, and equal grids compare equal. The last chunks may extend beyond the array.
     """
 
     @property
     @abstractmethod
     def chunk_shape(self) -> tuple[int, ...]:
-        """The lengths of the largest chunk; all at least 1."""
+        """The shape of the largest chunk; all lengths are at least 1."""
 
     @abstractmethod
     def lengths(self, dimension: int, size: int) -> int | np.ndarray:
-        """Return the length of all chunks along a dimension of an array of length `size`, or of each chunk (int64).
+        """Return the chunk length along a dimension of length `size`, or an array (int64) of the length of each chunk.
 
         Raises
         ------
         SelectionError
-            If the chunks do not reach the end of the array.
+            If the chunks do not cover the array.
         """
 
     @abstractmethod
@@ -52,7 +52,7 @@ class ChunkGrid(ABC):
 
     @property
     def is_regular(self) -> bool:
-        """True if all chunks have one shape."""
+        """True if all chunks have the same shape."""
         return False
 
     @property
@@ -61,7 +61,7 @@ class ChunkGrid(ABC):
         return len(self.chunk_shape)
 
     def offsets(self, dimension: int, size: int) -> np.ndarray:
-        """Return where the chunks along a dimension begin, and where the last one ends (int64)."""
+        """Return the offsets of the chunks along a dimension, and the end of the last one (int64)."""
         lengths = self.lengths(dimension, size)
         if isinstance(lengths, int):
             return np.arange(-(-size // lengths) + 1, dtype=np.int64) * lengths
@@ -76,7 +76,7 @@ class ChunkGrid(ABC):
         return tuple(counts)
 
     def chunk_shape_at(self, index: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the chunk at a place of the grid."""
+        """Return the shape of the chunk at a grid index."""
         result = []
         for dimension, (number, size) in enumerate(zip(index, shape, strict=True)):
             lengths = self.lengths(dimension, size)
@@ -86,7 +86,7 @@ class ChunkGrid(ABC):
 
 @dataclass(frozen=True)
 class RegularGrid(ChunkGrid):
-    """Chunks of one shape.
+    """A grid of chunks of equal shape.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class RegularGrid(ChunkGrid):
 
 @dataclass(frozen=True)
 class RectilinearGrid(ChunkGrid):
-    """Chunks whose lengths along each dimension are listed; whole rows of chunks have equal lengths.
+    """A grid with listed chunk lengths along each dimension.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class RectilinearGrid(ChunkGrid):
 
     @cached_property
     def _listed(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """For each dimension the lengths, and where the chunks begin and the last one ends."""
+        """The lengths and the offsets of the chunks for each dimension."""
         lengths = [np.array([edge] if isinstance(edge, int) else edge, np.int64) for edge in self.edges]
         return tuple((each, np.concatenate([[0], np.cumsum(each, dtype=np.int64)])) for each in lengths)
 
@@ -145,7 +145,7 @@ class RectilinearGrid(ChunkGrid):
         lengths, offsets = self._listed[dimension]
         if offsets[-1] < size:
             raise SelectionError(
-                f"the chunks of dimension {dimension} end at {offsets[-1]}, before the array does ({size})"
+                f"the chunks of dimension {dimension} end at {offsets[-1]}, before the end of the array ({size})"
             )
         return lengths[: int(np.searchsorted(offsets, size))]
 
@@ -171,12 +171,12 @@ def _runs(edge: tuple[int, ...]) -> list[Any]:
 
 
 def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
-    """Return a shape from JSON: at most 64 lengths, none negative or beyond 64 bits.
+    """Return a shape from JSON: at most 64 non-negative lengths of at most 64 bits.
 
     Raises
     ------
     MetadataError
-        If it is not a shape.
+        If the value is not a shape.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
     if not isinstance(value, list | tuple):
         raise bad(f"{key}: {show(value)} is not a list of lengths")
     if len(value) > MAX_NDIM:
-        raise bad(f"{key}: {len(value)} dimensions; numpy holds at most {MAX_NDIM}")
+        raise bad(f"{key}: {len(value)} dimensions; numpy supports at most {MAX_NDIM}")
     for i, length in enumerate(value):
         if type(length) is not int or not 0 <= length <= MAX_LENGTH:
             raise bad(f"{key}[{i}]: {show(length)} is not a length between 0 and {MAX_LENGTH}")
@@ -194,15 +194,15 @@ def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
 
 
 def parse_chunk_shape(value: Any, shape: tuple[int, ...], key: str) -> tuple[int, ...]:
-    """Return a chunk shape for an array of the given shape; 0 is read as 1 where the array has length 0."""
+    """Return a chunk shape for an array of the given shape; a length 0 along an empty dimension becomes 1."""
     chunks = parse_shape(value, key)
     if len(chunks) != len(shape):
         raise bad(f"{key}: {len(chunks)} lengths for {len(shape)} dimensions")
     if 0 in chunks:
         for i, (chunk, length) in enumerate(zip(chunks, shape, strict=True)):
             if chunk == 0 and length:
-                raise bad(f"{key}[{i}]: a chunk of length 0")
-        # Several writers give an empty dimension chunks of length 0; the specification asks for at least 1.
+                raise bad(f"{key}[{i}]: the chunk length is 0")
+        # Several writers give empty dimensions chunks of length 0; the specification requires at least 1.
         chunks = tuple(chunk or 1 for chunk in chunks)
     return chunks
 
@@ -213,9 +213,9 @@ def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[i
     Raises
     ------
     ExtensionError
-        If the grid is not known.
+        If the grid is unknown.
     MetadataError
-        If it does not fit the shape.
+        If the grid does not fit the shape.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[i
     if parse is None:
         known = ", ".join(CHUNK_GRIDS.names())
         raise ExtensionError(
-            f"chunk_grid.name: the grid {show(name)} is not known", hint=f"known are {known}"
+            f"chunk_grid.name: the grid {show(name)} is unknown", hint=f"known grids: {known}"
         )
     return parse(configuration, shape)
 
@@ -240,7 +240,7 @@ def _regular(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> Regula
 
 def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> RectilinearGrid:
     if configuration.get("kind", "inline") != "inline":
-        raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is not known")
+        raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is unknown")
     value = configuration.get("chunk_shapes")
     key = "chunk_grid.configuration.chunk_shapes"
     if not isinstance(value, list) or len(value) != len(shape):
@@ -264,7 +264,7 @@ def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> Re
                 run = [_edge(entry, where)]
             total += len(run)
             if total > LIMITS.grid_lengths:
-                raise bad(f"{key}[{i}]: more than {LIMITS.grid_lengths} lengths of chunks")
+                raise bad(f"{key}[{i}]: more than {LIMITS.grid_lengths} chunk lengths")
             lengths += run
         if sum(lengths) < length or sum(lengths) > MAX_LENGTH:
             raise bad(f"{key}[{i}]: the chunks end at {sum(lengths)}, the array at {length}")

@@ -1,4 +1,4 @@
-"""Bound what damaged or hostile input may cost: named limits, each with a default and an environment variable."""
+"""Limit the cost of damaged or hostile input: named limits with defaults and environment variables."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dataclasses import dataclass, fields
 
 @dataclass
 class Limits:
-    """How much the engine takes on; the attributes may be set at any time.
+    """The limits of the Zarr engine; the attributes may be set at any time.
 
-    The defaults come from environment variables of the same names, in capitals and with ``NCZARR_MAX_`` before them
+    The defaults come from environment variables of the same names in capitals, with the prefix ``NCZARR_MAX_``
     (``NCZARR_MAX_DOCUMENT_BYTES``).
 
     Parameters
     ----------
     document_bytes : int
-        Of one metadata document; consolidated metadata of a million arrays fit.
+        The size of a metadata document. The default is enough for consolidated metadata of a million arrays.
     document_depth : int
-        How deep objects and lists may be nested in a document.
+        The nesting depth of objects and lists in a document.
     variable_chunk_bytes : int
-        Of one decoded chunk of text, or of other values of any length. The size of all other chunks follows from the
-        array's metadata, and is enforced exactly.
+        The decoded size of a chunk of text or other variable-length values. The array's metadata define the exact size
+        of all other chunks.
     plan_chunks : int
-        How many chunks one step of reading or writing deals with; larger regions take several steps.
+        The number of chunks in one step of reading or writing; larger regions take several steps.
     grid_lengths : int
-        Lengths of chunks that a rectilinear grid may list.
+        The number of chunk lengths in a rectilinear grid.
     model_depth : int
-        How deep groups may be nested in a Zarr object model.
+        The nesting depth of groups in a Zarr object model.
     cache_bytes : int
-        Decoded chunks that are kept for reading other parts of them, of all arrays together.
+        The total size of the cached decoded chunks of all arrays.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Limits:
 
     @classmethod
     def from_environment(cls) -> Limits:
-        """Return the limits that the environment sets, and the defaults of the others."""
+        """Return the limits from environment variables, with defaults for the others."""
         limits = cls()
         for field in fields(cls):
             variable = f"NCZARR_MAX_{field.name.upper()}"
@@ -56,7 +56,7 @@ class Limits:
             if text.isdecimal():
                 setattr(limits, field.name, int(text))
             elif text:
-                warnings.warn(f"{variable} is {text!r}, not a number; it is ignored", stacklevel=2)
+                warnings.warn(f"{variable} is {text!r}, not a number; nczarr ignores it", stacklevel=2)
         return limits
 
 

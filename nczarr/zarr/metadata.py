@@ -1,7 +1,7 @@
-"""Hold the metadata of arrays and groups: one form for Zarr v3, v2 and the drafts.
+"""Define the metadata of arrays and groups, in one form for Zarr v3, v2 and the drafts.
 
-Documents of every version are turned into these classes when they are read, and written from them. Version 2's
-filters, compressor and order become v3 codecs on the way.
+The documents of every version are converted to these classes on reading, and from them on writing. Version 2's filters,
+compressor and order become v3 codecs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nczarr.zarr.types import DataType, bad, show
 
 @dataclass(frozen=True)
 class NamedConfig:
-    """A codec, storage transformer or extension as a document names it.
+    """The name and configuration of a codec, storage transformer or extension in a document.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class NamedConfig:
     configuration : mapping
         JSON values; empty if the document has none.
     must_understand : bool
-        False: a reader that does not know the name may go on without it.
+        False: a reader may ignore an unknown name.
 
     Examples
     --------
@@ -42,9 +42,9 @@ class NamedConfig:
     must_understand: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as a v3 document has it."""
+        """Return the JSON for a v3 document."""
         result: dict[str, Any] = {"name": self.name}
-        # zarr-python refuses its own numcodecs names without a configuration, even an empty one.
+        # zarr-python rejects its numcodecs names without a configuration, even an empty one.
         if self.configuration or self.name.startswith("numcodecs."):
             result["configuration"] = dict(self.configuration)
         if not self.must_understand:
@@ -58,7 +58,7 @@ def parse_named_config(value: Any, key: str) -> NamedConfig:
     Raises
     ------
     MetadataError
-        With the key path.
+        If the value is invalid; the message has the key path.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def parse_named_config(value: Any, key: str) -> NamedConfig:
     known = 1 + ("configuration" in value) + ("must_understand" in value)
     if len(value) != known:
         extra = sorted(set(value) - {"name", "configuration", "must_understand"})
-        raise bad(f"{key}: the keys {show(extra)} are not known")
+        raise bad(f"{key}: the keys {show(extra)} are unknown")
     return NamedConfig(name, configuration, must_understand)
 
 
@@ -95,7 +95,7 @@ def parse_named_configs(value: Any, key: str) -> tuple[NamedConfig, ...]:
 
 
 def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:
-    """Return the codecs of the chunks inside shards, from the codec that makes the shards.
+    """Return the codecs of inner chunks from the configuration of the sharding codec.
 
     Raises
     ------
@@ -109,16 +109,16 @@ def inner_codecs(shards: NamedConfig) -> tuple[NamedConfig, ...]:
     """
     found = shards.configuration.get("codecs")
     if not isinstance(found, list | tuple) or not found:
-        raise bad(f"codec {shards.name!r}: codecs is missing")
+        raise bad(f"codec {shards.name!r}: codecs is missing or empty")
     items = enumerate(found)
     return tuple(c if isinstance(c, NamedConfig) else parse_named_config(c, f"codecs[{i}]") for i, c in items)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayMetadata:
-    """All that a document says about an array.
+    """The metadata of an array.
 
-    Two objects are equal if they say the same, to the bit of the fill value; `origin` does not count.
+    Two objects are equal if all fields except `origin` are equal; fill values are compared bit by bit.
 
     Parameters
     ----------
@@ -127,9 +127,9 @@ class ArrayMetadata:
     chunk_grid : ChunkGrid
     chunk_key_encoding : ChunkKeyEncoding
     fill_value
-        A value of the data type; None if it is not defined (only in v2 and the draft).
+        A value of the data type; None if undefined (only in v2 and the draft).
     codecs : tuple of NamedConfig
-        From array to stored bytes, in order of encoding.
+        The codecs in order of encoding.
     attributes : dict
         JSON values.
     dimension_names : tuple of (str or None), optional
@@ -137,11 +137,11 @@ class ArrayMetadata:
     extensions : tuple of NamedConfig
         The ``extensions`` list (ZEP 10), in order.
     extra : dict
-        Keys of the document that the specification does not define but allows to be ignored; kept on
-        rewriting. In v2 documents these are all unknown keys of ``.zarray``.
+        Keys outside the specification that readers may ignore; kept on rewriting. In v2 documents these are all
+        unknown keys of ``.zarray``.
     origin : mapping, optional
-        Parts of a v2 or draft document in their original spelling (``dtype``, ``filters``, …). A writer of the
-        same version uses a part as it is wherever it still means what the metadata say.
+        Parts of a v2 or draft document in their original spelling (``dtype``, ``filters``, …). A writer of the same
+        version reuses each part that is still equivalent to the metadata.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class ArrayMetadata:
 
     @classmethod
     def _make(cls, **fields: Any) -> ArrayMetadata:
-        """Return metadata with all fields given; the initialiser of a frozen dataclass takes much longer."""
+        """Return metadata from all fields, faster than the initialiser of a frozen dataclass."""
         result = object.__new__(cls)
         result.__dict__.update(fields)
         return result
@@ -176,7 +176,7 @@ class ArrayMetadata:
     def with_attributes(
         self, attributes: dict[str, Any], extra: dict[str, Any] | None = None
     ) -> ArrayMetadata:
-        """Return the same metadata with other attributes, and perhaps keys; much cheaper than `dataclasses.replace`."""
+        """Return the metadata with other attributes, and optionally `extra`, faster than `dataclasses.replace`."""
         fields = self.__dict__.copy()
         fields["attributes"] = attributes
         if extra is not None:
@@ -197,18 +197,18 @@ class ArrayMetadata:
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The shape of a chunk as the grid has it (of a shard, if there are shards)."""
+        """The shape of the largest chunk or shard of the grid."""
         return self.chunk_grid.chunk_shape
 
     @property
     def fill(self) -> Any:
-        """The value of elements that are not stored: `fill_value`, or zero where that is not defined."""
+        """The value of elements that are not stored: `fill_value`, or zero if it is undefined."""
         return self.data_type.zero() if self.fill_value is None else self.fill_value
 
     def _storage_key(self) -> tuple[Any, ...]:
         fill = None if self.fill_value is None else self.data_type.fill_to_json(self.fill_value)
         if isinstance(fill, float) and fill == 0:
-            fill = str(fill)  # -0.0 is not 0.0
+            fill = str(fill)  # distinguishes -0.0 from 0.0
         return (
             self.data_type,
             self.chunk_grid,
@@ -243,13 +243,13 @@ class ArrayMetadata:
 
 
 def are_stored_alike(a: ArrayMetadata, b: ArrayMetadata) -> bool:
-    """True if the same bytes mean the same: all but the shape, the attributes and the names is equal."""
+    """Return True if chunks are interchangeable: all fields are equal but shape, attributes and names."""
     return a._storage_key() == b._storage_key()
 
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """All that a document says about a group.
+    """The metadata of a group.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class GroupMetadata:
     extensions : tuple of NamedConfig
         The ``extensions`` list (ZEP 10).
     extra : dict
-        Keys that the specification does not define but allows to be ignored; kept on rewriting.
+        Keys outside the specification that readers may ignore; kept on rewriting.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Check the names and paths of nodes by the rules of Zarr v3, v2 and the 2019 draft.
 
-A path is the names of a node and its ancestors with ``/`` between them; the root's path is empty.
+A path consists of the names of a node's ancestors and of the node, joined by ``/``; the root's path is empty.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from nczarr.errors import ZarrNameError
 
 _DRAFT = re.compile(r"[A-Za-z0-9\-_.]+")
 _PERIODS = re.compile(r"\.+")
-#: A path that needs no closer look.
+#: Paths that are valid without further checks.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9][A-Za-z0-9_.\-]*)*")
 _RESERVED = ("zarr.json",)
 _RESERVED_V2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
 def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | None:
-    """Say why `name` cannot be the name of a node; None if it can.
+    """Return the reason why `name` is not a valid name of a node; None if it is valid.
 
     Parameters
     ----------
     writing : bool
-        False: tolerate what other writers produce, names that begin with ``__``.
+        False: also accept names of other writers that begin with ``__``.
     layout : str
         ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``.
 
@@ -32,7 +32,7 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
     --------
     >>> check_name("sea surface")
     >>> check_name("..")
-    "the name '..' is only periods"
+    "the name '..' consists only of periods"
     >>> check_name("__x")
     "the name '__x' begins with '__', which Zarr reserves"
     """
@@ -41,11 +41,11 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
     if not name:
         return "the name is empty"
     if "/" in name:
-        return f"the name {name!r} has a '/'"
+        return f"the name {name!r} contains '/'"
     if "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
-        return f"the name {name!r} has a character that no store can hold"
+        return f"the name {name!r} contains a character that no store supports"
     if _PERIODS.fullmatch(name):
-        return f"the name {name!r} is only periods"
+        return f"the name {name!r} consists only of periods"
     if layout == "v3":
         if name in _RESERVED:
             return f"the name {name!r} is the name of a metadata document"
@@ -57,19 +57,19 @@ def check_name(name: str, *, writing: bool = True, layout: str = "v3") -> str | 
 
 
 def check_draft_name(name: str) -> str | None:
-    """Say why `name` cannot be the name of a node in the 2019 draft; None if it can.
+    """Return the reason why `name` is not a valid name of a node in the 2019 draft; None if it is valid.
 
     Examples
     --------
     >>> check_draft_name("sea surface")
-    "the name 'sea surface' has characters other than A-Z a-z 0-9 - _ ."
+    "the name 'sea surface' contains characters other than A-Z a-z 0-9 - _ ."
     """
     if not name:
         return "the name is empty"
     if not _DRAFT.fullmatch(name):
-        return f"the name {name!r} has characters other than A-Z a-z 0-9 - _ ."
+        return f"the name {name!r} contains characters other than A-Z a-z 0-9 - _ ."
     if _PERIODS.fullmatch(name):
-        return f"the name {name!r} is only periods"
+        return f"the name {name!r} consists only of periods"
     if len(name) > 255:
         return f"the name {name[:20]!r}… is longer than 255 characters"
     return None
@@ -98,46 +98,47 @@ def parent_path(path: str) -> str:
 
 
 def check_path(path: str, *, writing: bool = True, layout: str = "v3", document: str | None = None) -> str:
-    """Return a path if all its names are legal.
+    """Return a path if all its names are valid.
 
     Raises
     ------
     ZarrNameError
-        If one is not.
+        If a name is invalid.
 
     Examples
     --------
     >>> check_path("g/../v")
     Traceback (most recent call last):
-    nczarr.errors.ZarrNameError: 'g/../v' is not a path: the name '..' is only periods
+    nczarr.errors.ZarrNameError: 'g/../v' is not a valid path: the name '..' consists only of periods
     """
     if _PLAIN_PATH.fullmatch(path) and layout in ("v3", "v2") and "zarr.json" not in path:
         return path
     for name in split_path(path):
         if problem := check_name(name, writing=writing, layout=layout):
-            raise ZarrNameError(f"{path!r} is not a path: {problem}", path=document)
+            raise ZarrNameError(f"{path!r} is not a valid path: {problem}", path=document)
     return path
 
 
 def check_siblings(path: str, folded: Mapping[str, str]) -> None:
-    """Refuse a new node that differs from a sibling, or an ancestor's sibling, only in case (2019 draft).
+    """Check that no sibling of a new node or of its ancestors differs only in case (2019 draft).
 
     Parameters
     ----------
     path : str
         The path of the new node.
     folded : mapping
-        All paths that exist, by their lower-case form.
+        All existing paths by their lower-case form.
 
     Raises
     ------
     ZarrNameError
+        If such a sibling exists.
 
     Examples
     --------
     >>> check_siblings("g/Temp", {"g": "g", "g/temp": "g/temp"})
     Traceback (most recent call last):
-    nczarr.errors.ZarrNameError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids that)
+    nczarr.errors.ZarrNameError: the path 'g/Temp' differs from 'g/temp' only in case (the 2019 draft forbids this)
     """
     names = split_path(path)
     for i in range(1, len(names) + 1):
@@ -146,23 +147,23 @@ def check_siblings(path: str, folded: Mapping[str, str]) -> None:
         if other != part:
             raise ZarrNameError(
                 f"the path {part!r} differs from {other!r} only in case",
-                hint="the 2019 draft forbids that",
+                hint="the 2019 draft forbids this",
             )
 
 
 def check_paths(paths: Collection[str], *, document: str) -> None:
-    """Check the paths of nodes of version 3 that were read, as :func:`check_path` does, all at once.
+    """Check many paths of existing version 3 nodes at once; see :func:`check_path`.
 
     Raises
     ------
     ZarrNameError
-        If one is not a path.
+        If a path is invalid.
 
     Examples
     --------
     >>> check_paths(["g", "g/v", "__w"], document="zarr.json")
     """
-    together = "/".join(paths)  # plain only if each one is
+    together = "/".join(paths)  # matches only if every path matches
     if not _PLAIN_PATH.fullmatch(together) or "zarr.json" in together:
         for path in paths:
             check_path(path, writing=False, document=document)

@@ -1,7 +1,7 @@
-"""Keep objects by name, and load those that installed packages offer by entry points.
+"""Register objects by name, and load objects of installed packages from entry points.
 
-Codecs, data types, chunk grids, chunk key encodings and extensions are found this way. Entry points are looked up
-when the first name comes along that nobody registered: opening an ordinary store never asks for them.
+The registries of codecs, data types, chunk grids, chunk key encodings and extensions use this. The first unregistered
+name triggers the search for entry points, so opening an ordinary store never searches them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Objects by name: built in, registered at run time, or offered by an installed package.
+    """A registry of objects: built-in ones, registered ones, and those of installed packages.
 
     Parameters
     ----------
     group : str
-        The group of entry points; the name of an entry point is that of its object.
+        The group of entry points; the name of an entry point is the name of its object.
     kind : str
-        What the objects are, for messages.
+        The kind of the objects, for messages.
     error : type of NCZarrError
         Raised if an entry point cannot be loaded.
     accept : callable, optional
-        Turns what an entry point loads into an object of the registry; raises TypeError if it is none.
+        Converts the loaded object of an entry point to an object of the registry; raises TypeError if it cannot.
 
     Examples
     --------
@@ -60,37 +60,37 @@ class Registry(Generic[T]):
         self._lock = threading.Lock()
 
     def register(self, name: str, value: T) -> None:
-        """Make an object known under a name, in place of another of that name."""
+        """Register an object under a name; it replaces an earlier one of that name."""
         with self._lock:
             self._objects[name] = value
             self.version += 1
 
     def unregister(self, name: str) -> None:
-        """Forget the object of a name; no error if there is none."""
+        """Remove the object of a name; unknown names are ignored."""
         with self._lock:
             self._objects.pop(name, None)
             self.version += 1
 
     def registered(self, name: str) -> T | None:
-        """Return the object of a name if it was registered or loaded already."""
+        """Return the registered or loaded object of a name, without a search for entry points."""
         return self._objects.get(name)
 
     def names(self) -> list[str]:
-        """Return the names that are registered, and those that installed packages offer."""
-        return sorted({*self._objects, *self._offered()})
+        """Return the registered names, and those of installed packages."""
+        return sorted({*self._objects, *self._installed()})
 
     def find(self, name: str) -> T | None:
-        """Return the object of a name: registered, or offered by an installed package; else None.
+        """Return the object of a name, registered or from an installed package; else None.
 
         Raises
         ------
         NCZarrError
-            A package offers it and it cannot be loaded; of the class that the registry was made with.
+            If a package provides the object, but loading it fails; the class is `error` of the registry.
         """
         found = self._objects.get(name)
         if found is not None:
             return found
-        point = self._offered().get(name)
+        point = self._installed().get(name)
         if point is None:
             return None
         try:
@@ -98,15 +98,15 @@ class Registry(Generic[T]):
             value = loaded if self._accept is None else self._accept(loaded)
         except NCZarrError:
             raise
-        except Exception as error:  # a foreign package may raise anything
+        except Exception as error:  # other packages raise any type
             raise self._error(
                 f"the {self._kind} {name!r} cannot be loaded: {error}",
-                hint=f"the entry point {point.value!r} in the group {self.group!r} offers it",
+                hint=f"the entry point {point.value!r} in the group {self.group!r} provides it",
             ) from error
         with self._lock:
             return self._objects.setdefault(name, value)
 
-    def _offered(self) -> dict[str, Any]:
+    def _installed(self) -> dict[str, Any]:
         if self._entry_points is None:
             from importlib.metadata import entry_points
 

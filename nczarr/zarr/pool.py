@@ -1,4 +1,4 @@
-"""Share one pool of threads among all arrays of the process.
+"""Run work in one thread pool, which all arrays of the process share.
 
 The libraries that decode and the system calls that read release the interpreter lock, so that a few threads
 use all processors. The thread that asks for work takes part in it, and never waits for a helper that has not
@@ -27,10 +27,9 @@ from nczarr.forking import in_forked_child
 
 T = TypeVar("T")
 
-#: Below this it costs more to wake another thread than to do the work.
+#: Below this size, waking another thread costs more than the work.
 ALONE_BYTES = 256 << 10
-#: Smaller chunks are little more than calls of the system: more threads than processors would mostly wait for the
-#: interpreter lock, and hand it to and fro.
+#: Smaller chunks take mostly system calls: more threads than processors would compete for the interpreter lock.
 SMALL_CHUNK = 256 << 10
 
 _lock = threading.Lock()
@@ -49,25 +48,25 @@ def _chosen() -> int:
     text = os.environ.get("NCZARR_THREADS", "").strip()
     if text.isdecimal() or not text:
         return int(text or 0)
-    warnings.warn(f"NCZARR_THREADS is {text!r}, not a number of threads; it is ignored", stacklevel=2)
+    warnings.warn(f"NCZARR_THREADS is {text!r}, not a number of threads; nczarr ignores it", stacklevel=2)
     return 0
 
 
 _CHOSEN = _chosen()
 _PROCESSORS = _processors()
-# More than one for each processor: some wait for the disk.
+# More threads than processors, because some wait for the disk.
 _WORKERS = max(1, min(32, _CHOSEN or _PROCESSORS + max(1, _PROCESSORS // 2)))
 
 
 def worker_count() -> int:
-    """Return how many threads work on one request: half as many again as processors, or ``NCZARR_THREADS``."""
+    """Return the number of threads for one call: ``NCZARR_THREADS``, by default 1.5 for each processor."""
     return _WORKERS
 
 
 def reading_workers(total: int, chunk: int, count: int) -> int | None:
-    """Return how many threads read `count` local chunks of `chunk` bytes, for a result of `total` bytes.
+    """Return the number of threads to read `count` local chunks of `chunk` bytes, for a result of `total` bytes.
 
-    None stands for :func:`worker_count`. ``NCZARR_THREADS``, where it is set, overrules what suits small chunks.
+    None stands for :func:`worker_count`. ``NCZARR_THREADS`` overrides the smaller number for small chunks.
     """
     if total <= ALONE_BYTES and count < 64:
         return 1
@@ -75,7 +74,7 @@ def reading_workers(total: int, chunk: int, count: int) -> int | None:
 
 
 def writing_workers(total: int, chunk: int) -> int | None:
-    """Return how many threads write local chunks of `chunk` bytes, `total` bytes in all; see `reading_workers`."""
+    """Return the number of threads to write `total` bytes in local chunks of `chunk` bytes; see `reading_workers`."""
     if total <= ALONE_BYTES:
         return 1
     return None if chunk >= SMALL_CHUNK or _CHOSEN else min(_PROCESSORS, _WORKERS)
@@ -114,15 +113,15 @@ def _forget_pool() -> None:
     _lock = threading.Lock()
 
 
-#: An item that takes longer, in seconds, is worth another thread; and so much more they may take in all before.
+#: In seconds: the duration of a quick item, and the total excess over it before other threads start.
 _QUICK, _PATIENCE = 60e-6, 500e-6
 
 
 def run_while_quick(work: Callable[[T], object], items: Iterable[T], workers: int | None) -> None:
-    """Call `work` with each item, in this thread while that is quick, then in several as :func:`run` does.
+    """Call `work` with each item, in this thread as long as that is quick, then in several threads by :func:`run`.
 
-    What a small file costs is known only once some are written: less than handing it over where the file system is in
-    memory, fifty times as much on a disk.
+    The cost of a small file is measured during the writes. On a file system in memory it is below the cost of another
+    thread, on a disk it is fifty times as high.
     """
     queue = iter(items)
     late = 0.0
@@ -136,12 +135,12 @@ def run_while_quick(work: Callable[[T], object], items: Iterable[T], workers: in
 
 
 def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = None) -> None:
-    """Call `work` with each item, in several threads; the first error is raised when all have stopped.
+    """Call `work` with each item, in several threads; raise the first error after all threads have stopped.
 
     Parameters
     ----------
     workers : int, optional
-        How many threads, this one included; by default :func:`worker_count`.
+        The number of threads, including the calling one; by default :func:`worker_count`.
 
     Examples
     --------
@@ -160,7 +159,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
         for item in queue:
             work(item)
         return
-    # A deque's popleft is atomic, in builds without the interpreter lock too.
+    # A deque's popleft is atomic, also in builds without the interpreter lock.
     take = queue.popleft
 
     def loop() -> None:

@@ -47,8 +47,8 @@ def test_what_is_something_else_is_named(tmp_path: Path) -> None:
     nczarr.copy(ORIGINAL, tmp_path / "d.zarr")
     wrong: list[tuple[str, type[NCZarrError], str]] = [
         ("empty", DatasetNotFoundError, f"{looked_for}; the store is empty"),
-        ("folder", DatasetNotFoundError, f"{looked_for}; there are inside/, notes.md"),
-        ("other.zip", DatasetNotFoundError, f"{looked_for}; there are a.txt"),
+        ("folder", DatasetNotFoundError, f"{looked_for}; the store contains inside/, notes.md"),
+        ("other.zip", DatasetNotFoundError, f"{looked_for}; the store contains a.txt"),
         ("text.txt", NCZarrError, "Unknown file format"),
         ("nothing.zarr", DatasetNotFoundError, "No such file or directory"),
         ("d.zarr#mode=nczarr,zip", StoreError, "a directory, not a zip file"),

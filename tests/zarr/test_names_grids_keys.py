@@ -94,7 +94,7 @@ def test_wrong_shapes_are_refused(value):
 
 def test_64_dimensions_are_the_limit():
     assert len(parse_shape([1] * 64)) == 64
-    with pytest.raises(MetadataError, match="65 dimensions; numpy holds at most 64"):
+    with pytest.raises(MetadataError, match="65 dimensions; numpy supports at most 64"):
         parse_shape([1] * 65)
 
 

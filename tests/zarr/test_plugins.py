@@ -163,8 +163,7 @@ def test_what_does_not_work_is_named(tmp_path: Path) -> None:
     done = run(ERRORS, tmp_path)
     lines = done.stdout.splitlines()
     assert (
-        lines[0]
-        == "tiny.broken CodecError codec 'tiny.broken': the configuration is invalid: out of order"
+        lines[0] == "tiny.broken CodecError codec 'tiny.broken': the configuration is invalid: out of order"
     )
     assert lines[1].startswith(
         "tiny.nothing CodecError the codec 'tiny.nothing' cannot be loaded: the object is not callable"

@@ -283,7 +283,7 @@ class Hierarchy:
                 continue
             above = parent_path(path)
             if above in found:
-                found[path] = f"the group {above!r} is left out"
+                found[path] = f"the group {above!r} cannot be opened"
                 continue
             try:
                 self._nodes[path]

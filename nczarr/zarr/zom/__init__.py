@@ -1,7 +1,8 @@
-"""The Zarr Object Model (ZEP 6): a hierarchy's structure as JSON, without data.
+"""Implement the Zarr Object Model (ZEP 6): the structure of a hierarchy as JSON, without data.
 
-Read a model from JSON or from a hierarchy, create the hierarchy that it describes, flatten it to consolidated
-metadata; compare two models or match one with a pattern; validate it with the schema; bring version 2 to 3.
+The package reads a model from JSON or from a hierarchy, creates the described hierarchy, and flattens a model to
+consolidated metadata. It compares models, matches them with patterns, validates them with a schema, and converts
+version 2 to version 3.
 """
 
 from nczarr.zarr.zom.model import (

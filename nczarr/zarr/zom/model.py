@@ -1,17 +1,17 @@
-"""Describe a hierarchy's structure as a tree of nodes without data: the Zarr Object Model (ZEP 6).
+"""Describe the structure of a hierarchy as a tree of nodes without data: the Zarr Object Model (ZEP 6).
 
-A node has the properties that its Zarr version gives it, and its attributes; a group has its members too. The model
-exists for version 3 and for version 2. As JSON it is one object; flattened, it is consolidated metadata.
+A node has the properties of its Zarr version and its attributes; a group also has members. Models exist for versions 2
+and 3. A model in JSON is one object; a flattened model has the form of consolidated metadata.
 
-======================  =======================================================
-:func:`parse_zom`       JSON → model (``to_json`` goes back)
+======================  ===========================================================
+:func:`parse_zom`       JSON → model (``to_json`` is the inverse)
 :func:`from_hierarchy`  hierarchy → model
 :func:`to_hierarchy`    model → new hierarchy
-:func:`flatten`         model → documents by path (:func:`unflatten` goes back)
-======================  =======================================================
+:func:`flatten`         model → documents by path (:func:`unflatten` is the inverse)
+======================  ===========================================================
 
-Comparison, patterns and the step from version 2 to 3 are in :mod:`nczarr.zarr.zom.tools`, the JSON schemas in
-:mod:`nczarr.zarr.zom.schema`.
+:mod:`nczarr.zarr.zom.tools` compares models, matches patterns, and converts version 2 to 3;
+:mod:`nczarr.zarr.zom.schema` has the JSON schemas.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class ZomGroup:
     members: dict[str, ZomArray | ZomGroup] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the group and all below it as JSON.
+        """Return the group and its descendants as JSON.
 
-        A property of the Zarr group that is called ``members`` itself is renamed: to ``_members``, or with as
-        many more underscores as make it unique (ZEP 6).
+        A property of the Zarr group with the name ``members`` becomes ``_members``, with further underscores until
+        the name is unique (ZEP 6).
         """
         properties = dict(self.properties)
         if "members" in properties:
@@ -103,7 +103,7 @@ class ZomGroup:
         }
 
     def walk(self, path: str = "") -> Iterator[tuple[str, ZomArray | ZomGroup]]:
-        """Yield this group and all nodes below it with their paths, parents first.
+        """Yield this group and its descendants with their paths, parents first.
 
         Examples
         --------
@@ -129,21 +129,21 @@ def _head(zarr_format: int, kind: str) -> dict[str, Any]:
 
 
 def parse_zom(value: Any, *, key: str = "") -> ZomNode:
-    """Return the model in JSON.
+    """Parse a model from JSON.
 
-    What is renamed because of ``members`` gets its name back: of ``_members``, ``__members``, … the last in an
-    unbroken row is taken for the renamed one.
+    A renamed property ``members`` gets its name back: it is the last one of an unbroken sequence ``_members``,
+    ``__members``, …
 
     Parameters
     ----------
     value : JSON
     key : str
-        Where `value` is in a larger document, for messages.
+        The location of `value` in a larger document, for messages.
 
     Raises
     ------
     MetadataError
-        If it is no model: wrong types, versions mixed, an illegal name, or groups nested too deep.
+        If the value is not a model: wrong types, mixed versions, an invalid name, or groups nested too deep.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def parse_zom(value: Any, *, key: str = "") -> ZomNode:
 def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
     where = key or "the model"
     if depth > LIMITS.model_depth:
-        raise MetadataError(f"{where[:60]}…: groups nested deeper than {LIMITS.model_depth}")
+        raise MetadataError(f"{where[:60]}…: groups are nested deeper than {LIMITS.model_depth}")
     if not isinstance(value, Mapping):
         raise MetadataError(f"{where}: {show(value)} is not an object")
     zarr_format = value.get("zarr_format", version or 3)
@@ -193,7 +193,7 @@ def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
 
 
 def _own_members(properties: dict[str, Any]) -> dict[str, Any]:
-    """Give a property called ``members`` its name back: it is the last of ``_members``, ``__members`` … in a row."""
+    """Restore the name ``members`` of a renamed property: the last one of ``_members``, ``__members``, …"""
     longest = "members"
     while f"_{longest}" in properties:
         longest = f"_{longest}"
@@ -206,12 +206,12 @@ def _split(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
-    """Return the model of a hierarchy, or of the part below a path.
+    """Return the model of a hierarchy, or of the node at a path with its descendants.
 
     Raises
     ------
     UnsupportedError
-        If the hierarchy is of a draft: the model is defined for versions 2 and 3. Copy it first.
+        If the hierarchy has the layout of a draft: ZEP 6 defines the model only for versions 2 and 3.
     MetadataError
         If groups are nested too deep.
 
@@ -224,7 +224,11 @@ def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
     ZomGroup(zarr_format=3, properties={}, attributes={'title': 'x'}, members={'g': ZomGroup(...)})
     """
     if hierarchy.layout not in ("v3", "v2"):
-        raise UnsupportedError(f"there is no object model for {hierarchy.layout}", path=hierarchy.store.url)
+        raise UnsupportedError(
+            f"there is no object model for the layout {hierarchy.layout}",
+            path=hierarchy.store.url,
+            hint="copy the dataset to v3 or v2 first",
+        )
     if path not in hierarchy.nodes:
         raise MetadataError(f"no node {path!r}", path=hierarchy.store.url)
     documents = {}
@@ -236,7 +240,7 @@ def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
 
 
 def _document(hierarchy: Hierarchy, path: str) -> dict[str, Any]:
-    """Return one document for a node; of version 2 with the attributes in it."""
+    """Return a single document for a node; for version 2 it includes the attributes."""
     documents = hierarchy.nodes.documents(path)
     if hierarchy.layout == "v3":
         return next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
@@ -247,14 +251,14 @@ def _document(hierarchy: Hierarchy, path: str) -> dict[str, Any]:
             main = {**main, "attributes": document}
         elif name == (".zarray" if hierarchy.is_array(path) else ".zgroup"):
             main = {**main, **document}
-    main["zarr_format"] = 2  # whatever a damaged document says: its layout is that of version 2
+    main["zarr_format"] = 2  # a damaged document may have another value
     return main
 
 
 def flatten(zom: ZomNode) -> dict[str, dict[str, Any]]:
     """Return the documents of a model's nodes by path, parents first.
 
-    For version 3 this, without the root, is what consolidated metadata hold.
+    For version 3, the result without the root has the form of consolidated metadata.
 
     Examples
     --------
@@ -270,14 +274,14 @@ def flatten(zom: ZomNode) -> dict[str, dict[str, Any]]:
 
 
 def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
-    """Return the model of the nodes whose documents are given by path; the inverse of `flatten`.
+    """Return the model of nodes from their documents by path; the inverse of `flatten`.
 
-    Groups that are missing in between are taken to be there, without attributes.
+    Missing parent groups are added without attributes.
 
     Raises
     ------
     MetadataError
-        If a path is illegal or leads through an array, or there is no root.
+        If a path is invalid or leads through an array, or the root is missing.
 
     Examples
     --------
@@ -295,7 +299,7 @@ def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
         implied = made.get(path)
         if isinstance(implied, ZomGroup):
             if is_array:
-                raise MetadataError(f"there are nodes inside the array {path!r}")
+                raise MetadataError(f"the array {path!r} has nodes inside; only groups have members")
             group = ZomGroup(version, properties, attributes, implied.members)
             made[path] = group
             parent = made.get(path.rpartition("/")[0])
@@ -315,7 +319,7 @@ def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
 def _attach(made: dict[str, ZomNode], path: str, node: ZomNode, version: Literal[2, 3]) -> None:
     check_path(path, writing=False, layout=f"v{version}")
     if path.count("/") > LIMITS.model_depth:
-        raise MetadataError(f"{path[:60]!r}…: groups nested deeper than {LIMITS.model_depth}")
+        raise MetadataError(f"{path[:60]!r}…: groups are nested deeper than {LIMITS.model_depth}")
     while path:
         parent_path, _, name = path.rpartition("/")
         parent = made.get(parent_path)
@@ -329,12 +333,12 @@ def _attach(made: dict[str, ZomNode], path: str, node: ZomNode, version: Literal
 
 
 def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetadata:
-    """Return a node of the model as metadata.
+    """Return the metadata of a node of the model.
 
     Raises
     ------
     MetadataError
-        If the node breaks its specification; the message has the place.
+        If the node violates its specification; the message has the location.
 
     Examples
     --------
@@ -344,7 +348,7 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     if node.zarr_format == 3:
         kind = "array" if isinstance(node, ZomArray) else "group"
         with placed(place):
-            document = {**_head(3, kind), **_as_documents_say(node.properties), "attributes": node.attributes}
+            document = {**_head(3, kind), **_in_v3_spelling(node.properties), "attributes": node.attributes}
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}
     if isinstance(node, ZomArray):
@@ -352,11 +356,11 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     return documents_v2.parse_group(document, node.attributes, place)
 
 
-def _as_documents_say(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _in_v3_spelling(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return properties in the spelling of v3 documents.
 
-    ZEP 6 writes null for "no configuration" and "no transformers", and its example has numpy's name of a data type
-    (``|u1``), a codec in capitals, and no codec that makes bytes.
+    ZEP 6 writes null for a missing configuration and for missing transformers. Its example has numpy's name of a data
+    type (``|u1``), a codec in capitals, and no array-to-bytes codec.
     """
     result = {
         key: _without_null(value)
@@ -383,7 +387,7 @@ def _without_null(value: Any) -> Any:
         return {
             k: _without_null(item) for k, item in value.items() if k != "configuration" or item is not None
         }
-    if isinstance(value, Mapping):  # a configuration; that of shards has codecs in it
+    if isinstance(value, Mapping):  # a configuration, which may contain codecs (sharding)
         return {key: _without_null(item) for key, item in value.items()}
     return value
 
@@ -412,16 +416,16 @@ def _known_spelling(codec: Any) -> Any:
 
 
 def to_hierarchy(store: Store, zom: ZomNode) -> Hierarchy:
-    """Create the hierarchy that a model describes; arrays hold their fill values.
+    """Create the hierarchy of a model; arrays have their fill values.
 
-    All nodes are checked before the first is written; the root's document comes last.
+    All nodes are checked before the first write; the root's document is written last.
 
     Raises
     ------
     MetadataError
-        If a node breaks its specification.
+        If a node violates its specification.
     ReadOnlyError
-        If the store cannot be written.
+        If the store is read-only.
 
     Examples
     --------

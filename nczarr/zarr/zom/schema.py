@@ -1,9 +1,9 @@
 """Validate models with the JSON schemas of the Zarr Object Model (ZEP 6).
 
-The schemas follow the ZEP's, mended where they do not say what the ZEP says: ``compressor`` and ``filters`` may be
-null; ``attributess`` is spelled with two s; the version is ``zarr_format`` in both; data types and codecs may have a
-configuration, a bare name or ``must_understand``; dimension names may be null; keys that a reader may ignore are
-allowed in version 3.
+The schemas are those of the ZEP, corrected where they contradict its text: ``compressor`` and ``filters`` may be null;
+the misspelt ``attributess`` is ``attributes``; the version is ``zarr_format`` in both; data types and codecs may have a
+configuration, a bare name or ``must_understand``; dimension names may be null; version 3 allows keys that a reader may
+ignore.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.zarr.limits import LIMITS
 
-#: Problems that are listed at most.
+#: The largest number of listed problems.
 MAX_PROBLEMS = 100
 
 
@@ -59,12 +59,12 @@ def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> lis
     ----------
     value : JSON
     zarr_format : {2, 3}, optional
-        The schema; by default the one that the value's ``zarr_format`` asks for.
+        The version of the schema; by default the ``zarr_format`` of the value.
 
     Returns
     -------
     list of str
-        A sentence with the place for each problem; empty if the value is valid.
+        A message with the location for each problem; empty if the value is valid.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> lis
         from jsonschema import Draft202012Validator
     except ImportError:
         raise UnsupportedError(
-            "validation needs the package jsonschema", hint="pip install jsonschema"
+            "validation requires the package jsonschema", hint="pip install jsonschema"
         ) from None
     if zarr_format is None:
         version = value.get("zarr_format") if isinstance(value, dict) else None
@@ -100,12 +100,12 @@ def schema_problems(value: Any, zarr_format: Literal[2, 3] | None = None) -> lis
 
 
 def validate_zom(value: Any, zarr_format: Literal[2, 3] | None = None) -> None:
-    """Refuse a model in JSON that is not valid; see `schema_problems`.
+    """Validate a model in JSON; see `schema_problems`.
 
     Raises
     ------
     MetadataError
-        With all problems.
+        If the model is invalid; the message has all problems.
 
     Examples
     --------
@@ -113,4 +113,4 @@ def validate_zom(value: Any, zarr_format: Literal[2, 3] | None = None) -> None:
     """
     problems = schema_problems(value, zarr_format)
     if problems:
-        raise MetadataError("the object model is not valid: " + "; ".join(problems))
+        raise MetadataError("the object model is invalid: " + "; ".join(problems))

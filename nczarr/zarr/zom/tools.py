@@ -1,4 +1,4 @@
-"""Compare models, match them with patterns, and turn version 2 into version 3."""
+"""Compare models, match them with patterns, and convert version 2 to version 3."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ANY = "*"
 
 
 def canonical_zom(zom: ZomNode) -> ZomNode:
-    """Return a model with every node in its full spelling: short-hand names written out, defaults given.
+    """Return a model with canonical nodes: full instead of short-hand names, and explicit defaults.
 
-    Nodes that cannot be understood stay as they are.
+    Nodes that nczarr cannot parse stay unchanged.
 
     Examples
     --------
@@ -47,12 +47,12 @@ def _properties(node: ZomNode) -> Mapping[str, Any]:
 
 
 def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
-    """Say where the structures of two models differ; the order of members and keys does not count.
+    """Yield the differences between the structures of two models; the order of members and keys is ignored.
 
     Yields
     ------
     str
-        One sentence for each difference, with the path of the node.
+        A message for each difference, with the path of the node.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def zom_differences(a: ZomNode, b: ZomNode) -> Iterator[str]:
 
 
 def same_structure(a: ZomNode, b: ZomNode) -> bool:
-    """True if two models describe the same structure; the data of their hierarchies may differ.
+    """Return True if two models describe the same structure; the data of their hierarchies may differ.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Compare JSON values; NaN equals NaN, and true is not 1."""
+    """Compare JSON values; NaN is equal to NaN, and true differs from 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list) and isinstance(b, list):
@@ -119,16 +119,16 @@ def _same(a: Any, b: Any) -> bool:
 def match_zom(zom: ZomNode, pattern: Mapping[str, Any]) -> list[str]:
     """Compare a model with a pattern.
 
-    A pattern is a model in JSON of which any part may be missing:
+    A pattern is a partial model in JSON:
 
-    * what it does not mention may be anything; objects may have more keys, groups more members;
-    * ``"*"`` as a value stands for any value; lists have to have the same length;
-    * ``"*"`` as the name of a member is a pattern for all members without one of their own.
+    * the model may have further properties, object keys and group members;
+    * ``"*"`` as a value matches every value; lists must have the same length;
+    * ``"*"`` as the name of a member is the pattern for all members without their own pattern.
 
     Returns
     -------
     list of str
-        A sentence for each part that does not match; empty if all do.
+        A message for each mismatch; empty if the model matches.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def _match_node(node: ZomNode, pattern: Any, key: str, problems: list[str]) -> N
     if not isinstance(members, Mapping):
         raise MetadataError(f"{dot}members: {show(members)} is not an object")
     if not isinstance(node, ZomGroup):
-        problems.append(f"{dot}members: an array has none")
+        problems.append(f"{dot}members: an array has no members")
         return
     for name in members:
         if name != ANY and name not in node.members:
@@ -188,18 +188,18 @@ def _match(pattern: Any, value: Any, key: str, problems: list[str]) -> None:
 
 
 def zom_to_v3(zom: ZomNode) -> ZomNode:
-    """Return the version 3 model of a version 2 model.
+    """Convert a version 2 model to version 3.
 
-    The arrays keep the v2 form of chunk keys and say the same about the bytes of chunks, so chunks can be taken
-    over as they are. ``_ARRAY_DIMENSIONS`` becomes ``dimension_names``, a missing fill value zero; keys that v2
-    writers put into ``.zarray`` and ``.zgroup`` beyond the specification go to the attributes.
+    Arrays keep the v2 chunk keys and the encoding of chunks, so the stored chunks stay valid. ``_ARRAY_DIMENSIONS``
+    becomes ``dimension_names``, and an undefined fill value becomes zero. Keys of ``.zarray`` and ``.zgroup`` outside
+    the specification become attributes.
 
     Raises
     ------
     MetadataError
-        If an array is damaged.
+        If an array is invalid.
     UnsupportedError
-        If v3 has no place for something.
+        If v3 cannot represent a part of the model.
 
     Examples
     --------
