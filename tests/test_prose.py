@@ -17,7 +17,7 @@ import pytest
 
 HOUSE = Path(__file__).parents[1]
 #: Packages and modules below ``nczarr`` that are written in plain English.
-PACKAGES = ("cdl", "display")
+PACKAGES = ("cdl", "display", "zarr")
 
 #: Sentences have a thing of the field as their subject.
 OPENINGS = re.compile(r"(?:^|(?<=[.;:?!]\s))(What|Who|Whoever|Nobody|Somebody|Whatever)\s")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.chunks import neighbours as rows
-from nczarr.zarr.chunks import read_files
+from nczarr.zarr.chunks import read_files, rows
 from nczarr.zarr.chunks.chunks import BoundedCache
 from nczarr.zarr.codecs import ChunkSpec
 from nczarr.zarr.codecs import zstd as codec_zstd

@@ -303,7 +303,7 @@ def test_patterns_that_match(pattern):
         ({"members": {"u": {}}}, "members['u']: missing"),
         ({"members": {"v": {"shape": [4]}}}, "members['v'].shape: [4, 6], not [4]"),
         ({"members": {"v": {"shape": [4, 7]}}}, "members['v'].shape[1]: 6, not 7"),
-        ({"members": {"v": {"members": {}}}}, "members['v'].members: an array has none"),
+        ({"members": {"v": {"members": {}}}}, "members['v'].members: an array has no members"),
         ({"members": {"*": {"node_type": "array"}}}, "members['g'].node_type: 'group', not 'array'"),
     ],
 )

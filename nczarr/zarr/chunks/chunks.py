@@ -58,7 +58,7 @@ class BoundedCache(Generic[T]):
         return len(self._values)
 
     def get(self, name: Hashable, mark: Hashable) -> T | None:
-        """Return the value of a name; None if there is no value with this mark."""
+        """Return the value of a name; None if it is not cached, or has another mark."""
         if not self._values:
             return None
         with self._lock:

@@ -13,10 +13,10 @@ from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
-from nczarr.zarr.chunks.neighbours import gather_row, place_row, row_view, shared_rows
-from nczarr.zarr.chunks.place import needed_bytes, place, place_start, put_fill, put_whole, strides
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
+from nczarr.zarr.chunks.rows import gather_row, row_view, scatter_row, shared_rows
+from nczarr.zarr.chunks.scatter import needed_bytes, put_fill, put_whole, scatter, scatter_start, strides
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, scratch
 from nczarr.zarr.pool import reading_workers, run
 
@@ -72,7 +72,7 @@ def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray)
 
 def _read_one(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
     """Read a single chunk without opening its directory; return False if several chunks of a shard are needed."""
-    if chunks.are_kept and _place_kept(chunks, folder, item, target):
+    if chunks.are_kept and _scatter_cached(chunks, folder, item, target):
         return True
     fixed, sharding = chunks.fixed()
     directory = Directory(folder, chunks.place, few=True)
@@ -128,7 +128,7 @@ def _read_row(chunks: Chunks, directory: Directory, row: Sequence[Item], target:
         if bounds is None:
             return False
         if whole:
-            place_row(chain, buffer, bounds, row_view(row, target))
+            scatter_row(chain, buffer, bounds, row_view(row, target))
         else:
             gather_row(chain, buffer, bounds, row, target)
     except (OSError, CodecError):
@@ -197,7 +197,7 @@ def _reader(chunks: Chunks, target: np.ndarray, keep: bool) -> Reader:
             chunk = _kept(chunks, chain, item, descriptor, status)
         else:
             data = read_file(descriptor, status.st_size, longest(chain))
-            if place_start(chain, item, data, target):
+            if scatter_start(chain, item, data, target):
                 return
             if chain.stored_dtype is None:
                 chunk = chain.decode(data)
@@ -212,7 +212,7 @@ def _fingerprint(status: os.stat_result) -> tuple[int, int, int]:
     return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _place_kept(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
+def _scatter_cached(chunks: Chunks, folder: str, item: Item, target: np.ndarray) -> bool:
     """Copy the selected elements of a chunk from the cache; return False if it is not cached or its file changed."""
     index = tuple([part.chunk for part in item])
     try:
@@ -312,14 +312,14 @@ def _inner_reader(chunks: Chunks, codec: ShardingCodec, inner: InnerItem, target
         where = _ShardFile(chunks, codec, descriptor, status).index(tuple([part.chunk for part in item]))
         if where.present[number]:
             start, length = int(where.offsets[number]), int(where.lengths[number])
-            _place_inner(codec.inner, inner, descriptor, start, length, target)
+            _scatter_inner(codec.inner, inner, descriptor, start, length, target)
         else:
             put_fill(target, take(parts, "out"), codec.inner.spec.fill)
 
     return read
 
 
-def _place_inner(
+def _scatter_inner(
     chain: Chain, inner: InnerItem, descriptor: int, start: int, length: int, target: np.ndarray
 ) -> None:
     """Read the selected elements of an inner chunk at offset `start` of a file into the result."""
@@ -331,7 +331,7 @@ def _place_inner(
         else:
             data = scratch("run", length)[:length]
             read_exactly(descriptor, data, start)
-            place(chain, parts, data, target)
+            scatter(chain, parts, data, target)
     except CodecError as error:
         raise CodecError(f"inner chunk {number}: {error.message}", hint=error.hint) from error
 
@@ -356,7 +356,7 @@ class _ShardFile:
         self._descriptor = descriptor
         self._status = status
 
-    def index(self, place: Index) -> ShardIndex:
+    def index(self, index: Index) -> ShardIndex:
         """Return the index of the shard, from the cache if the file is unchanged.
 
         Raises
@@ -366,22 +366,22 @@ class _ShardFile:
         """
         codec, status = self._codec, self._status
         mark = _fingerprint(status)
-        known = self._chunks.shard_indexes.get(place, mark)
+        known = self._chunks.shard_indexes.get(index, mark)
         if known is None:
             size = status.st_size
             data = np.empty(min(codec.index_size, size), np.uint8)
             read_exactly(self._descriptor, data, 0 if codec.index_first else size - data.nbytes)
             known = codec.parse_index(data, size)
-            self._chunks.shard_indexes.put(place, mark, known)
+            self._chunks.shard_indexes.put(index, mark, known)
         return known
 
     def indexes(self, places: Sequence[Index]) -> list[ShardIndex | None]:
         """Return the index of the shard."""
-        (place,) = places
+        (index,) = places
         try:
-            return [self.index(place)]
+            return [self.index(index)]
         except CodecError as error:
-            raise self._chunks.damaged(place, error) from error
+            raise self._chunks.damaged(index, error) from error
 
     def request(self, jobs: Sequence[tuple[int, Run]]) -> None:
         """Do nothing: files need no batched requests."""
@@ -393,7 +393,7 @@ class _ShardFile:
         if is_large and _alone(job.pieces[0].item, target):
             for piece in job.pieces:
                 start, length = job.start + piece.start, piece.stop - piece.start
-                _place_inner(chain, (piece.number, piece.item), self._descriptor, start, length, target)
+                _scatter_inner(chain, (piece.number, piece.item), self._descriptor, start, length, target)
             return None
         buffer = scratch("run", job.length)[: job.length]
         read_exactly(self._descriptor, buffer, job.start)

@@ -11,9 +11,9 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks.chunks import Chunks, Index
-from nczarr.zarr.chunks.neighbours import fits_rows, follows, place_row, row_length, row_view
-from nczarr.zarr.chunks.place import place, put_fill
 from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
+from nczarr.zarr.chunks.rows import fits_rows, follows, row_length, row_view, scatter_row
+from nczarr.zarr.chunks.scatter import put_fill, scatter
 from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import run
@@ -110,7 +110,7 @@ def read_shards(
         try:
             data = source.read(number, job, target)
             if data is not None:
-                _place_run(codec, job, data, target)
+                _scatter_run(codec, job, data, target)
         except CodecError as error:
             raise chunks.damaged(places[number], error) from error
 
@@ -301,7 +301,7 @@ def _plan_row(
             items.append((here.start + i, (*head, last._replace(out=slice(at, at + last.size)))))
 
 
-def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
+def _scatter_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray) -> None:
     """Decode the inner chunks of a run, and copy their selected elements into the result.
 
     Raises
@@ -311,21 +311,21 @@ def _place_run(codec: ShardingCodec, job: Run, data: Buffer, target: np.ndarray)
     """
     whole = as_bytes_array(data)
     for stored in job.rows:
-        if not _place_row(codec, stored.bounds, target[take(stored.item, "out")], whole):
-            _place_pieces(codec, stored.pieces(), data, target)
+        if not _scatter_row(codec, stored.bounds, target[take(stored.item, "out")], whole):
+            _scatter_pieces(codec, stored.pieces(), data, target)
     for row in _rows(codec, job.pieces):
         if len(row) > 1:
             bounds = np.array([(piece.start, piece.stop) for piece in row])
-            if _place_row(codec, bounds, row_view([piece.item for piece in row], target), whole):
+            if _scatter_row(codec, bounds, row_view([piece.item for piece in row], target), whole):
                 continue
-        _place_pieces(codec, row, data, target)
+        _scatter_pieces(codec, row, data, target)
 
 
-def _place_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer, target: np.ndarray) -> None:
+def _scatter_pieces(codec: ShardingCodec, pieces: Iterable[Piece], data: Buffer, target: np.ndarray) -> None:
     """Decode inner chunks one by one."""
     for piece in pieces:
         try:
-            place(codec.inner, piece.item, data[piece.start : piece.stop], target)
+            scatter(codec.inner, piece.item, data[piece.start : piece.stop], target)
         except CodecError as error:
             raise CodecError(f"inner chunk {piece.number}: {error.message}", hint=error.hint) from error
 
@@ -347,13 +347,13 @@ def _rows(codec: ShardingCodec, pieces: list[Piece]) -> Iterator[list[Piece]]:
     yield row
 
 
-def _place_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
+def _scatter_row(codec: ShardingCodec, bounds: np.ndarray, view: np.ndarray, data: np.ndarray) -> bool:
     """Decode a row of inner chunks into its region of the result; return False if one of them is damaged."""
     chain = codec.inner
     if chain.is_raw and (bounds[:, 1] - bounds[:, 0] != chain.decoded_size).any():
         return False
     try:
-        place_row(chain, data, bounds.tolist(), view)
+        scatter_row(chain, data, bounds.tolist(), view)
     except CodecError:
         return False
     return True

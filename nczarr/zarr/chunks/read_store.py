@@ -11,9 +11,9 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
-from nczarr.zarr.chunks.place import needed_bytes, place, place_span
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
+from nczarr.zarr.chunks.scatter import needed_bytes, scatter, scatter_span
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, as_bytes_array
 from nczarr.zarr.pool import ALONE_BYTES, run
 
@@ -52,7 +52,7 @@ def _read_chunks(
         ranges and not chunks.store.writable and size is not None and size * len(batch) <= CHUNKS.bound // 2
     )
     if keep:
-        batch, indices = _place_cached(chunks, batch, indices, target)
+        batch, indices = _scatter_cached(chunks, batch, indices, target)
         if not batch:
             return
         spans = spans[: len(batch)]
@@ -74,20 +74,20 @@ def _read_chunks(
         try:
             chain = chunks.chain(index)
             if data is not None and span is not None:
-                place_span(chain, item, data, span, target)
+                scatter_span(chain, item, data, span, target)
             elif data is not None and keep and not all(part.full for part in item):
                 chunk = chain.decode(data)
                 CHUNKS.put((chunks.owner, *index), None, chunk, size or 0)
                 target[take(item, "out")] = chunk[take(item, "inner")]
             else:
-                place(chain, item, data, target)
+                scatter(chain, item, data, target)
         except CodecError as error:
             raise chunks.damaged(index, error) from error
 
     run(work, range(len(batch)), workers)
 
 
-def _place_cached(
+def _scatter_cached(
     chunks: Chunks, batch: list[Item], indices: list[Index], target: np.ndarray
 ) -> tuple[list[Item], list[Index]]:
     """Copy cached chunks into the result, and return the remaining ones."""

@@ -26,6 +26,7 @@ from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
+from nczarr.zarr.chunks.rows import encode_row, row_view, shared_rows
 from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array, scratch
 from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
 

@@ -293,8 +293,8 @@ def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterato
 
     Examples
     --------
-    >>> list(differences({"v": {"shape": [3]}, "w": {}}, {"v": {"shape": [4]}, "x": {}}))
-    ["'v': the consolidated copy differs in shape", "'x': missing from the consolidated copy", "'w': gone"]
+    >>> list(differences({"v": {"shape": [3]}}, {"v": {"shape": [4]}, "x": {}}))
+    ["'v': the consolidated copy differs in shape", "'x': missing from the consolidated copy"]
     """
     for path, document in actual.items():
         if path not in stored:
@@ -307,7 +307,7 @@ def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterato
             yield f"{path!r}: the consolidated copy differs in {', '.join(keys)}"
     for path in stored:
         if path not in actual:
-            yield f"{path!r}: gone"
+            yield f"{path!r}: only in the consolidated copy"
 
 
 _ABSENT = object()

@@ -35,7 +35,7 @@ def put_whole(chain: Chain, data: Buffer, view: np.ndarray) -> None:
     chain.decode_into(data, view)
 
 
-def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
+def scatter(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.ndarray) -> None:
     """Copy the selected elements of one chunk into the result.
 
     `data` are the stored bytes of the chunk, None if it is missing; `item` has a part for each dimension.
@@ -45,7 +45,7 @@ def place(chain: Chain, item: Sequence[Part], data: Buffer | None, target: np.nd
         put_fill(target, out, chain.spec.fill)
     elif all(map(is_whole, item)):
         put_whole(chain, data, target[out])
-    elif not place_start(chain, item, data, target):
+    elif not scatter_start(chain, item, data, target):
         target[out] = chain.decode(data)[take(item, "inner")]
 
 
@@ -76,7 +76,7 @@ def needed_bytes(chain: Chain, item: Sequence[Part]) -> tuple[int, int]:
     return start, last - start
 
 
-def place_span(
+def scatter_span(
     chain: Chain, item: Sequence[Part], data: Buffer, span: tuple[int, int], target: np.ndarray
 ) -> None:
     """Copy the selected elements of a chunk into the result; `data` are only the bytes of :func:`needed_bytes`."""
@@ -91,7 +91,7 @@ def place_span(
     target[take(item, "out")] = box[take(inside, "inner")]
 
 
-def place_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
+def scatter_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.ndarray) -> bool:
     """Decode a large chunk up to the last selected element; return False if the codecs cannot, or it saves nothing."""
     if chain.stored_dtype is None or (chain.decoded_size or 0) < START_BYTES:
         return False
@@ -99,5 +99,5 @@ def place_start(chain: Chain, item: Sequence[Part], data: Buffer, target: np.nda
     decoded = chain.decode_start(data, sum(span))
     if decoded is None:
         return False
-    place_span(chain, item, decoded[span[0] :], span, target)
+    scatter_span(chain, item, decoded[span[0] :], span, target)
     return True

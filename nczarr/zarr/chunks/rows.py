@@ -130,7 +130,7 @@ def row_view(items: Sequence[Item], target: np.ndarray) -> np.ndarray:
     return target[(*head, slice(tail.start, last[-1].out.stop))]
 
 
-def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], view: np.ndarray) -> None:
+def scatter_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]], view: np.ndarray) -> None:
     """Decode the chunks of a row into their region of the result.
 
     `bounds` are the start and stop of each stored chunk in `data`; uncompressed chunks must be contiguous and have the
@@ -143,17 +143,17 @@ def place_row(chain: Chain, data: np.ndarray, bounds: Sequence[tuple[int, int]],
     """
     stored = chain.stored_dtype
     assert stored is not None
-    place = chain.in_stored_order(view, _grid(chain, len(bounds)))
+    region = chain.in_stored_order(view, _grid(chain, len(bounds)))
     if chain.is_raw:
         decoded = data[bounds[0][0] : bounds[-1][1]]
-    elif place.flags.c_contiguous and place.dtype == stored:
-        chain.decode_row(data, bounds, as_bytes_array(place))
+    elif region.flags.c_contiguous and region.dtype == stored:
+        chain.decode_row(data, bounds, as_bytes_array(region))
         return
     else:
         size = len(bounds) * (chain.decoded_size or 0)
         decoded = scratch("row", size)[:size]
         chain.decode_row(data, bounds, decoded)
-    np.copyto(place, decoded.view(stored).reshape(place.shape))
+    np.copyto(region, decoded.view(stored).reshape(region.shape))
 
 
 def gather_row(
@@ -161,7 +161,7 @@ def gather_row(
 ) -> None:
     """Decode the chunks of a row, and copy the selected elements into the result with one or two copies.
 
-    The row is from :func:`rows` with `evenly`; else see :func:`place_row`.
+    The row is from :func:`rows` with `evenly`; else see :func:`scatter_row`.
     """
     stored = chain.stored_dtype
     assert stored is not None
@@ -180,10 +180,10 @@ def gather_row(
     where = [1 + chain.order.index(i) for i in range(len(shape))]
     values = decoded.view(stored).reshape(count, *[shape[i] for i in chain.order])
     values = values.transpose(*where[:-1], 0, where[-1])[tuple([part.inner for part in head])]
-    place = target[(*[part.out for part in head], slice(first.out.start, last.out.stop))]
+    region = target[(*[part.out for part in head], slice(first.out.start, last.out.stop))]
     if first.full:
         np.copyto(
-            place.reshape(values.shape) if place.flags.c_contiguous else _split_last(place, count), values
+            region.reshape(values.shape) if region.flags.c_contiguous else _split_last(region, count), values
         )
         return
     rows_shape = (*values.shape[:-2], count * shape[-1])
@@ -192,17 +192,17 @@ def gather_row(
     np.copyto(lines.reshape(values.shape), values)
     begin = first.inner.start
     end = (count - 1) * shape[-1] + last.inner.stop
-    np.copyto(place, lines[..., begin : end : max(_distance([part[-1] for part in row]), 1)])
+    np.copyto(region, lines[..., begin : end : max(_distance([part[-1] for part in row]), 1)])
 
 
-def _split_last(place: np.ndarray, count: int) -> np.ndarray:
+def _split_last(region: np.ndarray, count: int) -> np.ndarray:
     """Return a view of an array whose last dimension is split into `count` parts."""
-    length = place.shape[-1] // count
-    stride = place.strides[-1]
+    length = region.shape[-1] // count
+    stride = region.strides[-1]
     return np.lib.stride_tricks.as_strided(
-        place,
-        (*place.shape[:-1], count, length),
-        (*place.strides[:-1], stride * length, stride),
+        region,
+        (*region.shape[:-1], count, length),
+        (*region.strides[:-1], stride * length, stride),
     )
 
 
