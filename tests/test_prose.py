@@ -24,7 +24,8 @@ OPENINGS = re.compile(r"(?:^|(?<=[.;:?!]\s))(What|Who|Whoever|Nobody|Somebody|Wh
 PHRASES = re.compile(
     r"\b(whoever|nobody|somebody|by itself|it is told|goes by|go by|mended|on its way|of it is known|as it goes"
     r"|what is (?:there|left|asked|wanted)|is no(?: \w+)? (?:number|text|value|name|place|type)"
-    r"|puts? it right|makes? good)\b",
+    r"|puts? it right|makes? good|to and fro|takes? part|pass(?:es|ed)? over|(?:was|were|is|are) looked at"
+    r"|all the same|letter for letter)\b",
     re.IGNORECASE,
 )
 

@@ -73,7 +73,7 @@ class _CountedCodec(ArrayBytesCodec):
         (count,) = struct.unpack_from("<I", view)
         if count != spec.size:
             raise CodecError(
-                f"codec {self.name!r}: the chunk holds {count} elements, its shape {spec.shape} needs {spec.size}"
+                f"codec {self.name!r}: the chunk has {count} elements, its shape {spec.shape} needs {spec.size}"
             )
         return view
 
@@ -230,7 +230,7 @@ class PackbitsCodec(ArrayBytesCodec):
         self.last = configured_int(name, given, "last_bit", self.bits - 1, self.first, self.bits - 1)
         self.padding = given.get("padding_encoding", "none")
         if self.padding not in ("none", "first_byte", "last_byte"):
-            raise CodecError(f"codec {name!r}: padding_encoding {str(self.padding)[:50]!r} is not known")
+            raise CodecError(f"codec {name!r}: padding_encoding {str(self.padding)[:50]!r} is unknown")
 
     def _bit_count(self, spec: ChunkSpec) -> int:
         return spec.size * self.components * (self.last - self.first + 1)
