@@ -375,7 +375,7 @@ def test_invalid_arrays(version, change):
         root["node_type"] = "group"
     assert schema_problems({**root, "members": {"v": ARRAYS[version]}}) == []
     assert schema_problems(root)
-    with pytest.raises(MetadataError, match="not valid"):
+    with pytest.raises(MetadataError, match="is invalid"):
         validate_zom(root)
 
 
