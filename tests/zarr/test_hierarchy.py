@@ -302,7 +302,9 @@ def test_nothing_there_says_what_is_there():
         open_hierarchy(store)
     store.set("readme.txt", b"")
     store.set("x/y", b"")
-    with pytest.raises(DatasetNotFoundError, match=r"looked for zarr\.json.*the store contains readme\.txt, x/"):
+    with pytest.raises(
+        DatasetNotFoundError, match=r"looked for zarr\.json.*the store contains readme\.txt, x/"
+    ):
         open_hierarchy(store)
     for layout in (*LAYOUTS, "experimental-v3"):
         with pytest.raises(DatasetNotFoundError):
