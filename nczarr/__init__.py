@@ -1,11 +1,11 @@
 """nczarr: the full netCDF-4 data model on Zarr v3.
 
-The names here are all that most programs need:
+Most programs need only these names:
 
 * :class:`Dataset` opens or creates a dataset, with netCDF4-python's interface;
-* :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text, both ways;
-* :func:`diff` compares two datasets to the bit, :func:`digest` makes their checksums;
-* :class:`NCZarrError` is the base class of every error.
+* :func:`copy` converts between netCDF files, Zarr hierarchies and CDL text;
+* :func:`diff` compares two datasets bit by bit, and :func:`digest` computes checksums;
+* :class:`NCZarrError` is the base class of all errors.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _HOMES = dict.fromkeys(_NETCDF4, "nczarr.netcdf4") | {
 }
 
 
-#: Names of netCDF4-python that few programs need: they are here, too, for ``import nczarr as netCDF4``.
+#: Rarely used names of netCDF4-python, available for ``import nczarr as netCDF4``.
 _ALSO = frozenset(
     [
         "NC_DISKLESS",
@@ -134,7 +134,7 @@ _ALSO = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when first used, so that `import nczarr` stays light.
+    # Import on first use, so that `import nczarr` is fast.
     if name in _ALSO:
         return getattr(import_module("nczarr.netcdf4"), name)
     if name in _HOMES:

@@ -1,8 +1,8 @@
-"""Make what is needed when it is first used: the names of a package's front, and the values of properties.
+"""Load the public names of packages, and compute properties, on first use.
 
-A value is kept with its object without a lock, as Python 3.12 does it. Before, one lock for all objects is held while a
-value is made. The garbage collector may come then, and close a netCDF file, for which it needs HDF5's lock; a thread
-that has that one may ask for a value, and both wait for ever.
+``functools.cached_property`` of Python 3.11 holds one lock for all instances while it computes a value. If the garbage
+collector closes a netCDF file at this moment, it acquires the HDF5 lock; a thread that holds the HDF5 lock and computes
+a property then causes a deadlock. The :class:`cached_property` of this module uses no lock, like that of Python 3.12.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):
-        """A property that is computed once; by two threads at a time it may be twice."""
+        """A property that is computed on first use; concurrent first uses may compute it more than once."""
 
         def __init__(self, function: Callable[[Any], Any]) -> None:
             super().__init__(function)
@@ -27,17 +27,17 @@ else:
 
 
 def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package's front.
+    """Return a ``__getattr__`` function for a package that imports its public names on first use.
 
-    The front imports the same names under ``TYPE_CHECKING``, for readers and type checkers. No name may be that of a
-    module of the package, which would take its place.
+    The package imports the same names under ``TYPE_CHECKING``, for readers and type checkers. A name must differ from
+    the names of the package's modules, because importing such a module would overwrite it.
 
     Parameters
     ----------
     package : str
         Full name of the package.
     homes : mapping
-        The names by the module that has them, which is named below the package.
+        The public names by module; module names are relative to the package.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], An
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{home_of[name]}"), name)
-        setattr(sys.modules[package], name, value)  # the next time it is there
+        setattr(sys.modules[package], name, value)  # later uses do not call __getattr__
         return value
 
     return load

@@ -1,15 +1,15 @@
-"""Bound what a file may ask of a program: nesting, memory, time, other files; settings in the environment.
+"""Read the limits for untrusted files from environment variables: nesting, memory, time, external files.
 
 ===========================  ========  ==================================================================
-Setting                      Default   Bounds
+Variable                     Default   Meaning
 ===========================  ========  ==================================================================
-``NCZARR_MAX_DEPTH``         100       groups inside each other, and types inside each other
-``NCZARR_MAX_VALUE_BYTES``   67108864  bytes of one value (of an opaque or compound type) that CDL declares
-``NCZARR_ISOLATED_SECONDS``  60        seconds for one request to a child process that reads a file
-``NCZARR_ANSWER_SECONDS``    30        seconds that a server may take to answer
-``NCZARR_DASK_SECONDS``      300       seconds for which ``--dask`` waits for a worker while there is none
-``NCZARR_ISOLATED``          unset     1: netCDF files are read in a child process
-``NCZARR_EXTERNAL_FILES``    unset     1: follow an HDF5 file's references to other files
+``NCZARR_MAX_DEPTH``         100       maximum nesting depth of groups, and of types
+``NCZARR_MAX_VALUE_BYTES``   67108864  maximum size in bytes of an opaque or compound value in CDL
+``NCZARR_ISOLATED_SECONDS``  60        timeout in seconds of a request to a child process that reads a file
+``NCZARR_ANSWER_SECONDS``    30        timeout in seconds of a request to a server
+``NCZARR_DASK_SECONDS``      300       timeout in seconds for which ``--dask`` waits for the first worker
+``NCZARR_ISOLATED``          unset     1: read netCDF files in a child process
+``NCZARR_EXTERNAL_FILES``    unset     1: follow the references of HDF5 files to other files
 ===========================  ========  ==================================================================
 """
 
@@ -38,12 +38,12 @@ _DEFAULTS: dict[_Limit, int] = {
 
 
 def limit(name: _Limit) -> int:
-    """Return a limit: what the environment says, or the default.
+    """Return a limit: the value of the environment variable, or the default.
 
     Raises
     ------
     NCZarrError
-        If the environment says something that is no positive integer.
+        If the value of the environment variable is not a positive integer.
 
     Examples
     --------
@@ -54,12 +54,12 @@ def limit(name: _Limit) -> int:
     if not text:
         return _DEFAULTS[name]
     if not text.isdecimal() or not int(text):
-        raise NCZarrError(f"the setting {name} is a positive integer, not {text!r}")
+        raise NCZarrError(f"the environment variable {name} must be a positive integer, not {text!r}")
     return int(text)
 
 
 def may_follow_external_files() -> bool:
-    """True if an HDF5 file may name other files whose content becomes its own (``NCZARR_EXTERNAL_FILES=1``).
+    """Return True if references of HDF5 files to other files may be followed (``NCZARR_EXTERNAL_FILES=1``).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def may_follow_external_files() -> bool:
 
 
 def reads_isolated() -> bool:
-    """True if netCDF files are to be read in a child process (``NCZARR_ISOLATED=1``, ``--isolated``).
+    """Return True if netCDF files must be read in a child process (``NCZARR_ISOLATED=1``, ``--isolated``).
 
     Examples
     --------
@@ -81,9 +81,9 @@ def reads_isolated() -> bool:
 
 
 def read_json(text: str | bytes, **options: Any) -> Any:
-    """Return what ``json.loads`` returns; a ValueError also for brackets nested deeper than the interpreter follows.
+    """Parse JSON like ``json.loads``, but raise ValueError instead of RecursionError for deeply nested JSON.
 
-    Every text from a file that is no metadata document is read with this (documents: :mod:`nczarr.zarr.documents`).
+    Use this for all JSON from files except metadata documents, which :mod:`nczarr.zarr.documents` parses.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Follow redirects of web servers without taking credentials along to other hosts.
+"""Follow HTTP redirects without sending credentials to other hosts.
 
-aiohttp drops the ``Authorization`` header there, but neither the other headers of a request nor anything of the
-session: cookies, keys of programming interfaces, tokens.
+On a redirect to another host, aiohttp drops the ``Authorization`` header only. It still sends the other headers of the
+request and of the session, which may contain cookies, API keys and tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nczarr.limits import limit
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST = 10
-#: Headers and options of a request that say which bytes are asked for, and nothing of who asks.
+#: Headers and options of a request that select its bytes and contain no credentials.
 _HEADERS = frozenset({"range", "accept", "accept-encoding"})
 _OPTIONS = frozenset({"timeout", "read_until_eof", "auto_decompress"})
 
@@ -23,14 +23,14 @@ MayReach = Callable[[str], bool]
 
 
 async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> Any:
-    """Return a session for fsspec's HTTP file system, with its option ``get_client``.
+    """Return a session for the option ``get_client`` of fsspec's HTTP file system.
 
     Parameters
     ----------
     may_reach : callable, optional
-        Says of a URL whether a redirect may lead to it; None: it may lead anywhere.
+        Return True if a redirect may lead to a URL; None allows all URLs.
     **options
-        Of :class:`aiohttp.ClientSession`.
+        Options of :class:`aiohttp.ClientSession`.
     """
     from aiohttp import ClientTimeout
     from fsspec.implementations.http import get_client
@@ -42,7 +42,7 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> A
 
 
 class _Session:
-    """A session of aiohttp that follows redirects itself."""
+    """Wrapper of an aiohttp session that implements redirects."""
 
     def __init__(self, session: Any, may_reach: MayReach | None) -> None:
         self._session = session
@@ -54,9 +54,9 @@ class _Session:
             return partial(self.request, name.upper())
         return getattr(self._session, name)
 
-    def request(self, method: str, url: Any, **options: Any) -> _Answer:
-        """Return what sends a request when it is awaited, or entered."""
-        return _Answer(self._request(method, url, options))
+    def request(self, method: str, url: Any, **options: Any) -> _Request:
+        """Return a request that is sent when awaited, or entered as a context manager."""
+        return _Request(self._request(method, url, options))
 
     async def _request(self, method: str, url: Any, options: dict[str, Any]) -> Any:
         from aiohttp import TooManyRedirects
@@ -87,12 +87,12 @@ class _Session:
     def _check(self, url: Any, to: Any) -> None:
         if to.scheme not in ("http", "https") or (self._may_reach and not self._may_reach(str(to))):
             raise NotAllowedError(
-                f"the server sends us on to {to.with_query(None)}, which is not allowed",
+                f"the server redirects to {to.with_query(None)}, which is not allowed",
                 path=str(url.with_query(None)),
             )
 
     def _other(self) -> Any:
-        """The session for other hosts: with the connections of the first one, and with nothing that it sends."""
+        """Return the session for other hosts: it shares the connections of the first session, but no headers."""
         from aiohttp import ClientSession
 
         if self._elsewhere is None:
@@ -103,11 +103,11 @@ class _Session:
         return self._elsewhere
 
 
-class _Answer:
-    """A request that is sent when it is awaited, or entered."""
+class _Request:
+    """A request that is sent when awaited, or entered as a context manager."""
 
-    def __init__(self, answer: Awaitable[Any]) -> None:
-        self._request = answer
+    def __init__(self, request: Awaitable[Any]) -> None:
+        self._request = request
         self._answer: Any = None
 
     def __await__(self) -> Generator[Any, Any, Any]:

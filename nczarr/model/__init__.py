@@ -1,4 +1,4 @@
-"""The abstract model of netCDF datasets: types, nodes, names, rules. Frozen data, no input or output."""
+"""Model netCDF datasets: types, nodes, names and rules. Objects are frozen; the package does no input or output."""
 
 from nczarr.model.compare import Difference, compare, describe_type
 from nczarr.model.fills import DEFAULT_FILL, default_fill, fill_value_of, own_fill_value, source_of

@@ -1,15 +1,15 @@
-"""Choose chunk shapes where none is asked for."""
+"""Choose default chunk shapes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-#: A variable of at most twice as many bytes is one chunk; chunks of a larger one have about as many.
+#: Target size of a chunk in bytes. A variable of at most twice this size is one chunk.
 TARGET = 8 << 20
-#: The same for a variable that will grow, and is empty yet …
+#: Target size in bytes of the chunks of a variable whose unlimited dimension is empty.
 _GROWING_TARGET = 1 << 20
-#: … and at most this many steps along each unlimited dimension.
+#: Maximum length of such a chunk along each empty unlimited dimension.
 _GROWING_STEPS = 512
 
 _NETCDF_C_BYTES = 16 << 20
@@ -26,24 +26,24 @@ def default_chunks(
 ) -> tuple[int, ...]:
     """Choose a chunk shape.
 
-    A variable of at most 16 MiB is one chunk. A larger one is cut along its leading dimensions, evenly, into
-    chunks of about 8 MiB. A variable that has no values yet, because an unlimited dimension is still empty, gets
-    chunks of about 1 MiB with at most 512 steps along that dimension: enough that there are few of them, and few
-    enough that adding one step rewrites little.
+    A variable of at most 16 MiB is one chunk. A larger variable is divided evenly along its leading dimensions
+    into chunks of about 8 MiB. If an unlimited dimension is empty, the chunks have about 1 MiB and at most 512
+    steps along that dimension. This size is a compromise: larger chunks mean fewer objects, smaller chunks mean
+    that appending one step rewrites fewer bytes.
 
     Parameters
     ----------
     shape : sequence of int
     unlimited : sequence of bool
-        Which dimensions are unlimited.
+        True for each unlimited dimension.
     itemsize : int
-        Bytes of one value, about.
+        Approximate size of one value in bytes.
     target : int
-        Half of what may be one chunk. A netCDF file takes less, because the programs that read it keep chunks in
-        a cache of a few MiB.
+        Target size of a chunk in bytes; a chunk may have twice this size. netCDF files use a smaller target,
+        because their readers have a chunk cache of a few MiB.
     growing_steps : int
-        Steps along an unlimited dimension that is empty. A netCDF file takes one if there are other dimensions,
-        because it holds chunks whole, however few of their steps are used.
+        Maximum length of a chunk along an empty unlimited dimension. netCDF files use 1 if the variable has other
+        dimensions, because they always store whole chunks.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def default_chunks(
     """
     empty = [n == 0 and u for n, u in zip(shape, unlimited, strict=True)]
     chunks = [growing_steps if e else max(n, 1) for n, e in zip(shape, empty, strict=True)]
-    # What grows is cut first, then the leading dimensions; one whole step may be larger than its target.
+    # Divide the empty unlimited dimensions first, then the leading dimensions. One step may exceed the target.
     growing = [a for a, e in enumerate(empty) if e]
     fixed = [a for a, e in enumerate(empty) if not e]
     for axes, most in ((growing, _GROWING_TARGET), (fixed, target)):
@@ -70,12 +70,11 @@ def default_chunks(
 
 
 def netcdf_c_chunks(shape: Sequence[int], unlimited: Sequence[bool], itemsize: int) -> tuple[int, ...]:
-    """The chunk shape that netCDF-C chooses where none is asked for.
+    """Return the default chunk shape of netCDF-C.
 
-    One record for unlimited dimensions beside fixed ones, 4 KiB for a lone unlimited dimension, and as much of
-    the fixed dimensions as makes 16 MiB. It is not a good shape for a store of objects, but the one that a variable
-    made through netCDF4-python's interface is documented to have, and that programs ask for: so it is kept apart
-    from :func:`default_chunks`.
+    A chunk has one record along unlimited dimensions if there are fixed dimensions too, 4 KiB along a single
+    unlimited dimension, and 16 MiB of the fixed dimensions. This shape suits object stores badly. netCDF4-python's
+    interface documents it and programs query it, so it is separate from :func:`default_chunks`.
 
     Examples
     --------
@@ -87,14 +86,14 @@ def netcdf_c_chunks(shape: Sequence[int], unlimited: Sequence[bool], itemsize: i
         whole = _NETCDF_C_LONE_BYTES if len(shape) == 1 else _NETCDF_C_BYTES
         side = whole // itemsize if len(shape) == 1 else int((whole / itemsize) ** (1 / len(shape)))
         return (max(side, 1),) * len(shape)
-    # netCDF-C takes the n-th root over all dimensions that are not yet decided.
+    # netCDF-C distributes the factor evenly over the fixed dimensions.
     total = math.prod(float(n) for n in fixed)
     factor = (_NETCDF_C_BYTES / (max(total, 1) * itemsize)) ** (1 / len(fixed))
     chunks = []
     for size, grows in zip(shape, unlimited, strict=True):
         chunk = 1 if grows else max(min(int(factor * size - 0.5), size), 1)
         pieces = 0 if grows else -(-size // chunk)
-        if pieces:  # spread the overhang over the chunks
+        if pieces:  # distribute the overhang over the chunks
             chunk -= (pieces * chunk - size) // pieces
         chunks.append(max(chunk, 1))
     return tuple(chunks)

@@ -1,4 +1,4 @@
-"""Compare two datasets, model against model: what differs, and where."""
+"""Compare the models of two datasets and yield their differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOCK_ELEMENTS = 1 << 20
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference: where, what, and the two sides as text.
+    """One difference: its FQN, its kind, and both sides as text.
 
     Examples
     --------
@@ -50,21 +50,21 @@ def compare(
 ) -> Iterator[Difference]:
     """Yield the differences between two datasets: groups, types, dimensions, variables, attributes, values.
 
-    Values are compared to the bit, a block at a time.
+    Values are compared bit by bit, one block at a time.
 
     Parameters
     ----------
     left, right : Dataset
     data : bool
-        Compare values too.
+        Also compare values.
     storage : bool
-        Compare the storage hints too.
+        Also compare storage hints.
     ignore_attributes : sequence of str
-        Attribute names to leave out on both sides.
+        Names of attributes to ignore on both sides.
     nan_payloads : bool
-        False: every NaN is the same. Text, CDL among it, has one NaN only.
+        If False, all NaN values are equal. Text formats such as CDL have a single NaN.
     order : bool
-        False: the order of nodes and attributes is no difference.
+        If False, ignore the order of nodes and attributes.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class _Comparison:
         yield from self.values(fqn, a, b, shapes[0])
 
     def values(self, fqn: str, a: Variable, b: Variable, shape: tuple[int, ...]) -> Iterator[Difference]:
-        """The first value that differs."""
+        """Yield the first value that differs."""
         sources = source_of(a, shape), source_of(b, shape)
         for region in regions(shape, _block(shape, a.storage.chunk_shape)):
             sides = [source.read(region) for source in sources]
@@ -147,7 +147,7 @@ class _Comparison:
                     return
 
     def names(self, fqn: str, what: str, a: Sequence[Any], b: Sequence[Any]) -> Iterator[Difference]:
-        """What one side has and the other has not, or has elsewhere."""
+        """Yield a difference if the names of the two sides differ, or their order."""
         names = [n.name for n in a], [n.name for n in b]
         same = names[0] == names[1] if self.order else sorted(names[0]) == sorted(names[1])
         if not same:
@@ -155,7 +155,7 @@ class _Comparison:
 
 
 def _paired(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Nodes of one name on both sides."""
+    """Yield the pairs of nodes that have the same name on both sides."""
     others = {node.name: node for node in b}
     for node in a:
         if node.name in others:
@@ -168,7 +168,7 @@ def _show(attribute: Attribute) -> str:
 
 
 def describe_type(type_: Type) -> str:
-    """A type in one line.
+    """Describe a type in one line.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def describe_type(type_: Type) -> str:
 
 
 def _block(shape: tuple[int, ...], chunk: tuple[int, ...] | None) -> tuple[int, ...]:
-    """A block of whole chunks along the last axes, of about a million elements."""
+    """Return the shape of a block of whole chunks, extended along the last axes to about a million elements."""
     block = [max(1, min(c, n)) for c, n in zip(chunk or (1,) * len(shape), shape, strict=True)]
     for axis in range(len(shape) - 1, -1, -1):
         others = math.prod(block) // block[axis]

@@ -1,6 +1,6 @@
 """Describe nodes of the model for :mod:`nczarr.display`.
 
-Works on anything with the attributes of a node, so that the nodes themselves can use it.
+The functions accept any object with the attributes of a node. This avoids a circular import: the nodes use them too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nczarr.display import (
 )
 from nczarr.model.names import join_fqn, split_fqn
 
-#: HDF5's numbers of filters, by name.
+#: Names of filters by their HDF5 filter ID.
 FILTER_NAMES = {
     1: "deflate",
     2: "shuffle",
@@ -30,7 +30,7 @@ FILTER_NAMES = {
     32015: "zstd",
 }
 
-#: Bytes in the store of the variable at an FQN; None where that is not known or would take long to find.
+#: Callable that returns the stored size in bytes of the variable at an FQN; None if it is unknown or slow to determine.
 StoredBytes = Callable[[str], int | None]
 
 
@@ -75,7 +75,7 @@ def describe_type(type_: Any) -> TypeDescription:
 def describe_variable(
     variable: Any, dimensions: Mapping[str, Any], *, kind: str = "Variable", stored: int | None = None
 ) -> ArrayDescription:
-    """Return the description of a variable; `dimensions` are those of the dataset by FQN."""
+    """Return the description of a variable; `dimensions` maps FQNs to the dimensions of the dataset."""
     axes = tuple(map(_axis, variable.dimensions, [dimensions] * len(variable.dimensions)))
     if any(axis.size is None for axis in axes) and variable.data is not None:
         shape = variable.data.shape
@@ -126,7 +126,10 @@ def describe_group(
     facts: tuple[tuple[str, str], ...] = (),
     stored: StoredBytes | None = None,
 ) -> GroupDescription:
-    """Return the description of a group with all below it; `dimensions` are those of the dataset by FQN."""
+    """Return the description of a group and its descendants.
+
+    `dimensions` maps FQNs to the dimensions of the dataset.
+    """
 
     def variable(child: Any) -> ArrayDescription:
         found = None if stored is None else stored(join_fqn(fqn, child.name))

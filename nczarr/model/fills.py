@@ -1,4 +1,4 @@
-"""Find the values of what was never written: ``_FillValue``, or netCDF's default fill values."""
+"""Determine fill values: ``_FillValue``, or netCDF's defaults."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DEFAULT_FILL: dict[str, Any] = {
 
 
 def default_fill(type_: Type) -> Any:
-    """The value of an element that was never written, where no ``_FillValue`` is set.
+    """Return the fill value of a type, for variables without ``_FillValue``.
 
     Returns
     -------
     numpy scalar, str or ndarray
-        Of the type's dtype. An enum has the default of its base type; an opaque or a compound is zeros (its
-        fields' own defaults do not count), with empty text and sequences; a vlen is empty.
+        Of the type's dtype. An enum has the default of its base type. Opaque and compound values are zeros, with
+        empty strings and sequences; the defaults of a compound type's fields are not used. A vlen is empty.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def default_fill(type_: Type) -> Any:
 
 
 def fill_value_of(variable: Variable) -> Any:
-    """Return the value of elements that were never written.
+    """Return the value of unwritten elements: :func:`own_fill_value`, or :func:`default_fill`.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def fill_value_of(variable: Variable) -> Any:
 
 
 def source_of(variable: Variable, shape: tuple[int, ...]) -> ArraySource:
-    """Return the data of a variable; where it has none, :func:`fill_value_of` everywhere.
+    """Return the data of a variable, or its fill value everywhere if it has no data.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def source_of(variable: Variable, shape: tuple[int, ...]) -> ArraySource:
 
 
 def own_fill_value(variable: Variable) -> Any:
-    """Return the value of ``_FillValue`` as one of the variable's type; None if there is none that fits.
+    """Return the value of ``_FillValue`` in the variable's type; None if it is absent or the type cannot hold it.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 r"""Check names, and parse and format fully qualified names (FQNs).
 
-Implements the section *Fully Qualified Names* of the netCDF Zarr data model: an FQN is ``/`` or a run of
-components, each after a ``/``; inside a component ``/``, ``\`` and blank are written ``\/``, ``\\`` and ``\ ``.
-The grammar is ``grammar/names.lark``; the tests hold these functions against it.
+Implements the section *Fully Qualified Names* of the netCDF Zarr data model. An FQN is ``/``, or a sequence of
+components, each preceded by ``/``. Inside a component ``/``, ``\`` and blank are escaped as ``\/``, ``\\`` and
+``\ ``. The tests compare these functions with the grammar ``grammar/names.lark``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SPECIAL = re.compile(r"([/\\ ])")
 _COMPONENT = re.compile(r"/((?:[^/\\\x00-\x20\x7f]|\\[/\\ ])+)")
 _ESCAPED = re.compile(r"\\(.)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-#: What no new name may begin with: ASCII that is no letter, digit or underscore.
+#: ASCII characters that a new name may not begin with: all but letters, digits and underscore.
 _WRONG_START = re.compile(r"[\x00-/:-@\[-^`{-\x7f]")
-#: Bytes of a new name, at most: netCDF-C's NC_MAX_NAME.
+#: Maximum length of a new name in bytes: netCDF-C's NC_MAX_NAME.
 _MOST_BYTES = 256
 
 
 def normalize_name(name: str) -> str:
-    """Return `name` in Unicode's NFC, the form in which netCDF keeps names.
+    """Return `name` in Unicode normalization form NFC, which netCDF uses for names.
 
     Examples
     --------
@@ -37,29 +37,31 @@ def normalize_name(name: str) -> str:
 
 
 def check_name(name: str) -> str | None:
-    """Say what is wrong with a simple name; None if it is legal.
+    """Return the reason why a simple name is not legal; None if it is.
 
     Examples
     --------
     >>> check_name("sea surface/temp")
-    "the name 'sea surface/temp' has a '/'"
+    "the name 'sea surface/temp' contains '/'"
     >>> check_name("sst")
     """
     if not name:
         return "the name is empty"
     if "/" in name:
-        return f"the name {name!r} has a '/'"
+        return f"the name {name!r} contains '/'"
     if _CONTROL.search(name):
-        return f"the name {name!r} has a control character"
+        return f"the name {name!r} contains a control character"
     if name[-1] == " ":
         return f"the name {name!r} ends with a blank"
     if not is_unicode(name):
-        return f"the name {name!r} has half a surrogate pair, which is no character"
+        return f"the name {name!r} contains an unpaired surrogate"
     return None
 
 
 def check_new_name(name: str) -> str | None:
-    """Say why netCDF takes no such name of something new; None if it does. What is there may have other names.
+    """Return the reason why netCDF refuses to create a node of this name; None if it does not.
+
+    Existing nodes may have names that are refused here.
 
     Examples
     --------
@@ -74,21 +76,21 @@ def check_new_name(name: str) -> str | None:
 
 
 def check_length(name: str) -> str | None:
-    """Say that a name is too long for something new; None if it is not.
+    """Return a message if a name is too long for a new node; None if it is not.
 
     Examples
     --------
     >>> check_length("a" * 300)
-    "the name 'aaaaaaaaaaaaaaaaaaaa'… has 300 bytes; 256 is the most"
+    "the name 'aaaaaaaaaaaaaaaaaaaa'… has 300 bytes; the maximum is 256"
     """
     size = len(name.encode("utf-8", "surrogateescape"))
     if size > _MOST_BYTES:
-        return f"the name {name[:20]!r}… has {size} bytes; {_MOST_BYTES} is the most"
+        return f"the name {name[:20]!r}… has {size} bytes; the maximum is {_MOST_BYTES}"
     return None
 
 
 def is_unicode(text: str) -> bool:
-    """False if `text` has half a surrogate pair; surrogate escapes stand for bytes that are no UTF-8, and may stay.
+    """Return False if `text` has an unpaired surrogate, other than the surrogate escapes of bytes that are not UTF-8.
 
     Examples
     --------
@@ -127,13 +129,13 @@ def join_fqn(group: str, name: str) -> str:
     >>> join_fqn("/", "x"), join_fqn("/g", "x")
     ('/x', '/g/x')
     """
-    # Most names are plain, and thousands may be joined.
+    # Skip escaping for plain names: a dataset may have thousands of them.
     tail = "/" + (name if name.isidentifier() else _SPECIAL.sub(r"\\\1", name))
     return tail if group == ROOT else group + tail
 
 
 def parse_fqn(text: str) -> tuple[str, ...]:
-    r"""Read an FQN: its simple names, without escapes.
+    r"""Parse an FQN into its simple names, without escapes.
 
     Raises
     ------
@@ -150,21 +152,21 @@ def parse_fqn(text: str) -> tuple[str, ...]:
     if text == ROOT:
         return ()
     if not is_unicode(text):
-        raise ModelError(f"{text!r} has half a surrogate pair, which is no character")
+        raise ModelError(f"the name {text!r} contains an unpaired surrogate")
     names: list[str] = []
     position = 0
     while position < len(text):
         match = _COMPONENT.match(text, position)
         if match is None:
             raise ModelError(
-                f"{text!r} is not a fully qualified name: column {position + 1}",
-                hint=r"write /group/name, with '/', '\' and blank inside a name as '\/', '\\' and '\ '",
+                f"{text!r} is not a fully qualified name: syntax error in column {position + 1}",
+                hint=r"write /group/name, and '/', '\' and blank inside a name as '\/', '\\' and '\ '",
             )
         part = match.group(1)
         names.append(_ESCAPED.sub(r"\1", part) if "\\" in part else part)
         position = match.end()
     if not names:
-        raise ModelError("an empty text is not a fully qualified name", hint="the root group is '/'")
+        raise ModelError("an empty string is not a fully qualified name", hint="the root group is '/'")
     return tuple(names)
 
 
@@ -179,7 +181,7 @@ def split_fqn(text: str) -> tuple[str, str]:
     Raises
     ------
     ModelError
-        If `text` is not an FQN, or is the root.
+        If `text` is not an FQN, or is the FQN of the root group.
     """
     names = parse_fqn(text)
     if not names:

@@ -1,8 +1,8 @@
-"""Define the nodes of the model: dataset, group, dimension, variable, attribute; frozen: replaced, not changed.
+"""Define the frozen nodes of the model: dataset, group, dimension, variable, attribute.
 
-Implements the sections *Dataset* to *Dimension Reference* of the netCDF Zarr data model. What netCDF-4 has
-beyond that text is here too: unlimited dimensions, types declared in groups, attributes of no value, and the
-storage hints that a copy must keep.
+Implements the sections *Dataset* to *Dimension Reference* of the netCDF Zarr data model. Also models the features
+of netCDF-4 that this specification lacks: unlimited dimensions, types declared in groups, empty attributes, and the
+storage hints that a copy preserves.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
 from nczarr.model.sources import ArraySource
 from nczarr.model.types import CHAR, DOUBLE, INT64, STRING, Type, UserType, primitive_for_dtype
 
-#: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous one.
+#: A dimension reference of a variable: the FQN of a dimension, or the size of an anonymous dimension.
 DimensionRef = str | int
-#: The largest dimension of the formats (as in :attr:`Dataset.format`) that have no 64 bits for it.
+#: Maximum dimension size, by :attr:`Dataset.format`, of the formats that store sizes in fewer than 64 bits.
 LARGEST_DIMENSION = {
     "classic": (1 << 31) - 4,
     "64-bit offset": (1 << 32) - 4,
@@ -32,14 +32,14 @@ LARGEST_DIMENSION = {
 
 @dataclass(frozen=True)
 class Attribute:
-    """A name, a type and a vector of values.
+    """An attribute: a name, a type and a vector of values.
 
     Parameters
     ----------
     name : str
     type : Type
     values : ndarray
-        One-dimensional, of ``type.dtype``. Text is one ``S1`` for each byte; an empty vector is legal.
+        One-dimensional, of ``type.dtype``. Text has one ``S1`` element per byte. An empty vector is legal.
 
     Examples
     --------
@@ -55,14 +55,14 @@ class Attribute:
 
     @classmethod
     def of(cls, name: str, value: Any, type_: Type | None = None) -> Attribute:
-        """Make an attribute from a Python value, as netCDF would type it.
+        """Create an attribute from a Python value, with the type that netCDF gives it.
 
         Parameters
         ----------
         value
-            Text (char), a list of text (string), a number or a vector of numbers.
+            A string (char), a list of strings (string), a number or a vector of numbers.
         type_ : Type, optional
-            The type, if it must be another than the value's own.
+            The type of the attribute; default: the type of the value.
 
         Raises
         ------
@@ -79,12 +79,15 @@ class Attribute:
             else:
                 array = np.asarray(value)
                 if array.dtype.kind == "V" or array.dtype == object:
-                    raise ModelError(f"attribute {name!r}: give the type of values of {array.dtype}")
+                    raise ModelError(
+                        f"attribute {name!r}: values of dtype {array.dtype} need an explicit type",
+                        hint="pass the type",
+                    )
                 type_ = primitive_for_dtype(array.dtype)
                 if isinstance(value, int | float) and not isinstance(value, bool | np.generic):
                     type_ = INT64 if isinstance(value, int) else DOUBLE
             if type_ is None:
-                raise ModelError(f"attribute {name!r}: netCDF has no type for {value!r}")
+                raise ModelError(f"attribute {name!r}: netCDF has no type for the value {value!r}")
         if type_.dtype == object:
             items = [value] if isinstance(value, str) else list(value)
             array = np.empty(len(items), object)
@@ -124,7 +127,7 @@ class Dimension:
     ----------
     name : str
     size : int
-        Current size; 0 is legal for an unlimited dimension (and kept for a fixed one).
+        Current size. 0 is legal for unlimited dimensions, and preserved for fixed ones.
     unlimited : bool
 
     Examples
@@ -146,14 +149,14 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Filter:
-    """One filter of a variable, as netCDF-4 and HDF5 number them.
+    """One HDF5 filter of a variable.
 
     Parameters
     ----------
     id : int
-        HDF5's registered number: 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 307 bzip2, 32001 blosc, 32015 zstd.
+        HDF5's registered filter ID: 1 deflate, 2 shuffle, 3 fletcher32, 4 szip, 307 bzip2, 32001 blosc, 32015 zstd.
     parameters : tuple of int
-        The filter's unsigned integers, without those that the library adds by itself (shuffle's element size).
+        The filter's unsigned integer parameters, without those that the HDF5 library adds (shuffle's element size).
 
     Examples
     --------
@@ -175,18 +178,18 @@ class Filter:
 
 @dataclass(frozen=True)
 class Storage:
-    """How a variable is stored: hints that a copy keeps, and that do not change any value.
+    """Storage hints of a variable. A copy preserves them; they do not affect values.
 
     Parameters
     ----------
     layout : {'contiguous', 'chunked', 'compact'} or None
-        None: nothing is known.
+        None if the layout is unknown.
     chunk_shape : tuple of int or None
-        For ``'chunked'``; None: the library's choice.
+        Shape of the chunks of the layout ``'chunked'``; None lets the library choose.
     filters : tuple of Filter
-        In the order in which they are applied on writing.
+        In the order in which the writer applies them.
     endian : {'little', 'big', 'native'}
-        Byte order in the file; ``'native'``: no order was asked for.
+        Byte order in the file; ``'native'`` if none was requested.
     no_fill : bool
         True if unwritten values are undefined (``_NoFill``).
 
@@ -205,7 +208,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class _WithAttributes:
-    """What owns attributes."""
+    """Base class of the nodes that have attributes."""
 
     name: str
 
@@ -219,19 +222,19 @@ class _WithAttributes:
 
 @dataclass(frozen=True)
 class Variable(_WithAttributes):
-    """A variable: a typed array on dimensions, with attributes, storage hints and (lazy) data.
+    """A variable: a typed array on dimensions, with attributes, storage hints and lazy data.
 
     Parameters
     ----------
     name : str
     type : Type
     dimensions : tuple of (str or int)
-        FQNs of dimensions; an integer is the size of an anonymous dimension. None for a scalar.
+        FQNs of dimensions; an integer is the size of an anonymous dimension. Empty for a scalar.
     attributes : tuple of Attribute
-        In order; ``_FillValue`` is one of them.
+        In declared order, including ``_FillValue``.
     storage : Storage
     data : ArraySource or None
-        None: no values are bound (a header).
+        None if the variable has no values, as in a header.
 
     Examples
     --------
@@ -247,7 +250,7 @@ class Variable(_WithAttributes):
     data: ArraySource | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def with_data(self, data: ArraySource | None) -> Variable:
-        """The same variable with other data."""
+        """Return a copy of the variable with other data."""
         return replace(self, data=data)
 
     def _repr_html_(self) -> str:
@@ -273,7 +276,7 @@ class Group(_WithAttributes):
     groups: tuple[Group, ...] = field(default=(), kw_only=True)
 
     def walk(self, fqn: str = ROOT) -> Iterator[tuple[str, Group]]:
-        """Yield ``(fqn, group)`` for this group and all below it, parents first."""
+        """Yield ``(fqn, group)`` for this group and its descendants, parents first."""
         yield fqn, self
         for group in self.groups:
             yield from group.walk(join_fqn(fqn, group.name))
@@ -287,19 +290,19 @@ class Group(_WithAttributes):
 
 @dataclass(frozen=True)
 class Dataset(Group):
-    """The root group, and what belongs to the dataset as a whole.
+    """The root group, with the properties of the whole dataset.
 
     Parameters
     ----------
     name : str
         Name as in CDL's first line; not part of any FQN.
     format : str or None
-        netCDF's ``_Format`` of the origin: ``classic``, ``64-bit offset``, ``cdf5``, ``netCDF-4``,
-        ``netCDF-4 classic model``; None if there was none.
+        netCDF's ``_Format`` of the source: ``classic``, ``64-bit offset``, ``cdf5``, ``netCDF-4``,
+        ``netCDF-4 classic model``; None if the source has none.
     left_out : tuple of str
-        What its source holds beside it and the model has no place for, one sentence each; no part of its value.
+        Content of the source that the model cannot represent, one sentence each; ignored in comparisons.
     gone : tuple of str
-        Nodes that its source lists and that are not there, one sentence each; no part of its value.
+        Nodes that the source lists but lacks, one sentence each; ignored in comparisons.
 
     Examples
     --------
@@ -333,29 +336,32 @@ class Dataset(Group):
         return MappingProxyType({t.fqn: t for _, g in self.walk() for t in g.types})
 
     def group_at(self, fqn: str) -> Group:
-        """The group with this FQN; :class:`ModelError` if there is none."""
+        """Return the group with this FQN; raise :class:`ModelError` if there is none."""
         return _find(self.all_groups, fqn, "group")
 
     def dimension_at(self, fqn: str) -> Dimension:
-        """The dimension with this FQN; :class:`ModelError` if there is none."""
+        """Return the dimension with this FQN; raise :class:`ModelError` if there is none."""
         return _find(self.all_dimensions, fqn, "dimension")
 
     def variable_at(self, fqn: str) -> Variable:
-        """The variable with this FQN; :class:`ModelError` if there is none."""
+        """Return the variable with this FQN; raise :class:`ModelError` if there is none."""
         return _find(self.all_variables, fqn, "variable")
 
     def shape(self, variable: Variable) -> tuple[int, ...]:
-        """Shape of a variable, from its dimensions' current sizes."""
+        """Return the shape of a variable: the current sizes of its dimensions."""
         return tuple(
             ref if isinstance(ref, int) else self.dimension_at(ref).size for ref in variable.dimensions
         )
 
     def is_unlimited(self, ref: DimensionRef) -> bool:
-        """True if a dimension reference names an unlimited dimension."""
+        """Return True if a dimension reference names an unlimited dimension."""
         return not isinstance(ref, int) and self.dimension_at(ref).unlimited
 
     def find_dimension(self, name: str, group: str) -> str | None:
-        """Resolve a simple name from the group `group`: the nearest group upwards wins; the FQN, or None."""
+        """Return the FQN of the dimension `name` that is visible in `group`: in it, or in its nearest ancestor.
+
+        Return None if there is no such dimension.
+        """
         names = parse_fqn(group)
         for depth in range(len(names), -1, -1):
             fqn = join_fqn(format_fqn(names[:depth]), name)
@@ -372,7 +378,7 @@ class Dataset(Group):
 
 
 def dataset_of(root: Group, name: str, format: str | None = None) -> Dataset:
-    """A dataset with the content of a group.
+    """Return a dataset with the content of a group.
 
     Examples
     --------
@@ -404,7 +410,7 @@ def _find(nodes: Mapping[str, Any], fqn: str, what: str) -> Any:
 
 _G = TypeVar("_G", bound=Group)
 _Node = TypeVar("_Node", Variable, Dimension)
-#: Makes another node of the node at an FQN; None leaves it out.
+#: Callable that returns a replacement for the node at an FQN, or None to remove the node.
 _Change = Callable[[str, _Node], _Node | None]
 
 
@@ -415,7 +421,14 @@ def rewrite(
     dimension: _Change[Dimension] | None = None,
     group: Callable[[str], bool] | None = None,
 ) -> Dataset:
-    """Return the dataset with each node changed; what becomes None, or a group that is not kept, is left out.
+    """Return the dataset with each node replaced.
+
+    Parameters
+    ----------
+    variable, dimension : callable, optional
+        Return the replacement of a node, from its FQN and itself; None removes the node.
+    group : callable, optional
+        Return False for the FQN of a group to remove it.
 
     Examples
     --------
@@ -429,7 +442,7 @@ def rewrite(
 
 
 def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = "/") -> _G:
-    """Return the group with the values of each variable, given by FQN.
+    """Return the group with data bound to each variable, by FQN.
 
     Examples
     --------
@@ -448,7 +461,7 @@ def bind_data(group: _G, values: Mapping[str, ArraySource], fqn: str = "/") -> _
 
 
 def with_lengths(group: _G, sizes: Mapping[str, int], fqn: str = "/") -> _G:
-    """Return the group with dimensions of other sizes, given by FQN.
+    """Return the group with new sizes of dimensions, by FQN.
 
     Examples
     --------
@@ -490,13 +503,13 @@ def _changed(fqn: str, nodes: tuple[_Node, ...], change: _Change[_Node] | None) 
 
 
 def same_values(a: Any, b: Any, *, nan_payloads: bool = True) -> bool:
-    """True if two values of one dtype are the same to the bit (NaN payloads, -0.0), sequences inside included.
+    """Return True if two values have the same dtype and the same bits, including nested sequences.
 
     Parameters
     ----------
     a, b : array_like or str
     nan_payloads : bool
-        False: every NaN is the same.
+        If False, all NaN values are equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bind references, and report every broken rule with its place: the resolving pass. Find those to later types."""
+"""Resolve the references of a dataset to dimensions and types, and validate the dataset."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from nczarr.model.types import (
 
 
 def resolve(dataset: Dataset) -> Dataset:
-    """Bind every reference of a dataset and check the rules of the model.
+    """Resolve every reference of a dataset and check the rules of the model.
 
-    Forward references are legal. A simple dimension or type name is looked for in the group and then upwards,
-    the nearest wins; a type that is not found so and that exactly one group declares is that one. The result
-    refers to dimensions by FQN only, and to types by the type itself.
+    Forward references are legal. A simple name of a dimension or type refers to the declaration in the same group
+    or its nearest ancestor. If there is none, a type name refers to the only type of this name in the dataset. The
+    result refers to dimensions by FQN, and to types by the type object.
 
     Parameters
     ----------
     dataset : Dataset
-        With :class:`TypeReference` and simple or fully qualified dimension names where they are not bound yet.
+        Unresolved references are :class:`TypeReference` objects, and simple or fully qualified dimension names.
 
     Returns
     -------
     Dataset
-        Bound and checked; the same object's content where nothing was to be bound.
+        The validated dataset, with all references resolved.
 
     Raises
     ------
     ModelError
-        With all problems in ``problems``.
+        If the dataset breaks rules; ``problems`` lists all of them.
 
     Examples
     --------
@@ -65,14 +65,14 @@ def resolve(dataset: Dataset) -> Dataset:
 
 
 def _refuse_depth(dataset: Dataset) -> None:
-    most = limit("NCZARR_MAX_DEPTH")
+    depth = limit("NCZARR_MAX_DEPTH")
     level: list[Group] = [dataset]
-    for _ in range(most + 1):
+    for _ in range(depth + 1):
         level = [child for group in level for child in group.groups]
         if not level:
             return
     raise ModelError(
-        f"more than {most} groups inside each other", hint="the setting NCZARR_MAX_DEPTH allows more"
+        f"groups are nested more than {depth} deep", hint="set NCZARR_MAX_DEPTH to a larger number"
     )
 
 
@@ -113,7 +113,7 @@ class _Resolver:
         for t in group.types:
             if t.fqn != join_fqn(fqn, t.name):
                 self.problems.append(
-                    f"{fqn}: the type {t.fqn!r} is declared in another group than its name says"
+                    f"{fqn}: the type {t.fqn!r} is declared outside of the group that its name refers to"
                 )
         for d in group.dimensions:
             if d.size < 0:
@@ -130,7 +130,9 @@ class _Resolver:
         if bound.data is not None and not self.problems:
             shape = self.dataset.shape(bound)
             if bound.data.shape != shape:
-                self.problems.append(f"{fqn}: the dimensions say {shape}, the data have {bound.data.shape}")
+                self.problems.append(
+                    f"{fqn}: the data have the shape {bound.data.shape}, but the dimensions have {shape}"
+                )
         chunk = bound.storage.chunk_shape
         if chunk is not None and (len(chunk) != len(bound.dimensions) or any(c < 1 for c in chunk)):
             self.problems.append(
@@ -172,7 +174,7 @@ class _Resolver:
             return self.declaration(found)
         if isinstance(type_, UserType):
             if type_.fqn not in self.declared:
-                self.problems.append(f"{where}: the type {type_.fqn!r} is declared nowhere")
+                self.problems.append(f"{where}: no group declares the type {type_.fqn!r}")
                 return type_
             return self.declaration(type_.fqn)
         return type_
@@ -205,9 +207,9 @@ class _Resolver:
             if not declared.fields:
                 self.problems.append(f"{fqn}: the compound type has no fields")
             if len({f.name for f in declared.fields}) != len(declared.fields):
-                self.problems.append(f"{fqn}: the compound type has two fields of one name")
+                self.problems.append(f"{fqn}: the compound type has two fields with the same name")
         elif isinstance(declared, OpaqueType) and declared.size < 1:
-            self.problems.append(f"{fqn}: the opaque type has the size {declared.size}; at least 1 is needed")
+            self.problems.append(f"{fqn}: the opaque type has the size {declared.size}; the minimum is 1")
         elif isinstance(declared, EnumType):
             self.enum(declared)
         self.under_way.pop()
@@ -245,10 +247,10 @@ def _near(text: str, names: set[str]) -> str:
 
 
 def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
-    """Yield the FQN of each node with a name that netCDF's library cannot hold, and a sentence on the name.
+    """Yield the FQN of each node whose name is too long for the netCDF library, with a message.
 
-    Zarr holds such names, and datasets have them. The library takes 256 bytes of UTF-8; what reads with it finds other
-    memory in place of a longer name.
+    The library's limit is 256 bytes of UTF-8. Zarr has no such limit, and longer names occur. Programs that read them
+    with the library get unrelated memory as the name.
 
     Examples
     --------
@@ -282,12 +284,16 @@ def long_names(dataset: Dataset) -> Iterator[tuple[str, str]]:
 
 
 def forward_references(dataset: Dataset, *, attributes: bool = True) -> Iterator[tuple[str, UserType]]:
-    """Yield the FQNs of types and variables that use a type of a group that comes later, and that type.
+    """Yield the FQNs of nodes that use a type which a later group declares, each with that type.
 
-    The model binds references in any order; CDL and netCDF-4 files are read from the front: a group's types, its
-    variables, then the groups inside it.
+    The model resolves references in any order. Readers of CDL and netCDF-4 files proceed in declared order: the types
+    of a group, its variables, then its child groups.
 
-    With `attributes`, groups and variables whose attributes do so are found too.
+    Parameters
+    ----------
+    dataset : Dataset
+    attributes : bool
+        Also yield groups and variables whose attributes use such a type.
 
     Examples
     --------

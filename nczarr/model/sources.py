@@ -1,4 +1,4 @@
-"""Define where the values of a variable come from, and where they go: the protocols, and values in memory."""
+"""Define the protocols that read and write the values of variables, and sources of values in memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-#: One slice per axis, start and stop set and inside the array, step >= 1.
+#: One slice per axis; start and stop are set and inside the array, and step >= 1.
 Region = tuple[slice, ...]
 
 
 @runtime_checkable
 class ArraySource(Protocol):
-    """Values of one variable, read when they are asked for."""
+    """The values of one variable, read on demand."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -30,38 +30,38 @@ class ArraySource(Protocol):
         Parameters
         ----------
         region : tuple of slice
-            As :data:`Region`; ``()`` for a scalar.
+            See :data:`Region`; ``()`` for a scalar.
         out : ndarray, optional
-            Buffer of the region's shape and of :attr:`dtype` to fill; it is returned.
+            Buffer of the region's shape and of :attr:`dtype`; it is filled and returned.
 
         Returns
         -------
         ndarray
-            Of the region's shape and of :attr:`dtype`, native byte order; the caller may change it.
+            Of the region's shape and of :attr:`dtype`, in native byte order. The caller may modify it.
         """
 
 
 class DatasetSink(Protocol):
-    """A dataset that is being written: all metadata are there, the values follow region by region."""
+    """A new dataset with complete metadata; its values are written region by region."""
 
-    #: True if :meth:`write` may be called from several threads.
+    #: True if several threads may call :meth:`write` concurrently.
     concurrent: bool
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        """Shape of the blocks in which the variable `fqn` is best written: regions start at multiples of it."""
+        """Return the shape of the blocks to write of the variable `fqn`; regions start at its multiples."""
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        """Write `values` (of the variable's dtype and of the region's shape) to a region with steps of 1."""
+        """Write `values`, of the variable's dtype and the region's shape, to a region with steps of 1."""
 
     def commit(self) -> None:
-        """Make the dataset complete and visible, and close it."""
+        """Complete the dataset, make it visible to readers, and close it."""
 
     def abort(self) -> None:
-        """Close, and remove all that was written."""
+        """Close the dataset and remove everything written."""
 
 
 def handed(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    """Return values as a read does: in `out` if there is one."""
+    """Return `values`, copied to `out` if that is given."""
     if out is None:
         return values
     out[...] = values
@@ -69,13 +69,13 @@ def handed(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
 
 
 def region_shape(region: Region) -> tuple[int, ...]:
-    """Return the shape of what is read of a region."""
+    """Return the shape of the values of a region."""
     return tuple([len(range(s.start, s.stop, s.step or 1)) for s in region])
 
 
 @dataclass(frozen=True, eq=False)
 class ChangedSource:
-    """The values of another source, changed as they are read: the base of sources that stand in front of one."""
+    """Base class of sources that transform the values of another source on reading."""
 
     inner: ArraySource
 
@@ -92,13 +92,13 @@ class ChangedSource:
         return handed(self.changed(self.inner.read(region)), out)
 
     def changed(self, values: np.ndarray) -> np.ndarray:
-        """Return what stands for values that were just read."""
+        """Transform values read from the inner source."""
         return values
 
 
 @dataclass(frozen=True, eq=False)
 class MemorySource:
-    """Values that are in memory already.
+    """The values of an array in memory.
 
     Examples
     --------
@@ -117,19 +117,19 @@ class MemorySource:
         return self.array.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        index: tuple[Any, ...] = (*region, ...)  # the dots keep a scalar an array, so that objects stay whole
+        index: tuple[Any, ...] = (*region, ...)  # with the Ellipsis, numpy returns a 0-d array, not its object
         picked = self.array[index]
         return np.array(picked, copy=True) if out is None else handed(picked, out)
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedSource:
-    """One value everywhere, as in a variable that was never written.
+    """The same value everywhere, as in an unwritten variable.
 
     Parameters
     ----------
     value
-        A value of `dtype`; for object dtypes any object.
+        A value of `dtype`; any object if `dtype` is an object dtype.
     shape : tuple of int
     dtype : numpy.dtype
 
@@ -145,13 +145,13 @@ class RepeatedSource:
 
     @property
     def beginning_shape(self) -> tuple[int, ...]:
-        """The corner of the array outside of which every element is `value`: nothing."""
+        """Shape of the leading corner of the array that may differ from `value`; empty here."""
         return (0,) * len(self.shape)
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
         if out is None:
             out = np.empty(region_shape(region), self.dtype)
-        if self.dtype == object:  # fill() takes a sequence as one object
+        if self.dtype == object:  # unlike assignment, fill() treats a sequence as one object
             out.fill(self.value)
         else:
             out[...] = self.value
@@ -180,12 +180,12 @@ class CornerSource:
 
 
 def regions(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Region]:
-    """Cut an array into blocks one after the other, in row-major order.
+    """Divide an array into blocks and yield their regions in row-major order.
 
     Parameters
     ----------
     shape, block : tuple of int
-        Shape of the array and of a block (all at least 1); blocks at the far edges are cut.
+        Shape of the array and of a block (at least 1 along each axis). Blocks at the upper edges are clipped.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def regions(shape: tuple[int, ...], block: tuple[int, ...]) -> Iterator[Region]:
     >>> next(regions((2**60, 2**60), (1, 1)))
     (slice(0, 1, 1), slice(0, 1, 1))
     """
-    # Only the current block is kept: an array may have more blocks than memory holds.
+    # Generate one block at a time: the list of all blocks may exceed the memory.
     if not shape:
         yield ()
         return

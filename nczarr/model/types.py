@@ -1,15 +1,15 @@
-"""Define the types of the netCDF enhanced model, and how their values look in memory.
+"""Define the types of the netCDF enhanced data model, and their representation in memory.
 
-Implements the section *Types* of the netCDF Zarr data model, and what netCDF-4 adds to it. Each type knows
-its :attr:`~Type.dtype`, the numpy dtype of its values in memory, always in native byte order:
+Implements the section *Types* of the netCDF Zarr data model, with the extensions of netCDF-4. The attribute
+:attr:`~Type.dtype` of a type is the numpy dtype of its values in memory, always in native byte order:
 
 =================  ==================================================================================
 type               values in memory
 =================  ==================================================================================
 integers, floats   the numpy type of the same name
 char               ``S1``: one byte
-string             object: ``str`` (bytes that are not UTF-8 as surrogate escapes)
-enum               the integer type below it
+string             object: ``str`` (bytes that are not UTF-8 become surrogate escapes)
+enum               its base integer type
 opaque(n)          ``V<n>``
 compound           a packed structured dtype; array fields are sub-arrays; string and vlen fields are objects
 vlen               object: one-dimensional arrays of the base type
@@ -43,7 +43,7 @@ class Type:
 
     @property
     def is_fixed_size(self) -> bool:
-        """True if every value has the same number of bytes (no string or vlen inside)."""
+        """True if all values have the same number of bytes: the type contains no string and no vlen."""
         return not self.dtype.hasobject
 
     @property
@@ -60,7 +60,7 @@ class Type:
 
 @dataclass(frozen=True, eq=False)
 class PrimitiveType(Type):
-    """One of netCDF's twelve atomic types: the constants (``INT``, ``STRING``, …), and there is one of each.
+    """One of netCDF's twelve atomic types. The constants (``INT``, ``STRING``, …) are the only instances.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class PrimitiveType(Type):
     code: str
 
     def __reduce__(self) -> str:
-        return repr(self)  # a copy, and what another process gets, is the constant
+        return repr(self)  # copying and unpickling return the constant
 
     @cached_property
     def dtype(self) -> np.dtype:  # type: ignore[override]
@@ -123,7 +123,7 @@ _BY_CODE = {t.dtype.str.lstrip("<>|=")[:2]: t for t in PRIMITIVES.values() if t 
 
 
 def primitive_for_dtype(dtype: np.dtype | str | type) -> PrimitiveType | None:
-    """Return the atomic type that holds values of a numpy dtype, in any byte order; None if there is none.
+    """Return the atomic type of a numpy dtype of any byte order; None if there is none.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class EnumType(UserType):
     base : PrimitiveType
         One of the eight integer types.
     members : tuple of (str, int)
-        Names and values in declared order; values may repeat.
+        Names and values in declared order; several names may have the same value.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class EnumType(UserType):
 
 @dataclass(frozen=True)
 class OpaqueType(UserType):
-    """A blob of `size` bytes (at least 1).
+    """An opaque type: values are `size` bytes (at least 1).
 
     Examples
     --------
@@ -202,7 +202,7 @@ class OpaqueType(UserType):
 
 @dataclass(frozen=True)
 class VlenType(UserType):
-    """A sequence of any length of values of the type `base`.
+    """A variable-length type: values are sequences of any length with elements of the type `base`.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class VlenType(UserType):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a compound type: a name, a type and fixed dimension sizes (none for a single value).
+    """A field of a compound type: a name, a type and a fixed shape (empty for a single value).
 
     Examples
     --------
@@ -253,9 +253,9 @@ class CompoundType(UserType):
 
 @dataclass(frozen=True)
 class TypeReference(Type):
-    """A reference that is not bound yet: a simple name or an FQN, as it stands in the source.
+    """An unresolved reference to a type: a simple name or an FQN, as written in the source.
 
-    `place` says where, for messages. :func:`nczarr.model.resolve` puts the type itself in its stead.
+    `place` is the location of the reference, for messages. :func:`nczarr.model.resolve` replaces references by types.
 
     Examples
     --------
@@ -272,7 +272,7 @@ class TypeReference(Type):
 
 
 def walk_types(type_: Type) -> Iterator[Type]:
-    """Yield `type_` and every type inside it, innermost first.
+    """Yield `type_` and all types that it contains, innermost first.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def walk_types(type_: Type) -> Iterator[Type]:
 
 
 def parts_of(type_: Type) -> list[UserType]:
-    """Return the user-defined types that a type is built on, directly.
+    """Return the user-defined types that a type uses directly.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def parts_of(type_: Type) -> list[UserType]:
 
 
 def ordered_types(types: Iterable[UserType]) -> list[UserType]:
-    """Return the types of a group, in declared order but each after those that it is built on.
+    """Sort the types of a group so that each type follows the types that it uses, otherwise in declared order.
 
     Examples
     --------

@@ -150,7 +150,7 @@ def test_data_must_fit_the_dimensions() -> None:
         dimensions=(Dimension("x", 2),),
         variables=(Variable("v", INT, ("x",), data=MemorySource(np.zeros(3, "i4"))),),
     )
-    with pytest.raises(ModelError, match=r"the dimensions say \(2,\), the data have \(3,\)"):
+    with pytest.raises(ModelError, match=r"the shape \(3,\), but the dimensions have \(2,\)"):
         resolve(dataset)
 
 
