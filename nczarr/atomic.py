@@ -1,8 +1,8 @@
-"""Write under temporary names and rename, so that no reader sees half a file; clean up what dead processes left.
+"""Write files atomically: write to a temporary name, then rename. Remove the temporary files of ended processes.
 
-Every unfinished file or directory of nczarr has a name of one form, ``.TARGET.nczarr-MACHINE-PROCESS-TOKEN-N.tmp``
-(values inside a store leave out TARGET). It says who writes it: a process that is killed cannot clear up, and the
-next one on the same machine that writes the same target does.
+The temporary name of a file or directory is ``.TARGET.nczarr-MACHINE-PROCESS-TOKEN-N.tmp``; names of values inside a
+store have no TARGET. The name identifies the writing process. A killed process cannot remove its temporary files, so
+the next process on the same machine that writes the same target removes them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _END = ".tmp"
 _WRITER = r"(?P<machine>[0-9a-f]{8})-(?P<process>[0-9a-f]+)-(?P<token>[0-9a-f]+)-[0-9a-f]+"
 _FORM = re.compile(rf"(?:\.(?P<target>.*))?\.nczarr-(?P<writer>{_WRITER})(?P<old>\.old)?\.tmp", re.DOTALL)
 _numbers = itertools.count()
-#: Where the system does not say when a process began: of two with one number, one after the other.
+#: Token of this process on systems without start times of processes. It distinguishes processes with the same ID.
 _token = secrets.token_hex(4)
-#: Digits of a token that says when the process began.
+#: Number of digits of a token that encodes the start time of a process.
 _LONG_TOKEN = 12
 
-#: Outputs under these names are written to, never replaced: ``/dev/stdout`` may be a file that a shell has opened.
-#: Not all of ``/dev``: ``/dev/shm`` is a file system in memory, with files as any other's.
+#: Outputs below these prefixes are written in place, never replaced: ``/dev/stdout`` may be a file that a shell has
+#: opened. ``/dev`` itself is not listed, because ``/dev/shm`` contains regular files.
 _OPENED = ("/dev/std", "/dev/fd/", "/proc/")
 
 
@@ -49,7 +49,7 @@ _OPENED = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 def value_name() -> str:
-    """Return a new name for an unfinished value of a store, in the directory where it belongs.
+    """Return a new temporary name for a value of a store, in the directory of the value.
 
     Examples
     --------
@@ -60,13 +60,13 @@ def value_name() -> str:
 
 
 def new_writer() -> str:
-    """Return a new name for one act of writing: it says the machine and the process."""
+    """Return a new unique name for a writer, which identifies the machine and the process."""
     process = os.getpid()
     return f"{_machine()}-{process:x}-{_own_token(process)}-{next(_numbers):x}"
 
 
 def is_writing(writer: str) -> bool | None:
-    """Return whether the process that a writer's name says is alive; None if it cannot be asked.
+    """Return True if the process of a writer is alive, False if it has ended, None if that is unknown.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def is_writing(writer: str) -> bool | None:
     (True, None)
     """
     found = re.fullmatch(_WRITER, writer)
-    # On Windows there is no harmless way to ask for a process.
+    # On Windows, os.kill cannot test whether a process exists.
     if found is None or os.name == "nt" or found["machine"] != _machine():
         return None
     process = int(found["process"], 16)
@@ -87,18 +87,18 @@ def is_writing(writer: str) -> bool | None:
     state = _state(process)
     if state is None:
         return True
-    # Nobody may have asked how it ended; or another process may have got its number since.
+    # The process may be a zombie, or another process may have the same ID now.
     ended, token = state
     return not ended and (len(found["token"]) != _LONG_TOKEN or found["token"] == token)
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a file name is one that values inside a store have while they are written."""
+    """Return True if a file name is the temporary name of a value inside a store."""
     return name.startswith(_MARK) and name.endswith(_END)
 
 
 def partial_path(target: str | os.PathLike[str]) -> Path:
-    """Return a new name beside `target`, and remove what processes that ended left of the same target.
+    """Return a new temporary path beside `target`, and remove the temporary files of ended writers of `target`.
 
     Examples
     --------
@@ -111,13 +111,13 @@ def partial_path(target: str | os.PathLike[str]) -> Path:
 
 
 def _stem(target: Path) -> str:
-    # A file name may have 255 bytes.
+    # The limit for file names is 255 bytes.
     return target.name.encode("utf-8", "surrogateescape")[:180].decode("utf-8", "ignore")
 
 
 @functools.cache
 def _machine() -> str:
-    """Where process numbers are the same: a host, and in it a container."""
+    """Return an identifier of the process ID namespace: the host and, on Linux, the container."""
     text = platform.node()
     with suppress(OSError):
         text += f" {os.stat('/proc/self/ns/pid').st_ino}"
@@ -131,40 +131,40 @@ def _own_token(process: int) -> str:
 
 
 def _state(process: int) -> tuple[bool, str] | None:
-    """Whether a process has ended, and when it began, as a token; None if that cannot be found out."""
+    """Return whether a process has ended, and its start time as a token; None if they are unknown."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
-            # The name of the program, in parentheses, may hold anything.
+            # The program name in parentheses may contain any character.
             words = file.read().rpartition(b")")[2].split()
         ended = words[0] in (b"Z", b"X", b"x")
-        return ended, f"{int(words[19]):0{_LONG_TOKEN}x}"  # in ticks since the system began
+        return ended, f"{int(words[19]):0{_LONG_TOKEN}x}"  # start time in clock ticks since boot
     except (OSError, ValueError, IndexError):
         return None
 
 
 def partials_of(target: Path) -> list[Path]:
-    """Return the unfinished files beside `target` that are to take its place, whoever writes them."""
+    """Return the temporary files of all writers of `target`."""
     return [path for path, found in _partials(target.parent) if found["target"] == _stem(target)]
 
 
-# --- what dead processes left
+# --- temporary files of ended processes
 
 
 def remove_leftovers(target: Path) -> list[Path]:
-    """Remove what processes that ended left beside `target` of writing it; return what it was."""
+    """Remove the temporary files of ended writers of `target`; return their paths."""
     removed = []
     for path, found in _partials(target.parent):
         if found["target"] != _stem(target) or is_writing(found["writer"]) is not False:
             continue
         if found["old"] and not os.path.lexists(target):
-            continue  # it is all there is: its successor was not put in place any more
+            continue  # the only complete version: its writer ended before it renamed the new version
         if _remove(path):
             removed.append(path)
     return removed
 
 
 def restore(target: Path) -> bool:
-    """Put back what a process that ended had moved aside to replace it; False if there is no such thing."""
+    """Rename the old version of `target`, which an ended process moved aside, back; return False if there is none."""
     if os.path.lexists(target):
         return False
     for path, found in _partials(target.parent):
@@ -175,7 +175,7 @@ def restore(target: Path) -> bool:
 
 
 def remove_partial_values(folder: Path) -> list[Path]:
-    """Remove the unfinished values that processes which ended left in a store's directories."""
+    """Remove the temporary files of ended processes from the directories of a store; return their paths."""
     removed = []
     for parent, _, _ in os.walk(folder):
         for path, found in _partials(Path(parent)):
@@ -185,7 +185,7 @@ def remove_partial_values(folder: Path) -> list[Path]:
 
 
 def remove_empty_directories(folder: Path) -> None:
-    """Remove the directories below one that hold nothing, as they are left where the last file was removed."""
+    """Remove all empty directories below `folder`."""
     for parent, _, _ in os.walk(folder, topdown=False):
         if parent != os.fspath(folder):
             with suppress(OSError):  # not empty
@@ -193,12 +193,12 @@ def remove_empty_directories(folder: Path) -> None:
 
 
 def holds_nothing(folder: Path) -> bool:
-    """True if below a directory are other directories at most, and what processes that ended left unfinished.
+    """Return True if a directory contains only directories and temporary files of ended processes.
 
     Raises
     ------
     OSError
-        If it cannot be listed.
+        If a directory cannot be listed.
     """
 
     def refuse(error: OSError) -> None:
@@ -232,11 +232,11 @@ def _remove(path: Path) -> bool:
     return not os.path.lexists(path)
 
 
-# --- putting in place
+# --- replacing targets
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchange the names of two files or directories, in one step; False where the system cannot."""
+    """Exchange the names of two files or directories atomically; return False if the system cannot."""
     names = os.fsencode(first), os.fsencode(second)
     try:
         library = ctypes.CDLL(None)
@@ -248,10 +248,10 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> None:
-    """Put a complete directory in the place of another, and remove that.
+    """Replace a directory by a complete new version, and remove the old version.
 
-    Where the system can exchange names, there is always one of the two under the name. `durable`: the disk has the new
-    directory before it gets the name, and the name before the old directory goes.
+    If the system can exchange names, the target exists at every moment. If `durable` is true, the new version is synced
+    to disk before it is renamed, and the new name is synced before the old version is removed.
     """
     if durable:
         sync_tree(partial)
@@ -265,7 +265,9 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
             try:
                 os.rename(old, target)
             except OSError:
-                error.add_note(f"what was there is {old} now; rename it, or let nczarr clean do it")
+                error.add_note(
+                    f"the old version of {target} is {old}; rename it, or run nczarr clean {target}"
+                )
             raise
     if durable:
         sync_folder_of(target)
@@ -273,25 +275,25 @@ def replace_directory(partial: Path, target: Path, *, durable: bool = True) -> N
 
 
 class Output:
-    """A file to be written whole: under a temporary name beside the target, unless the target is no regular file.
+    """An output file that is written to a temporary path and then replaces its target.
 
-    Links are followed: what they point to is replaced. Devices, pipes and sockets are written to. A regular file
-    that is replaced keeps its permissions.
+    Symbolic links are followed, and their targets replaced. Devices, pipes and sockets are written to, not replaced.
+    A replaced regular file keeps its permissions.
 
     Attributes
     ----------
     target : Path
-        What is replaced or written to.
+        The file to replace, or the device, pipe or socket to write to.
     path : Path
-        Where to write before :meth:`commit`: beside the target, or, for a device or pipe, in the directory for
-        temporary files.
+        Temporary path to write before :meth:`commit`: beside the target, or for devices, pipes and sockets in the
+        directory for temporary files.
     durable : bool
-        The disk has the new file before it gets its name, and the name before :meth:`commit` returns.
+        If True, :meth:`commit` syncs the file to disk before it is renamed, and the new name before it returns.
 
     Raises
     ------
     OSError
-        The target is a chain of links without end.
+        If the target is a loop of symbolic links.
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
@@ -304,21 +306,21 @@ class Output:
         else:
             self.target = Path(os.path.realpath(target))
             if self.target.is_symlink():
-                self.target.stat()  # the system's own word for a loop
+                self.target.stat()  # raises the operating system's error for a loop
             self.path = partial_path(self.target)
 
     def copy_target(self) -> None:
-        """Begin with the bytes of the file that is replaced; file systems that can share them."""
+        """Copy the target to the temporary path; the copy shares blocks if the file system supports that."""
         with self.target.open("rb", buffering=0) as source, self.path.open("xb", buffering=0) as file:
             if hasattr(os, "copy_file_range"):
-                # Some file systems refuse; what they have not copied is still to be read.
+                # Some file systems refuse this call; copyfileobj below copies the remaining bytes.
                 with suppress(OSError):
                     while os.copy_file_range(source.fileno(), file.fileno(), 1 << 30):
                         pass
             shutil.copyfileobj(source, file, 1 << 20)
 
     def commit(self) -> None:
-        """Give the complete file its name, or send it to the device or pipe."""
+        """Rename the complete file to the target, or write it to the device, pipe or socket."""
         if self.is_stream:
             with self.path.open("rb") as file, _open_stream(self.target) as stream:
                 shutil.copyfileobj(file, stream, 1 << 20)
@@ -333,7 +335,7 @@ class Output:
             sync_folder_of(self.target)
 
     def discard(self) -> None:
-        """Remove what was written; no harm after :meth:`commit`, nor in a forked child: it is the parent's."""
+        """Remove the temporary file; do nothing after :meth:`commit`, or in a forked child."""
         if os.getpid() == self._process:
             with suppress(OSError):
                 self.path.unlink()
@@ -341,7 +343,7 @@ class Output:
 
 @contextmanager
 def text_output(target: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a text file that gets its name at the end of the block; a device or pipe is written to at once.
+    """Open a text file that replaces its target at the end of the block; write to devices and pipes directly.
 
     Examples
     --------
@@ -376,5 +378,5 @@ def _is_stream(target: str | os.PathLike[str]) -> bool:
 
 
 def _open_stream(target: str | os.PathLike[str]) -> IO[bytes]:
-    # Not truncated: behind /dev/stdout may be a file that others write to.
+    # Do not truncate: /dev/stdout may be a file that other programs write to.
     return open(os.open(target, os.O_WRONLY | os.O_APPEND), "wb")

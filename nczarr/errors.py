@@ -1,7 +1,7 @@
-"""Define the errors of nczarr: one base class, and a place in every message.
+"""Define the exceptions of nczarr.
 
-Every failure that a user can cause is an :class:`NCZarrError`. The message says what is wrong, where
-(file or store, fully qualified name, line and column) and, where there is one, the remedy.
+All errors that a user can cause derive from :class:`NCZarrError`. The message describes the problem, its location
+(file or store, fully qualified name, line and column) and, if known, the remedy.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import Any
 
 from nczarr.display import shown_location
 
-#: An error names so many parts.
+#: Maximum number of failures in a message.
 _MOST_NAMED = 20
-#: What an error says; passwords and tokens in URLs are hidden whenever one of them is set.
+#: Attributes with text for users. Setting one hides the passwords and tokens of URLs in it.
 _SHOWN = frozenset({"message", "path", "hint", "filename"})
 
 
 def _visible(text: str, *, layout: bool = False) -> str:
-    """Text from files as it may be shown on a terminal."""
-    # Imported late: every module imports this one, few show an error.
+    """Return text with control characters escaped, for terminals."""
+    # Import on use: every module imports this one, but few programs show an error.
     from nczarr.display.text import visible
 
     return visible(text, layout=layout)
 
 
 class NCZarrError(Exception):
-    """Base class of all errors that nczarr raises on purpose.
+    """Base class of all nczarr errors.
 
     Parameters
     ----------
     message : str
-        What is wrong.
+        Description of the problem.
     path : str, optional
-        The file, URL or store key concerned.
+        The affected file, URL or store key.
     fqn : str, optional
-        Fully qualified name of the node concerned, such as ``/ocean/temp``.
+        Fully qualified name of the affected node, such as ``/ocean/temp``.
     hint : str, optional
-        What to do about it.
+        How to solve the problem.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class NCZarrError(Exception):
         return f"{text} ({_visible(self.hint)})" if self.hint else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions with keyword-only arguments need help to cross a process boundary.
+        # The default implementation cannot pickle exceptions with keyword-only arguments.
         state = dict(self.__dict__)
         if isinstance(self, OSError):
             state.update(errno=self.errno, filename=self.filename)
@@ -88,14 +88,14 @@ def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZ
 
 
 class placed:
-    """Add the place to errors raised inside: the path and the FQN that they do not name yet.
+    """Context manager that adds the path and the FQN to errors that lack them.
 
     Parameters
     ----------
     path : str, optional
-        The file, URL or store key concerned.
+        The affected file, URL or store key.
     fqn : str, optional
-        Fully qualified name of the node concerned.
+        Fully qualified name of the affected node.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class ModelError(NCZarrError):
     Parameters
     ----------
     problems : sequence of str, optional
-        All problems found, when there is more than one.
+        All problems, if there is more than one.
     """
 
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), **where: Any) -> None:
@@ -139,11 +139,14 @@ class SelectionError(NCZarrError, IndexError):
 
 
 class StoreError(NCZarrError, OSError):
-    """A store could not be read, written or listed, or a key is not legal (also an :class:`OSError`)."""
+    """A store cannot be read, written or listed, or a key is invalid (also an :class:`OSError`)."""
 
 
 class NotAllowedError(StoreError, PermissionError):
-    """References name a file that they may not reach; the user can allow it (also a :class:`PermissionError`)."""
+    """A reference to a file outside of the allowed locations is refused (also a :class:`PermissionError`).
+
+    The user can allow the location.
+    """
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -151,12 +154,12 @@ class NotAllowedError(StoreError, PermissionError):
 
 
 class PartlyStoredError(NCZarrError, OSError):
-    """Some of what was to be stored is not; all else is (also an :class:`OSError`).
+    """Some parts of a dataset could not be stored; all other parts are stored (also an :class:`OSError`).
 
     Parameters
     ----------
     failures : sequence of (str, Exception)
-        The FQN of what is not stored, with the reason.
+        FQN of each part that is not stored, with the reason.
 
     Examples
     --------
@@ -174,7 +177,7 @@ class PartlyStoredError(NCZarrError, OSError):
 
 
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):
-    """Nothing that nczarr can read is there (also a :class:`FileNotFoundError`)."""
+    """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -182,7 +185,7 @@ class DatasetNotFoundError(NCZarrError, FileNotFoundError):
 
 
 class DatasetExistsError(NCZarrError, FileExistsError):
-    """The output exists already, and overwriting was not asked for, or would not be safe."""
+    """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -190,54 +193,54 @@ class DatasetExistsError(NCZarrError, FileExistsError):
 
 
 class ReadOnlyError(NCZarrError):
-    """A change was asked of something that is open for reading only."""
+    """A dataset or store that is open read-only cannot be changed."""
 
 
 class MetadataError(NCZarrError, OSError):
-    """A metadata document is damaged or breaks its specification (also an :class:`OSError`)."""
+    """A metadata document is damaged or violates its specification (also an :class:`OSError`)."""
 
 
 class ExtensionError(MetadataError):
-    """A document asks for an extension that must be understood and is not, or has null for a fill value."""
+    """A metadata document requires an unknown extension, or its fill value is null."""
 
 
 class ZarrNameError(MetadataError):
-    """A name cannot be the name of a Zarr node."""
+    """A name is not a valid name of a Zarr node."""
 
 
 class CodecError(NCZarrError):
-    """A codec is unknown, misconfigured, or cannot encode or decode its input."""
+    """A codec is unknown or misconfigured, or fails to encode or decode its input."""
 
 
 class ChunkError(CodecError):
-    """One chunk cannot be decoded; the message names its key, array and region."""
+    """A chunk cannot be decoded; the message names its key, array and region."""
 
 
 class UnsupportedError(NCZarrError):
-    """The input is legal, but nczarr (or the format asked for) has no place for it."""
+    """The input is valid, but nczarr or the requested format does not support it."""
 
 
 class LossError(UnsupportedError):
-    """The output format would lose something, and a lossy result was not asked for."""
+    """The output format cannot represent all of the input, and a lossy result is not enabled."""
 
 
 class NetCDFFileError(NCZarrError, OSError):
-    """A netCDF file is damaged, truncated, or holds something that cannot be read (also an :class:`OSError`)."""
+    """A netCDF file is damaged or truncated, or a part of it cannot be read (also an :class:`OSError`)."""
 
 
 class CDLError(NCZarrError):
-    """CDL text is wrong.
+    """CDL text is invalid.
 
     Parameters
     ----------
     line, column : int, optional
-        Where, both counted from one.
+        Location of the problem, counted from one.
     source : str, optional
-        The line itself, or a part of it; printed with a caret below it.
+        The affected line or a part of it. The message prints it with a caret below.
     caret : int, optional
-        Where in `source` the caret is, from one; `column` if it is not given.
+        Column of the caret in `source`, counted from one; default: `column`.
     problems : sequence of CDLError, optional
-        All problems found, when there is more than one.
+        All problems, if there is more than one.
     """
 
     def __init__(
@@ -260,7 +263,7 @@ class CDLError(NCZarrError):
 
     @property
     def problems(self) -> tuple[CDLError, ...]:
-        """All problems, this one included."""
+        """All problems, including this one."""
         return self._problems or (self,)
 
     def _text(self) -> str:

@@ -1,7 +1,4 @@
-"""Tell what a target or source is: a netCDF file, CDL text or a Zarr hierarchy.
-
-Names and first bytes are known here, and nothing of how any format is read.
-"""
+"""Detect the format of a source or target from its name and first bytes: netCDF file, CDL text or Zarr hierarchy."""
 
 from __future__ import annotations
 
@@ -13,26 +10,26 @@ from typing import IO, Any, Literal
 from nczarr.errors import DatasetNotFoundError, NetCDFFileError
 from nczarr.targets import check_slashes, parse_target
 
-#: What a dataset is kept in.
+#: Formats of datasets.
 Kind = Literal["zarr", "netcdf", "cdl"]
 
-#: What the netCDF4-compatible interface can keep a dataset in.
+#: Formats that the netCDF4-compatible interface can write.
 STORAGES = ("zarr", "netcdf")
 NETCDF_SUFFIXES = frozenset({".nc", ".nc3", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5"})
 CDL_SUFFIXES = frozenset({".cdl"})
 
-#: The classic formats by the number behind ``CDF``.
+#: The classic formats by the version number after ``CDF``.
 CLASSIC = {1: "classic", 2: "64-bit offset", 5: "cdf5"}
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _ZIP = (b"PK\3\4", b"PK\5\6")  # with and without members
-# What cannot be read from any place, or does not end: opening some of these waits for ever.
+# Special files. Most cannot seek, some have no end, and opening some blocks forever.
 _SPECIAL = {
     stat.S_IFIFO: "pipe",
     stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
 }
-# What else a file may be, by its first bytes.
+# File types by their first bytes.
 _OTHERS = (
     (_HDF5, "an HDF5 (netCDF-4) file"),
     (b"CDF\1", "a netCDF-3 file"),
@@ -46,12 +43,12 @@ _OTHERS = (
 
 
 def local_path(target: Any) -> Path | None:
-    """Return the local path that a target names; None for a URL with another scheme and for objects.
+    """Return the path of a local target; None for a remote URL and for an object that is not a path.
 
     Raises
     ------
     StoreError
-        If a slash of a URL is missing; see :func:`nczarr.targets.check_slashes`.
+        If a URL lacks a slash; see :func:`nczarr.targets.check_slashes`.
 
     Examples
     --------
@@ -74,7 +71,7 @@ def local_path(target: Any) -> Path | None:
 
 
 def kind_of_target(target: Any) -> Kind:
-    """Tell from a target's name what will be written: ``.nc`` a netCDF file, ``.cdl`` text, all else Zarr.
+    """Return the output format for a target name: netCDF for ``.nc``, CDL for ``.cdl``, otherwise Zarr.
 
     Examples
     --------
@@ -91,11 +88,11 @@ def kind_of_target(target: Any) -> Kind:
 
 
 def storage_of(target: Any, storage: str | None = None, *, in_memory: bool = False) -> str:
-    """Tell what a new dataset of the netCDF4-compatible interface is kept in: a netCDF file, or Zarr.
+    """Return the format of a new dataset of the netCDF4-compatible interface: ``netcdf`` or ``zarr``.
 
-    This is the rule: what is asked for; otherwise a netCDF file for names with one of :data:`NETCDF_SUFFIXES`, and
-    Zarr for all others. What is there already is opened as what it is. In memory (``memory=``), where a name says
-    little, it is a netCDF file unless the name ends in ``.zarr`` or ``.zip``.
+    An explicit `storage` takes precedence. Otherwise names with one of :data:`NETCDF_SUFFIXES` are netCDF files, and
+    all others are Zarr. A dataset in memory (``memory=``) is a netCDF file unless its name ends in ``.zarr`` or
+    ``.zip``. Existing datasets are opened in their own format.
 
     Examples
     --------
@@ -110,7 +107,7 @@ def storage_of(target: Any, storage: str | None = None, *, in_memory: bool = Fal
 
 
 def kind_of_source(source: Any) -> Kind:
-    """Tell from a source's content, and for text from its name, what it is.
+    """Return the format of a source, from its content or, for CDL and remote sources, its name.
 
     Raises
     ------
@@ -129,12 +126,12 @@ def kind_of_source(source: Any) -> Kind:
     suffix = path.suffix.lower()
     if suffix in CDL_SUFFIXES:
         return "cdl"
-    # A file with netCDF's suffix that does not begin like one is for the netCDF edge to refuse.
+    # The netCDF reader refuses a file that has a netCDF suffix but no netCDF signature.
     return "netcdf" if suffix in NETCDF_SUFFIXES else "zarr"
 
 
 def state_of_file(source: Any) -> tuple[int, int] | None:
-    """Return size and time of change of a local file; None for everything else."""
+    """Return the size and modification time of a local file; None for anything else."""
     path = local_path(source)
     try:
         status = None if path is None else path.stat()
@@ -144,14 +141,14 @@ def state_of_file(source: Any) -> tuple[int, int] | None:
 
 
 def _remote_suffix(target: Any) -> str:
-    """The suffix of a URL; a URL with netcdf-c's fragment says what it is, and a chained one is for fsspec."""
+    """Return the suffix of a URL; empty for URLs with a netCDF-C fragment (it has the format) and chained URLs."""
     if not isinstance(target, str) or "://" not in target or "#" in target or "::" in target:
         return ""
     return os.path.splitext(target.partition("?")[0])[1].lower()
 
 
 def is_netcdf(path: str | os.PathLike[str]) -> bool:
-    """True if a file begins as a netCDF file (or any HDF5 file) does; it may still be damaged.
+    """Return True if a file has the signature of a netCDF or HDF5 file; the file may still be damaged.
 
     Examples
     --------
@@ -166,14 +163,14 @@ def is_netcdf(path: str | os.PathLike[str]) -> bool:
 
 
 def netcdf_format(path: str) -> str:
-    """Return ``hdf5``, or the name of the classic format in which a file is.
+    """Return the format of a netCDF file: ``hdf5``, or the name of a classic format.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file.
+        If the file does not exist.
     NetCDFFileError
-        If it cannot be read, or begins like something else.
+        If the file cannot be read, or has no netCDF signature.
     """
     try:
         if os.path.isdir(path):
@@ -192,14 +189,14 @@ def netcdf_format(path: str) -> str:
 
 
 def format_of(file: IO[bytes], path: str) -> str:
-    """Return the format of an open file, as :func:`netcdf_format`; `path` is for messages."""
+    """Return the format of an open file like :func:`netcdf_format`; `path` is used in messages."""
     file.seek(0)
     start = file.read(8)
     if start[:3] == b"CDF" and len(start) > 3 and start[3] in CLASSIC:
         return CLASSIC[start[3]]
     size = file.seek(0, os.SEEK_END)
     offset = 0
-    while offset + len(_HDF5) <= size:  # HDF5 may start after a user block of 512, 1024, … bytes
+    while offset + len(_HDF5) <= size:  # an HDF5 file may begin with a user block of 512, 1024, … bytes
         file.seek(offset)
         if file.read(8) == _HDF5:
             return "hdf5"
@@ -220,7 +217,9 @@ def _not_netcdf(start: bytes, size: int) -> str:
 
 
 def special_kind(mode: int) -> str | None:
-    """Name what is no regular file and no directory, by ``st_mode``: opening it may wait for ever.
+    """Return the kind of a special file from its ``st_mode``; None for regular files and directories.
+
+    Opening a special file may block forever.
 
     Examples
     --------
@@ -231,7 +230,7 @@ def special_kind(mode: int) -> str | None:
 
 
 def is_zip(start: bytes) -> bool:
-    """True if a file with these first bytes is a zip archive.
+    """Return True if a file with these first bytes is a zip archive.
 
     Examples
     --------
@@ -242,7 +241,7 @@ def is_zip(start: bytes) -> bool:
 
 
 def describe_file(start: bytes) -> str:
-    """Name the kind of a file by its first bytes, for messages.
+    """Describe the type of a file from its first bytes, for messages.
 
     Examples
     --------
@@ -253,7 +252,7 @@ def describe_file(start: bytes) -> str:
 
 
 def is_references(source: Any) -> bool:
-    """True for kerchunk's references: a local JSON file that begins as they do, or a directory of Parquet files.
+    """Return True if a local source has kerchunk references: a JSON file or a directory of Parquet files.
 
     Examples
     --------
@@ -277,7 +276,7 @@ def is_references(source: Any) -> bool:
 
 
 def is_icechunk(source: Any) -> bool:
-    """True for a local directory that is an Icechunk repository.
+    """Return True if a local directory is an Icechunk repository.
 
     Examples
     --------

@@ -7,7 +7,7 @@ Variable                     Default   Meaning
 ``NCZARR_MAX_VALUE_BYTES``   67108864  maximum size in bytes of an opaque or compound value in CDL
 ``NCZARR_ISOLATED_SECONDS``  60        timeout in seconds of a request to a child process that reads a file
 ``NCZARR_ANSWER_SECONDS``    30        timeout in seconds of a request to a server
-``NCZARR_DASK_SECONDS``      300       timeout in seconds for which ``--dask`` waits for the first worker
+``NCZARR_DASK_SECONDS``      300       timeout in seconds of ``--dask`` while the cluster has no worker
 ``NCZARR_ISOLATED``          unset     1: read netCDF files in a child process
 ``NCZARR_EXTERNAL_FILES``    unset     1: follow the references of HDF5 files to other files
 ===========================  ========  ==================================================================

@@ -1,4 +1,4 @@
-"""Say in one sentence why a client of an object store or a web server failed, and wait no longer than allowed."""
+"""Summarise errors of object store and HTTP clients in one sentence, and limit the time of requests."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def whole_text(error: BaseException) -> str:
-    """Return what an error and its causes say, for looking into it."""
+    """Return the text of an error and all its causes, for searching."""
     return " ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(error))
 
 
 def lacks_bucket(error: BaseException) -> bool:
-    """True if an error says that the bucket itself is not there.
+    """Return True if the cause of an error is a missing bucket.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def lacks_bucket(error: BaseException) -> bool:
 
 
 def is_unreached(error: BaseException) -> bool:
-    """True if an error says that nobody answered; some clients call that a missing file.
+    """Return True if the cause of an error is an unreachable server; some clients report that as a missing file.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def is_unreached(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
-    """Return why a request failed, without the client's own words for its insides, and what may help.
+    """Return the reason why a request failed, without internals of the client, and a hint or None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parse paths, URLs, and netcdf-c's URLs with a fragment."""
+"""Parse paths and URLs, including the URL fragments of netCDF-C."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import StoreError
 
-# One letter is a Windows drive, not a protocol.
+# A single letter is a Windows drive, not a protocol.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")
 _FRAGMENT = re.compile(r"#([A-Za-z0-9_.]+(?:=[^&#]*)?(?:&[A-Za-z0-9_.]+(?:=[^&#]*)?)*)\Z")
-# Protocols of URLs that would make a local directory, such as ``s3:``, if one of their slashes is missing.
+# URL protocols. With one slash missing, a URL such as ``s3:/bucket`` would be the path of a local directory ``s3:``.
 _PROTOCOLS = (
     "abfs", "abfss", "adl", "az", "dav", "davs", "dropbox", "file", "filecache", "ftp", "gcs", "gdrive", "github", "gs",
     "hdfs", "hf", "http", "https", "lakefs", "memory", "oci", "oss", "reference", "s3", "s3a", "sftp", "simplecache",
     "smb", "ssh", "webdav", "webhdfs",
 )  # fmt: skip
 _LACKS_SLASH = re.compile(rf"({'|'.join(_PROTOCOLS)}):(?!//|:)(/?)", re.IGNORECASE)
-# Words that netcdf-c takes as modes when they stand alone.
+# Words that netCDF-C accepts as modes without ``mode=``.
 _MODES = frozenset(
     {"bytes", "dap4", "file", "gs3", "nczarr", "noxarray", "s3", "xarray", "zarr", "zip", "consolidated"}
 )
@@ -29,7 +29,7 @@ _MODES = frozenset(
 
 @dataclass(frozen=True)
 class Target:
-    """What a path or URL says.
+    """A parsed path or URL.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Target:
     protocol : str
         ``"file"`` for paths and ``file://``; ``"s3"``, ``"https"``, ``"simplecache"`` and so on.
     fragment : dict of str to str
-        The settings of a netcdf-c fragment: ``#mode=nczarr,zip&aws.profile=x``.
+        The settings of a netCDF-C fragment such as ``#mode=nczarr,zip&aws.profile=x``.
 
     Examples
     --------
@@ -65,16 +65,16 @@ class Target:
 
 
 def parse_target(target: str | os.PathLike[str]) -> Target:
-    """Read a path or URL.
+    """Parse a path or URL.
 
-    A fragment counts as one only in a URL, or after a path that does not exist with it, and only if it is of
-    netcdf-c's form and names a mode. Its settings are handed back; those that say where the data is are obeyed:
-    ``https://HOST/BUCKET/KEY#mode=s3`` becomes ``s3://BUCKET/KEY`` with the setting ``endpoint_url``.
+    Text after ``#`` is a fragment only in a URL or if no local file has this name, and only if it has netCDF-C's
+    syntax and a mode. The fragment may change the location: ``https://HOST/BUCKET/KEY#mode=s3`` becomes
+    ``s3://BUCKET/KEY`` with the setting ``endpoint_url``.
 
     Raises
     ------
     StoreError
-        If the URL of a web server has no host, or one that cannot be, or a URL lacks a slash (``s3:/bucket``).
+        If an HTTP URL has no host or an invalid host, or a URL lacks a slash (``s3:/bucket``).
 
     Examples
     --------
@@ -112,7 +112,7 @@ def parse_target(target: str | os.PathLike[str]) -> Target:
 
 
 def allowing(options: Mapping[str, Any] | None, allow: Any) -> dict[str, Any] | None:
-    """Return storage options with the prefixes that references may reach among them.
+    """Return storage options with additional allowed prefixes for references.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def allowing(options: Mapping[str, Any] | None, allow: Any) -> dict[str, Any] | 
 
 
 def allowed(options: Mapping[str, Any] | None) -> list[str]:
-    """Return the prefixes that references may reach, from storage options.
+    """Return the allowed prefixes for references from storage options.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def allowed(options: Mapping[str, Any] | None) -> list[str]:
 
 
 def client_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return storage options without those that are nczarr's own.
+    """Return storage options for the client of the store, without nczarr's own options.
 
     Examples
     --------
@@ -151,9 +151,9 @@ def client_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_slashes(target: str | bytes) -> None:
-    """Refuse a path that looks like a URL of which a slash is missing: it would name a local directory ``s3:``.
+    """Refuse a path that looks like a URL with a missing slash, such as ``s3:/bucket``.
 
-    ``pathlib`` removes the slash: ``str(Path("s3://bucket"))`` is ``s3:/bucket``.
+    ``str(Path("s3://bucket"))`` returns such a path. It would create a local directory ``s3:``.
 
     Raises
     ------
@@ -164,11 +164,11 @@ def check_slashes(target: str | bytes) -> None:
     >>> check_slashes("s3://bucket/run42.zarr")
     >>> check_slashes("s3:/bucket/run42.zarr")
     Traceback (most recent call last):
-    nczarr.errors.StoreError: ...a slash of the URL is missing...
+    nczarr.errors.StoreError: ...URL with a missing slash...
     """
     if not isinstance(target, str) or ":" not in target:
         return
-    parts = target.split("::")  # of a chained URL each has a protocol
+    parts = target.split("::")  # each part of a chained URL has a protocol
     for number, part in enumerate(parts if _SCHEME.match(target) else parts[:1]):
         found = _LACKS_SLASH.match(part)
         if found is None:
@@ -176,14 +176,14 @@ def check_slashes(target: str | bytes) -> None:
         rest = part[found.start(2) :] if found[1].lower() == "file" else part[found.end() :]
         url = "::".join([*parts[:number], f"{found[1]}://{rest}", *parts[number + 1 :]])
         raise StoreError(
-            "this looks like a URL, and a slash of the URL is missing",
+            "the path looks like a URL with a missing slash",
             path=target,
-            hint=f"write {url}; a local path of this name is ./{target}",
+            hint=f"write {url} for the URL, or ./{target} for a local path",
         )
 
 
 def _check_address(url: str) -> None:
-    """Refuse the URL of a web server without a host, or with one that cannot be.
+    """Refuse an HTTP URL that has no host or an invalid host.
 
     Raises
     ------
@@ -191,12 +191,12 @@ def _check_address(url: str) -> None:
     """
     try:
         parts = urlsplit(url)
-        wrong = "there is no host in it" if not parts.hostname else ""
-        parts.port  # noqa: B018 (looked at, so that it is checked)
+        wrong = "the host is missing" if not parts.hostname else ""
+        parts.port  # noqa: B018 (the property raises ValueError for an invalid port)
     except ValueError as error:
         wrong = str(error)
     if wrong:
-        raise StoreError(f"this is no URL of a web server: {wrong}", path=url)
+        raise StoreError(f"invalid URL: {wrong}", path=url)
 
 
 def _settings(text: str) -> dict[str, str]:
@@ -219,13 +219,13 @@ def _file_path(rest: str) -> str:
     path = rest.removeprefix("localhost") if rest.startswith("localhost/") else rest
     if re.match(r"/[A-Za-z]:[/\\]", path):
         path = path[1:]
-    # Writers of file URLs do not agree on percent-encoding: what is there decides.
+    # Not all programs percent-encode file URLs: prefer the form for which a file exists.
     decoded = unquote(path)
     return decoded if os.path.exists(decoded) and not os.path.exists(path) else path
 
 
 def _s3_target(url: str, fragment: dict[str, str]) -> Target:
-    """Turn the two HTTP forms of an S3 address into ``s3://``: bucket in the path, or before the host."""
+    """Convert a path-style or virtual-hosted-style S3 URL to an ``s3://`` target."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     path = parts.path.lstrip("/")

@@ -1,6 +1,7 @@
-"""Move the values of a model from sources to a sink: cut into blocks, with bounded memory and writes side by side.
+"""Copy values from sources to a sink in blocks, with bounded memory and concurrent writes.
 
-It knows the model alone, and no format: whoever has lazy data and a :class:`~nczarr.model.DatasetSink` can use it.
+The module depends on the model only. It copies any :class:`~nczarr.model.ArraySource` to any
+:class:`~nczarr.model.DatasetSink`, whatever their formats.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ import numpy as np
 from nczarr.model import ArraySource, DatasetSink, Region, Variable, regions
 from nczarr.model.sources import region_shape
 
-#: Upper bound of a block's size in bytes, unless one chunk of the output is larger. The memory of larger ones goes
-#: back to the system each time, and is cleared by it again.
+#: Maximum size of a block in bytes, unless one chunk of the output is larger. The allocator returns the memory of
+#: larger blocks to the operating system, which must clear it again for the next block.
 BLOCK_BYTES = 8 << 20
-#: Usual bound on the values that are in memory at once.
+#: Default limit in bytes on the values in memory.
 MEMORY = 512 << 20
-#: Blocks smaller than this go over to another thread together, up to this many bytes and so many blocks.
-_TOGETHER_BYTES = 1 << 20
-_TOGETHER = 64
-#: What an element of an object array (a string, a sequence) is taken to weigh.
+#: Maximum size in bytes, and maximum length, of a batch of small blocks for one writer thread.
+_BATCH_BYTES = 1 << 20
+_BATCH = 64
+#: Assumed size in bytes of an element of an object array (a string, a sequence).
 _OBJECT_BYTES = 64
 
-#: A variable whose values are to be moved: FQN, the variable, its data.
+#: A variable to copy: its FQN, the variable, its data.
 Work = tuple[str, Variable, ArraySource]
 #: One block: FQN, the region, the data.
 Block = tuple[str, Region, ArraySource]
 
 
 def value_bytes(dtype: np.dtype) -> int:
-    """Return about how many bytes a value takes in memory.
+    """Return the approximate size of a value in memory, in bytes.
 
     Examples
     --------
@@ -48,12 +49,12 @@ def value_bytes(dtype: np.dtype) -> int:
 
 
 def data_bytes(data: ArraySource) -> int:
-    """Return about how many bytes all values of a source take in memory."""
+    """Return the approximate size of all values of a source in memory, in bytes."""
     return math.prod(data.shape) * value_bytes(data.dtype)
 
 
 def blocks_of(work: Iterable[Work], sink: DatasetSink, limit: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yield the blocks in which values are moved: whole chunks (shards) of the sink."""
+    """Yield the blocks to copy; each consists of whole chunks (or shards) of the sink."""
     for fqn, variable, data in work:
         read = getattr(data, "chunk_shape", None) or variable.storage.chunk_shape
         block = block_shape(data.shape, sink.write_shape(fqn), read, value_bytes(data.dtype), limit)
@@ -68,20 +69,20 @@ def block_shape(
     itemsize: int,
     limit: int = BLOCK_BYTES,
 ) -> tuple[int, ...]:
-    """Choose the blocks of a copy: whole output chunks, and whole input chunks where memory allows.
+    """Choose the block shape of a copy: whole output chunks, and whole input chunks if memory allows.
 
     Parameters
     ----------
     shape : tuple of int
         Shape of the variable.
     write_shape : tuple of int
-        The block in which the output is best written; the result is a multiple of it (or the whole axis).
+        Preferred block shape of the sink. Along each axis, the result is a multiple of it or the whole axis.
     read_shape : tuple of int, optional
         Chunk shape of the input.
     itemsize : int
-        Bytes an element.
+        Bytes per element.
     limit : int
-        Bytes a block, unless one output block is larger.
+        Maximum size of a block in bytes, unless one output chunk is larger.
 
     Returns
     -------
@@ -97,11 +98,11 @@ def block_shape(
     """
     block = [max(1, min(w, n)) for w, n in zip(write_shape, shape, strict=True)]
 
-    def grow(axis: int, wanted: int) -> None:
+    def grow(axis: int, length: int) -> None:
         others = math.prod(block) // block[axis] * itemsize
         step = block[axis]
         most = max(limit // others, block[axis])
-        size = min(-(-wanted // step) * step, most // step * step)
+        size = min(-(-length // step) * step, most // step * step)
         block[axis] = max(block[axis], min(size, max(shape[axis], 1)))
 
     for axis in reversed(range(len(shape))):
@@ -112,20 +113,20 @@ def block_shape(
 
 
 class Progress(Protocol):
-    """Receives the progress of a copy; the methods are called from one thread."""
+    """Receive the progress of a copy. All methods are called from the same thread."""
 
     def start(self, total: int) -> None:
-        """The copy begins; `total` is the number of bytes to move."""
+        """Begin a copy of `total` bytes."""
 
     def advance(self, count: int, fqn: str) -> None:
-        """`count` more bytes, of the variable `fqn`, are written."""
+        """Report `count` more bytes written to the variable `fqn`."""
 
     def finish(self) -> None:
-        """The copy has ended, well or not."""
+        """End the copy, successful or not."""
 
 
 class NoProgress:
-    """Tells nobody."""
+    """Ignore the progress of a copy."""
 
     def start(self, total: int) -> None:
         """Do nothing."""
@@ -138,16 +139,16 @@ class NoProgress:
 
 
 class PartOfProgress:
-    """Passes on what parts of a job report, for a job that has begun with the total of all."""
+    """Forward the progress of one part of a job to the progress of the whole job, which has already started."""
 
     def __init__(self, whole: Progress) -> None:
         self._whole = whole
 
     def start(self, total: int) -> None:
-        """Do nothing: the job has begun."""
+        """Do nothing: the whole job has started."""
 
     def advance(self, count: int, fqn: str) -> None:
-        """Pass it on."""
+        """Report the bytes to the whole job."""
         self._whole.advance(count, fqn)
 
     def finish(self) -> None:
@@ -162,9 +163,9 @@ def transfer(
     memory: int,
     done: Callable[[str, Region], None] = lambda fqn, region: None,
 ) -> None:
-    """Read and write all blocks; `done` is told of each one that is written."""
-    # An interrupt reaches the main thread, wherever that is. It only waits here, so that no lock of the HDF5
-    # library is held by somebody who was thrown out of it.
+    """Read and write all blocks; call `done` for each written block."""
+    # KeyboardInterrupt is raised in the main thread. The main thread only waits here, so that an interrupt never
+    # leaves HDF5 code with the HDF5 lock acquired.
     stop = Event()
     reports: Queue[tuple[int, str] | None] = Queue()
     with ThreadPoolExecutor(1, thread_name_prefix="nczarr-read") as pool:
@@ -183,7 +184,7 @@ def transfer(
 
 def _next(reports: Queue[tuple[int, str] | None]) -> tuple[int, str] | None:
     while True:
-        # Without a time limit a wait cannot be interrupted on Windows.
+        # On Windows, only a wait with a timeout is interruptible.
         with suppress(Empty):
             return reports.get(timeout=0.5)
 
@@ -197,59 +198,59 @@ def _move(
     report: Callable[[int, str], None],
     done: Callable[[str, Region], None],
 ) -> None:
-    """Read block after block here and write them in other threads, until all is done or `stop` is set."""
-    under_way: deque[tuple[Future[None], list[Block], int]] = deque()
-    held = 0
+    """Read blocks in this thread and write them in other threads, until all are written or `stop` is set."""
+    pending: deque[tuple[Future[None], list[Block], int]] = deque()
+    pending_bytes = 0
 
-    def settle() -> None:
-        nonlocal held
-        future, some, weight = under_way.popleft()
+    def finish_oldest() -> None:
+        nonlocal pending_bytes
+        future, batch, size = pending.popleft()
         future.result()
-        held -= weight
-        for fqn, region, _ in some:
+        pending_bytes -= size
+        for fqn, region, _ in batch:
             done(fqn, region)
-        report(weight, some[-1][0])
+        report(size, batch[-1][0])
 
     writers = workers if sink.concurrent else 1
     with ThreadPoolExecutor(writers, thread_name_prefix="nczarr-copy") as pool:
         try:
-            for some, weight in _together(blocks, min(_TOGETHER_BYTES, memory // (2 * (writers + 2)))):
-                # A block is there twice while it is encoded.
-                while under_way and (2 * (held + weight) > memory or len(under_way) > writers):
-                    settle()
+            for batch, size in _batches(blocks, min(_BATCH_BYTES, memory // (2 * (writers + 2)))):
+                # While the sink encodes a block, memory contains it twice.
+                while pending and (2 * (pending_bytes + size) > memory or len(pending) > writers):
+                    finish_oldest()
                 if stop.is_set():
                     break
-                values = [data.read(region) for _, region, data in some]
-                held += weight
-                under_way.append((pool.submit(_write, sink, some, values), some, weight))
+                values = [data.read(region) for _, region, data in batch]
+                pending_bytes += size
+                pending.append((pool.submit(_write, sink, batch, values), batch, size))
                 del values
-            while under_way:
-                settle()
+            while pending:
+                finish_oldest()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _together(blocks: Iterable[Block], limit: int) -> Iterator[tuple[list[Block], int]]:
-    """Yield blocks with their bytes: large ones alone, small ones with those that follow.
+def _batches(blocks: Iterable[Block], limit: int) -> Iterator[tuple[list[Block], int]]:
+    """Yield batches of consecutive small blocks, or single large blocks, with their sizes in bytes.
 
-    What it costs to hand a block over to another thread is as much as to write a few kilobytes.
+    Passing a batch to another thread takes as long as writing a few kilobytes.
     """
-    some: list[Block] = []
-    held = 0
+    batch: list[Block] = []
+    batch_bytes = 0
     for block in blocks:
         _, region, data = block
-        weight = math.prod(region_shape(region)) * value_bytes(data.dtype)
-        if some and (held + weight > limit or len(some) == _TOGETHER):
-            yield some, held
-            some, held = [], 0
-        some.append(block)
-        held += weight
-    if some:
-        yield some, held
+        size = math.prod(region_shape(region)) * value_bytes(data.dtype)
+        if batch and (batch_bytes + size > limit or len(batch) == _BATCH):
+            yield batch, batch_bytes
+            batch, batch_bytes = [], 0
+        batch.append(block)
+        batch_bytes += size
+    if batch:
+        yield batch, batch_bytes
 
 
 def _write(sink: DatasetSink, blocks: list[Block], values: list[np.ndarray]) -> None:
-    """Write blocks one after the other, and let go of the values of each."""
+    """Write blocks one after the other, and release the values of each written block."""
     for fqn, region, _ in blocks:
         sink.write(fqn, region, values.pop(0))

@@ -1,7 +1,7 @@
-"""Open datasets as engine ``nczarr`` of xarray, with everything that netCDF-4 has.
+"""Provide the engine ``nczarr`` of xarray.
 
-xarray finds it through the entry point group ``xarray.backends``. Values are read when they are needed, from any
-number of threads, and what is opened by path or URL can be sent to other processes, as dask does.
+xarray finds the engine through the entry point group ``xarray.backends``. Values are read lazily, from any number of
+threads. Datasets opened by path or URL can be pickled, for example by Dask.
 
 Examples
 --------
@@ -61,7 +61,7 @@ _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
 
 class _Source:
-    """An open dataset that can be pickled: it is opened again in the other process."""
+    """An open dataset that can be pickled; unpickling opens it again on first use."""
 
     def __init__(self, target: Any, storage_options: dict[str, Any] | None) -> None:
         self.target = target
@@ -76,7 +76,7 @@ class _Source:
 
     @property
     def session(self) -> Session:
-        """The dataset; opened on first use."""
+        """The open dataset; opened on first use."""
         with self._lock:
             if self._session is None:
                 self._session = open_to_read(self.target, self.storage_options)
@@ -84,7 +84,7 @@ class _Source:
             return self._session
 
     def group(self, path: str) -> GroupNode:
-        """The group at a path such as ``/a/b``."""
+        """Return the group at a path such as ``/a/b``."""
         group = self.session.root
         for name in path.split("/"):
             if name:
@@ -108,7 +108,7 @@ class _Source:
 
 
 class _Values(BackendArray):  # type: ignore[misc]
-    """Values of one variable, read when they are asked for."""
+    """The values of one variable, read on demand."""
 
     def __init__(self, source: _Source, group: str, name: str) -> None:
         self.source, self.group, self.name = source, group, name
@@ -131,7 +131,7 @@ class _Values(BackendArray):  # type: ignore[misc]
         values = read(self.source.session, self.node, self.settings, key)
         if self.dtype != object or (isinstance(values, np.ndarray) and values.dtype == object):
             return values
-        boxed = np.empty((), object)  # a text or a sequence is one element
+        boxed = np.empty((), object)  # a string or a sequence is a single element
         boxed[()] = values
         return boxed
 
@@ -145,7 +145,7 @@ def _dtype(node: VariableNode) -> np.dtype:
 
 
 class _Store(AbstractDataStore):  # type: ignore[misc]
-    """One group, as xarray's decoding wants it."""
+    """One group, with the interface that xarray's decoding needs."""
 
     def __init__(self, source: _Source, group: str) -> None:
         self.source, self.path = source, group
@@ -195,7 +195,7 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
         encoding.update(describe_filters(node.storage.filters))
         chunks = chunking_of(node)
         encoding["contiguous"], encoding["chunksizes"] = chunks is None, chunks
-    # What is read at once: the chunks in the store, whatever netCDF was asked for.
+    # Prefer the stored chunks: they may differ from the chunk sizes that netCDF reports.
     stored = session.chunk_shape(node)
     if stored:
         names = [d.name for d in node.dimensions]
@@ -204,7 +204,7 @@ def _encoding(session: Session, node: VariableNode) -> dict[str, Any]:
 
 
 def _without_secrets(dataset: Any, source: _Source) -> Any:
-    """Note where a dataset is, if xarray would note it with a password or a signature."""
+    """Replace the location that xarray records if it contains a password or a signature."""
     if _is_path(source.target) and (shown := shown_location(str(source.target))) != str(source.target):
         dataset.encoding["source"] = shown
     return dataset
@@ -215,10 +215,10 @@ def _is_path(target: Any) -> bool:
 
 
 class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
-    """Opens NCZarr and plain Zarr hierarchies, and what else :class:`nczarr.Dataset` reads, in xarray.
+    """Open all datasets that :class:`nczarr.Dataset` reads as xarray datasets.
 
-    Use it through xarray: ``xarray.open_dataset(target, engine="nczarr")``, ``xarray.open_datatree(...)``,
-    ``xarray.open_groups(...)``. Decoding is xarray's own, as for netCDF files.
+    Use the engine through xarray: ``xarray.open_dataset(target, engine="nczarr")``, ``xarray.open_datatree(...)``,
+    ``xarray.open_groups(...)``. xarray decodes the variables, as for netCDF files.
 
     Examples
     --------
@@ -248,7 +248,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     )
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """True for a Zarr store whose root says that it is NCZarr; the other engines have everything else."""
+        """Return True for a Zarr store with NCZarr metadata in its root; leave all other stores to other engines."""
         if not _is_path(filename_or_obj):
             return False
         target = _normal(filename_or_obj)
@@ -283,9 +283,9 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         group : str, optional
             Path of the group; default: the root.
         storage_options : dict, optional
-            For remote stores.
+            Options for remote stores.
         allow : str or sequence of str
-            Paths and URLs below which references may reach files, too; see :class:`nczarr.Dataset`.
+            Additional paths and URLs below which references may read files; see :class:`nczarr.Dataset`.
         """
         options = {
             "mask_and_scale": mask_and_scale,
@@ -314,7 +314,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         allow: str | Sequence[str] = (),
         **options: Any,
     ) -> dict[str, Any]:
-        """Open all groups, one dataset each, by path."""
+        """Open all groups; return a mapping from the path of each group to its dataset."""
         source = _Source(_normal(filename_or_obj), allowing(storage_options, allow))
         engine = _engine_for_plain_zarr(source)
         if engine is not None:
@@ -345,7 +345,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
         return tree
 
 
-#: What the root document of an NCZarr store holds: of version 3, also where only arrays have keys, and of version 2.
+#: Strings in the root document of an NCZarr store: of version 3, of version 3 with keys in arrays only, of version 2.
 _MARKERS = (b'"_nczarr_', b'"nczarr":', b'"_NCZARR_')
 _DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".nczarr")
 _ARCHIVES = (".zarr.zip", ".zip", ".ncz")
@@ -355,7 +355,7 @@ def _has_marker(target: str) -> bool:
     try:
         with open_store(target, "r") as store:
             found = store.get_many(list(_DOCUMENTS))
-    except Exception:  # whatever is wrong, it is for the engine that is asked for to say
+    except Exception:  # the engine that opens the dataset reports the error
         return False
     return found[-1] is not None or any(
         data is not None and any(marker in data for marker in _MARKERS) for data in found
@@ -363,7 +363,7 @@ def _has_marker(target: str) -> bool:
 
 
 def _engine_for_plain_zarr(source: _Source) -> Any:
-    """xarray's own engine, for Zarr that says nothing of netCDF and that zarr-python reads; None for all else."""
+    """Return xarray's Zarr engine for hierarchies without netCDF metadata that zarr-python reads; otherwise None."""
     stored = source.session.stored
     hierarchy = getattr(stored, "hierarchy", None)
     layout = getattr(stored, "layout", "")
@@ -383,7 +383,7 @@ def _engine_for_plain_zarr(source: _Source) -> Any:
 
 
 def _normal(target: Any) -> Any:
-    """A path as text, without the user's home left out."""
+    """Return a path as a string with ``~`` expanded; return other targets unchanged."""
     return os.path.expanduser(os.fspath(target)) if _is_path(target) else target
 
 

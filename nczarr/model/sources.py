@@ -117,7 +117,8 @@ class MemorySource:
         return self.array.dtype
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        index: tuple[Any, ...] = (*region, ...)  # with the Ellipsis, numpy returns a 0-d array, not its object
+        # With the Ellipsis, numpy returns a 0-d array instead of its object.
+        index: tuple[Any, ...] = (*region, ...)
         picked = self.array[index]
         return np.array(picked, copy=True) if out is None else handed(picked, out)
 

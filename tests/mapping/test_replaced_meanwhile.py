@@ -206,7 +206,7 @@ def test_a_file_system_that_cannot_rename_just_then(
     left = sorted(p for p in path.parent.iterdir() if p.name.startswith("."))
     if len(failing) == 2:
         [old] = [p for p in left if p.name.endswith(".old.tmp")]
-        assert f"what was there is {old} now" in said
+        assert f"the old version of {path} is {old}" in said
         old.rename(path)
     else:
         assert left == []

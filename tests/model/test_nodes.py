@@ -136,7 +136,7 @@ def test_all_problems_are_reported_with_their_place() -> None:
         "/c: the compound type has no fields",
         "/self: the type contains itself",
         "the dimension 'latitude' is declared twice",
-        "'bad/name' has a '/'",
+        "'bad/name' contains '/'",
         "/v: there is no dimension 'lattitude'; did you mean 'latitude'?",
         "/w: there is no type 'nowhere'",
         "/c: the chunk shape (0,) does not fit",
