@@ -1,4 +1,4 @@
-"""Provide the command ``nczarr``."""
+"""Implement the command ``nczarr``."""
 
 from nczarr.cli.main import main
 

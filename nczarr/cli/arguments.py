@@ -1,4 +1,4 @@
-"""Define the grammar of the command line; the reference in the documentation is generated from it."""
+"""Define the command line parser, from which the reference documentation is generated."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import nczarr
 
 _SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
-#: Commands that read netCDF files, besides ``check``, which always does it in a child process.
+#: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
 _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
 _HIERARCHY = "a Zarr hierarchy (path or URL)"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that takes options between names too: ``copy a.nc -c x=1 b.zarr``."""
+    """A parser that accepts options between positional arguments: ``copy a.nc -c x=1 b.zarr``."""
 
     _mixing = False
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse what the program's parser hands on; names behind ``--`` are taken as they stand."""
+        """Parse arguments; arguments after ``--`` are positional."""
         if self._mixing or args is None or "--" in args:
             return super().parse_known_args(args, namespace)
-        self._mixing = True  # the method below calls this one
+        self._mixing = True  # parse_known_intermixed_args calls this method
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
@@ -33,7 +33,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser of ``nczarr``; if a command is named, only that gets its options.
+    """Build the parser of ``nczarr``; if `command` is given, add the options of this command only.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         title="commands", dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
     )
     for name, (text, complete) in COMMANDS.items():
-        # ncdump's -h is the header; help is --help here, as everywhere else too.
+        # As in ncdump, -h of dump prints the header; its help is --help.
         verb = verbs.add_parser(
             name,
             help=text,
@@ -72,32 +72,32 @@ def _complete(
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option for the file system of a URL, such as anon=true; may be repeated",
+        help="option of the file system of a URL, such as anon=true; may be repeated",
     )
     parser.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="references to other files reach these below this path or URL too, not only beside them; may be repeated",
+        help="let references read files below this path or URL too, not only beside the references; may be repeated",
     )
     if name in _READING:
         parser.add_argument(
             "--isolated",
             action="store_true",
-            help="read netCDF files in a child process: a damaged one that crashes or hangs HDF5 is an error",
+            help="read netCDF files in a child process, so that damaged files which crash or hang HDF5 are errors",
         )
     run, examples = complete(parser)
     parser.set_defaults(run=run)
     parser.epilog = f"examples:\n{examples}"
 
 
-# Each adds the options of a command, and returns the function that runs it and its examples. The modules are
-# imported here, so that a command loads its own only.
+# Each of the following functions adds the options of one command, and returns the function that runs it and its
+# examples. They import the modules of the command, so that each command imports its own modules only.
 
 
 def _shown(parser: argparse.ArgumentParser, kind: str | Callable[[argparse.Namespace], str]) -> None:
-    """A command that prints for people: `kind` is the language of it, for colours."""
+    """Add the terminal options to a command; `kind` is the language of its output, for syntax highlighting."""
     parser.set_defaults(shown_as=kind)
     terminal = parser.add_argument_group("on a terminal (extra: cli)")
     terminal.add_argument(
@@ -105,7 +105,7 @@ def _shown(parser: argparse.ArgumentParser, kind: str | Callable[[argparse.Names
         "--colour",
         choices=["auto", "always", "never"],
         default="auto",
-        help="default: colours on a terminal, unless NO_COLOR is set",
+        help="when to use colours (default: on a terminal, unless NO_COLOR is set)",
     )
     terminal.add_argument(
         "--no-pager", action="store_true", help="do not start the pager (NCZARR_PAGER, PAGER, or less)"
@@ -123,7 +123,7 @@ def _dump(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import dumping
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
     dumping.add_dump_options(parser)
     _shown(parser, dumping.shown_as)
     return dumping.run_dump, (
@@ -143,11 +143,13 @@ def _info(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import inspection
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("--stats", action="store_true", help="read all values: least, greatest, missing")
+    parser.add_argument(
+        "--stats", action="store_true", help="read all values, and print minimum, maximum and missing values"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     _shown(parser, "table")
     return inspection.run_info, (
-        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with the least and greatest values\n"
+        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with minimum and maximum values\n"
         "  nczarr info --json s3://bucket/run42.zarr\n"
     )
 
@@ -165,7 +167,7 @@ def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     from nczarr.cli import inspection
 
     parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-l", "--long", action="store_true", help="types and shapes too")
+    parser.add_argument("-l", "--long", action="store_true", help="also print types and shapes")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     _shown(parser, "names")
     return (
@@ -244,13 +246,15 @@ def _completion(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _run_completion(options: argparse.Namespace) -> None:
-    """``nczarr completion``."""
+    """Run ``nczarr completion``."""
     try:
         import shtab
     except ImportError:
         from nczarr.errors import UnsupportedError
 
-        raise UnsupportedError("completion needs the package shtab", hint="pip install shtab") from None
+        raise UnsupportedError(
+            "nczarr completion needs the package shtab", hint="pip install shtab"
+        ) from None
     print(shtab.complete(build_parser(), options.shell))
 
 
@@ -268,29 +272,29 @@ def _view(parser: argparse.ArgumentParser) -> tuple[Any, str]:
     return viewing.run_view, viewing.VIEWING
 
 
-#: The commands: what each does, and what completes its parser.
+#: The commands by name: description, and function that adds the options.
 COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], tuple[Any, str]]]] = {
     "copy": ("Copy a dataset from any format to any other.", _copy),
     "dump": ("Print a dataset as CDL text, as ncdump does.", _dump),
     "gen": ("Generate a dataset from CDL text, as ncgen does.", _gen),
-    "info": ("Say what a dataset is, and how each variable is stored.", _info),
+    "info": ("Summarise a dataset and the storage of each variable.", _info),
     "tree": ("Show the groups and variables as a tree.", _tree),
     "ls": ("List the full names of groups and variables.", _ls),
     "diff": ("Compare two datasets; exit status 1 if they differ, 2 on an error.", _diff),
-    "digest": ("Print checksums of datasets and variables, whatever their format and chunks.", _digest),
+    "digest": ("Print checksums of datasets and variables, independent of format and chunks.", _digest),
     "check": ("Check a Zarr dataset; exit status 1 on a finding, 2 on an error.", _check),
-    "repair": ("Mend the metadata of a dataset that other programs have changed.", _repair),
+    "repair": ("Repair the metadata of a dataset that other programs have changed.", _repair),
     "consolidate": ("Rewrite the consolidated metadata.", _consolidate),
-    "clean": ("Finish or remove what interrupted writers left.", _clean),
+    "clean": ("Complete or remove the output of interrupted writers.", _clean),
     "zom": (
-        "Print the Zarr Object Model (ZEP 6) as JSON, compare it, or create the hierarchy that it describes.",
+        "Print a Zarr Object Model (ZEP 6) as JSON, compare it, or create a hierarchy from it.",
         _zom,
     ),
     "validate": (
         "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
         _validate,
     ),
-    "completion": ("Print the completion of this command for a shell.", _completion),
+    "completion": ("Print the completion script of nczarr for a shell.", _completion),
     "plot": ("Draw a variable as a line, an image or a map (extra: view).", _plot),
     "view": ("Show a dataset in the browser (extra: view).", _view),
 }

@@ -14,12 +14,12 @@ from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import shown_location, visible
 
 COMPARING = """\
-  nczarr diff run42.nc run42.zarr               exit status 0: the same, to the bit
+  nczarr diff run42.nc run42.zarr               exit status 0: the datasets are equal
   nczarr diff --rtol 1e-6 --places 5 a.zarr b.zarr
   nczarr diff --json --ignore history a.nc b.zarr
 """
 DIGESTING = """\
-  nczarr digest run42.nc run42.zarr run42.cdl   the same for what holds the same
+  nczarr digest run42.nc run42.zarr run42.cdl   equal datasets have equal digests
   nczarr copy --digest run42.nc run42.zarr && nczarr digest --check run42.zarr
 """
 
@@ -29,9 +29,9 @@ def add_diff_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("left", help=SOURCE)
     parser.add_argument("right", help=SOURCE)
     parser.add_argument("--header", action="store_true", help="do not compare values")
-    parser.add_argument("--storage", action="store_true", help="compare chunks, filters and byte order too")
+    parser.add_argument("--storage", action="store_true", help="also compare chunks, filters and byte order")
     parser.add_argument(
-        "--ignore", action="append", default=[], metavar="NAME", help="leave out attributes of this name"
+        "--ignore", action="append", default=[], metavar="NAME", help="ignore attributes with this name"
     )
     parser.add_argument("--rtol", type=float, default=0.0, metavar="X", help="relative tolerance of numbers")
     parser.add_argument("--atol", type=float, default=0.0, metavar="X", help="absolute tolerance of numbers")
@@ -40,14 +40,14 @@ def add_diff_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="differing values to list of each variable (default: 1)",
+        help="maximum number of differing values to list for each variable (default: 1)",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def run_diff(options: argparse.Namespace) -> int:
-    """``nczarr diff``."""
+    """Run ``nczarr diff``."""
     listed: list[dict[str, Any]] = []
     found = 0
     for difference in diff(
@@ -84,17 +84,17 @@ def run_diff(options: argparse.Namespace) -> int:
 def add_digest_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr digest``."""
     parser.add_argument("source", nargs="+", help=SOURCE)
-    parser.add_argument("--variables", action="store_true", help="a line for each variable too")
+    parser.add_argument("--variables", action="store_true", help="also print a digest for each variable")
     parser.add_argument(
         "--check", action="store_true", help="compare with the stored digest (nczarr copy --digest)"
     )
-    parser.add_argument("--lossy", action="store_true", help="leave out what cannot be read, with a warning")
+    parser.add_argument("--lossy", action="store_true", help="skip unreadable parts with a warning")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def run_digest(options: argparse.Namespace) -> int:
-    """``nczarr digest``."""
+    """Run ``nczarr digest``."""
     status = 0
     listed = []
     for source in options.source:
@@ -105,9 +105,13 @@ def run_digest(options: argparse.Namespace) -> int:
             progress=progress_bar(options.quiet),
         )
         if options.check and made.stored != made.dataset:
-            what = "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
+            stored_digest = (
+                "no digest is stored" if made.stored is None else f"the stored digest is {made.stored}"
+            )
             print(
-                visible(f"nczarr: {shown_location(source)}: {what}, that of the values {made.dataset}"),
+                visible(
+                    f"nczarr: {shown_location(source)}: {stored_digest}, the digest of the values is {made.dataset}"
+                ),
                 file=sys.stderr,
             )
             status = 1

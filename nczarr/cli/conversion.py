@@ -1,4 +1,4 @@
-"""Run ``nczarr copy`` and ``nczarr gen``: their options, and what they say at the end."""
+"""Run ``nczarr copy`` and ``nczarr gen``."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from nczarr.transfer import NoProgress
 SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 
 COPYING = """\
-  nczarr copy run42.nc run42.zarr               to Zarr, and back with the arguments exchanged
+  nczarr copy run42.nc run42.zarr               netCDF to Zarr; exchange the arguments for the reverse
   nczarr copy -v temp,salt run42.nc part.zarr   two variables and their coordinates
   nczarr copy -d time=2020-01:2020-06 -d lat=30.:60. run42.nc spring.zarr
   nczarr copy -c time=1,lat=100 --shards 128MiB --compression zstd:5 run42.nc fine.zarr
   nczarr copy -k classic -u run42.zarr run42.nc
   nczarr copy 'daily/*.nc' all.zarr --concat time
   nczarr copy yesterday.nc all.zarr --append
-  nczarr copy daily/*.nc out/                   each as out/NAME.zarr
+  nczarr copy daily/*.nc out/                   write out/NAME.zarr for each source
 """
 GENERATING = """\
   nczarr gen sample.cdl sample.zarr
   ncdump run42.nc | nczarr gen - run42.zarr
 """
 
-#: Keywords of :func:`nczarr.copy` that are passed on as they are.
+#: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
 _PASSED = (
     "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
     "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask",
@@ -63,13 +63,14 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", nargs="*", help=SOURCE + "; several, or a quoted pattern 'in/*.nc'")
     parser.add_argument(
         "target",
-        help="NAME.nc makes a netCDF file, NAME.cdl text, DIR/ one Zarr dataset for each source, else Zarr",
+        help="NAME.nc for a netCDF file, NAME.cdl for CDL text, DIR/ for one Zarr dataset per source; any other name "
+        "for Zarr",
     )
-    _several(parser)
-    _what(parser)
-    _how(parser)
-    _writing(parser)
-    _trust(parser)
+    _add_sources_options(parser)
+    _add_subset_options(parser)
+    _add_storage_options(parser)
+    _add_output_options(parser)
+    _add_verification_options(parser)
     parser.add_argument(
         "--virtual",
         action="store_true",
@@ -80,52 +81,54 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
 
 def add_gen_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr gen``."""
-    parser.add_argument("source", help="the CDL file; - is standard input")
-    parser.add_argument("target", help="NAME.nc makes a netCDF file, any other name Zarr")
-    _how(parser)
-    _writing(parser)
+    parser.add_argument("source", help="the CDL file; - for standard input")
+    parser.add_argument("target", help="NAME.nc for a netCDF file, any other name for Zarr")
+    _add_storage_options(parser)
+    _add_output_options(parser)
 
 
-def _several(parser: argparse.ArgumentParser) -> None:
-    several = parser.add_argument_group("many files")
+def _add_sources_options(parser: argparse.ArgumentParser) -> None:
+    several = parser.add_argument_group("several sources")
     several.add_argument(
-        "--concat", metavar="DIM", help="join along this dimension, or a new one of this name"
+        "--concat",
+        metavar="DIM",
+        help="join the sources along this dimension, or a new dimension of this name",
     )
     several.add_argument(
-        "--files-from", metavar="FILE", help="read names of sources, line by line; - is stdin"
+        "--files-from",
+        metavar="FILE",
+        help="read the names of sources from a file, one per line; - for standard input",
     )
     several.add_argument(
         "--join",
         choices=["outer", "first", "exact"],
-        help="attributes: of all files, refused where they mean something else; of the first file only; or refused "
-        "where any differs (default: outer)",
+        help="outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep "
+        "the attributes of the first file; exact: refuse any difference (default: outer)",
     )
     several.add_argument(
         "--append", action="store_true", help="append to the target along its unlimited dimension"
     )
-    several.add_argument(
-        "--replace", action="store_true", help="with --append: write over steps that are there"
-    )
+    several.add_argument("--replace", action="store_true", help="with --append: overwrite existing steps")
 
 
-def _what(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group(
-        "what is copied (patterns: /ocean/t* of full names, t* of names anywhere)"
+def _add_subset_options(parser: argparse.ArgumentParser) -> None:
+    subset = parser.add_argument_group(
+        "subset (patterns: /ocean/t* matches full names, t* matches names in all groups)"
     )
-    what.add_argument(
+    subset.add_argument(
         "-v",
         "--variables",
         action="append",
         metavar="A,B",
-        help="these variables and the coordinates they need",
+        help="copy these variables and their coordinates",
     )
-    what.add_argument("-V", "--only", action="append", metavar="A,B", help="exactly these variables")
-    what.add_argument("-g", "--groups", action="append", metavar="A,B", help="these groups")
-    what.add_argument(
-        "-x", "--exclude", action="append", metavar="A,B", help="all but these variables and groups"
+    subset.add_argument("-V", "--only", action="append", metavar="A,B", help="copy exactly these variables")
+    subset.add_argument("-g", "--groups", action="append", metavar="A,B", help="copy these groups")
+    subset.add_argument(
+        "-x", "--exclude", action="append", metavar="A,B", help="copy all but these variables and groups"
     )
-    add_dimension_option(what)
-    what.add_argument(
+    add_dimension_option(subset)
+    subset.add_argument(
         "--rename",
         action="append",
         default=[],
@@ -134,104 +137,117 @@ def _what(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _trust(parser: argparse.ArgumentParser) -> None:
-    trust = parser.add_argument_group("trust")
-    trust.add_argument("--verify", action="store_true", help="read both sides again and compare them")
-    trust.add_argument(
+def _add_verification_options(parser: argparse.ArgumentParser) -> None:
+    verification = parser.add_argument_group("verification")
+    verification.add_argument(
+        "--verify", action="store_true", help="read source and target again after the copy, and compare them"
+    )
+    verification.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a copy that was stopped; keep it if this one is, too; compare one that is finished",
+        help="continue an interrupted copy, and keep the partial output of an interrupt; compare a finished copy",
     )
-    trust.add_argument(
+    verification.add_argument(
         "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
     )
-    trust.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
+    verification.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
 
 
-def _how(parser: argparse.ArgumentParser) -> None:
-    how = parser.add_argument_group("how it is stored")
-    how.add_argument(
-        "-c", "--chunks", metavar="DIM=N,…", help="chunk lengths: time=1,lat=100 (-1: all of it), or auto"
+def _add_storage_options(parser: argparse.ArgumentParser) -> None:
+    storage = parser.add_argument_group("storage")
+    storage.add_argument(
+        "-c",
+        "--chunks",
+        metavar="DIM=N,…",
+        help="chunk lengths: time=1,lat=100 (-1: whole dimension), or auto",
     )
-    how.add_argument("--chunk-bytes", metavar="SIZE", help="about how large chunks are: 4MiB")
-    how.add_argument(
+    storage.add_argument("--chunk-bytes", metavar="SIZE", help="approximate size of a chunk: 4MiB")
+    storage.add_argument(
         "--shards", metavar="DIM=N,…", help="Zarr: shard lengths, a size such as 128MiB, or auto"
     )
-    how.add_argument(
+    storage.add_argument(
         "--compression",
         metavar="CODEC",
         help="zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr "
         "to netCDF: deflate)",
     )
-    how.add_argument(
-        "--checksum", action="store_true", help="a checksum for every chunk (crc32c, fletcher32)"
+    storage.add_argument(
+        "--checksum", action="store_true", help="store a checksum for every chunk (crc32c, fletcher32)"
     )
-    how.add_argument(
-        "--manifest", action="store_true", help="Zarr: record the chunks, so that check finds deleted ones"
+    storage.add_argument(
+        "--manifest", action="store_true", help="Zarr: record the chunks, so that check finds deleted chunks"
     )
-    how.add_argument(
+    storage.add_argument(
         "--quantize", metavar="[NAME=]DIGITS", help="round floats to significant digits: temp=3, BitRound:10"
     )
-    how.add_argument("-u", "--fixed", action="store_true", help="make unlimited dimensions fixed")
-    how.add_argument("--unlimited", metavar="DIM", action="append", help="make this dimension unlimited")
-    how.add_argument(
+    storage.add_argument("-u", "--fixed", action="store_true", help="make all unlimited dimensions fixed")
+    storage.add_argument("--unlimited", metavar="DIM", action="append", help="make this dimension unlimited")
+    storage.add_argument(
         "-k",
         "--format",
         metavar="KIND",
         help="netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers",
     )
-    how.add_argument("--memory", metavar="SIZE", help="bound on the values in memory (default: 512MiB)")
-    how.add_argument("--workers", type=int, metavar="N", help="threads that write (default: the processors)")
-    how.add_argument(
+    storage.add_argument(
+        "--memory", metavar="SIZE", help="maximum size of the values in memory (default: 512MiB)"
+    )
+    storage.add_argument(
+        "--workers", type=int, metavar="N", help="number of writer threads (default: number of processors)"
+    )
+    storage.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="spread the blocks over a Dask cluster; local: over N processes on this machine",
+        help="distribute the blocks over the Dask cluster at this address; local: over --workers processes on this "
+        "machine",
     )
 
 
-def _writing(parser: argparse.ArgumentParser) -> None:
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
     zarr = parser.add_argument_group("Zarr output")
     zarr.add_argument(
         "--layout",
         choices=["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"],
-        help="how netCDF is laid out on Zarr (default: nczarr-v3)",
+        help="representation of netCDF on Zarr (default: nczarr-v3)",
     )
     zarr.add_argument(
         "--codecs",
         choices=["portable", "numcodecs"],
-        help="codecs that every reader knows, or numcodecs' own (default: portable)",
+        help="portable: codecs that all readers support; numcodecs: numcodecs' codecs (default: portable)",
     )
     zarr.add_argument(
         "--char",
         choices=["bytes", "uint8"],
-        help="char as null_terminated_bytes or as uint8 (default: bytes)",
+        help="store char as null_terminated_bytes or as uint8 (default: bytes)",
     )
     zarr.add_argument(
         "--compound",
         choices=["struct", "bytes"],
-        help="compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)",
+        help="store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)",
     )
-    zarr.add_argument("--no-consolidated", action="store_true", help="leave out the consolidated metadata")
+    zarr.add_argument("--no-consolidated", action="store_true", help="write no consolidated metadata")
     zarr.add_argument(
         "--extensions",
         action="store_true",
-        help="add the ZEP 10 'extensions' list, which most readers refuse today",
+        help="write the 'extensions' list of ZEP 10, which most current readers refuse",
     )
-    zarr.add_argument("--nzug", action="store_true", help="declare NZUG-1.0 in the root's attributes")
+    zarr.add_argument(
+        "--nzug", action="store_true", help="declare NZUG-1.0 in the attributes of the root group"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
     parser.add_argument(
         "--durable",
         action=argparse.BooleanOptionalAction,
-        help="end when the disk has the output, so that a loss of power leaves it (default: yes, on local disks)",
+        help="sync the output to disk before the command ends, so that it survives a power failure (default: on local "
+        "disks)",
     )
     parser.add_argument(
-        "--lossy", action="store_true", help="write what the format can hold, and say what was lost"
+        "--lossy", action="store_true", help="omit content that the format cannot represent, and list it"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the chosen options as keywords of :func:`nczarr.copy`; its defaults do the rest."""
+    """Return the given options as keywords of :func:`nczarr.copy`; omit options that have their default."""
     chosen: dict[str, Any] = {
         name: getattr(options, name) for name in _PASSED if getattr(options, name, None) is not None
     }
@@ -247,7 +263,9 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
         renamed = [text.rpartition("=") for text in options.rename]
         for text, (old, equals, new) in zip(options.rename, renamed, strict=True):
             if not (old and equals and new):
-                raise UnsupportedError(f"--rename {text}: not OLD=NEW", hint="for example /ocean/temp=t")
+                raise UnsupportedError(
+                    f"--rename {text!r} is not OLD=NEW", hint="for example --rename /ocean/temp=t"
+                )
         refuse_twice([old for old, _, _ in renamed], "--rename")
         chosen["rename"] = {old: new for old, _, new in renamed}
     return chosen
@@ -257,7 +275,7 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     where = storage_options(options)
     bar = progress_bar(options.quiet)
     as_json, dry = getattr(options, "json", False), bool(more.get("dry_run"))
-    # It looks at every file that was written: only where its figures are shown.
+    # Create a report only if it is printed: it reads the sizes of all written files.
     virtual = getattr(options, "virtual", False)
     report = Report() if as_json or virtual or not isinstance(bar, NoProgress) else None
     lines = nczarr.copy(
@@ -277,11 +295,11 @@ def _copy(source: Any, options: argparse.Namespace, **more: Any) -> None:
     elif report is not None and not (isinstance(bar, NoProgress) and not report.allow):
         print(visible(closing_line(report)), file=sys.stderr)
     for loss in () if dry else lines:
-        print(visible(f"nczarr: not in {shown_location(options.target)}: {loss}"), file=sys.stderr)
+        print(visible(f"nczarr: omitted from {shown_location(options.target)}: {loss}"), file=sys.stderr)
 
 
 def closing_line(report: Report) -> str:
-    """Return what a copy did in one line: sources, bytes in and out, ratio, seconds."""
+    """Summarise a copy in one line: sources, bytes read and written, compression ratio, seconds."""
     parts = [f"{report.sources} source{'s' * (report.sources != 1)}"]
     if report.bytes_in is not None:
         parts.append(f"{format_bytes(report.bytes_in)} in")
@@ -289,19 +307,19 @@ def closing_line(report: Report) -> str:
         ratio = report.bytes_of_values / report.bytes_out
         parts.append(f"{format_bytes(report.bytes_out)} out ({ratio:.1f} times smaller than the values)")
     if report.finished_before:
-        parts.append(f"{report.finished_before} finished before, and compared")
+        parts.append(f"{report.finished_before} already complete and verified")
     line = f"nczarr: {', '.join(parts)}, {report.seconds:.1f} s"
     if report.allow:
         allow = " ".join(f"--allow {shlex.quote(folder)}" for folder in report.allow)
-        line += f"; files are not beside the references, so reading these needs {allow}"
+        line += f"; the files are outside of the directory of the references: read them with {allow}"
     return line
 
 
 def run_copy(options: argparse.Namespace) -> None:
-    """``nczarr copy``."""
+    """Run ``nczarr copy``."""
     sources = [*options.source, *_listed_files(options.files_from)]
     if not sources:
-        raise UnsupportedError("there is no source", hint="nczarr copy SOURCE TARGET")
+        raise UnsupportedError("no source is given", hint="nczarr copy SOURCE TARGET")
     one = sources if len(sources) > 1 else sources[0]
     _copy(one, options, verify=options.verify, dry_run=options.dry_run)
 
@@ -317,7 +335,7 @@ def _listed_files(name: str | None) -> list[str]:
 
 
 def run_gen(options: argparse.Namespace) -> None:
-    """``nczarr gen``."""
+    """Run ``nczarr gen``."""
     from nczarr import cdl
 
     if options.source == "-":
@@ -327,7 +345,7 @@ def run_gen(options: argparse.Namespace) -> None:
         if (kind := kind_of_source(options.source)) == "netcdf" or os.path.isdir(options.source):
             what = "a netCDF file" if kind == "netcdf" else "a directory"
             raise UnsupportedError(
-                f"this is {what}, not CDL text", path=options.source, hint="nczarr copy copies it"
+                f"this is {what}, not CDL text", path=options.source, hint="use nczarr copy"
             )
         dataset = cdl.load(options.source)
     _copy(dataset, options)

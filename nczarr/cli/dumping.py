@@ -1,4 +1,4 @@
-"""Turn ncdump's flags into :class:`nczarr.cdl.DumpOptions` and print."""
+"""Run ``nczarr dump``: convert ncdump's flags to :class:`nczarr.cdl.DumpOptions` and print CDL."""
 
 from __future__ import annotations
 
@@ -29,39 +29,53 @@ if TYPE_CHECKING:
 
 
 def add_dump_options(parser: argparse.ArgumentParser) -> None:
-    """Add ncdump's flags, and those of nczarr."""
+    """Add the flags of ncdump, and those of nczarr."""
     parser.add_argument("-h", "--header", action="store_true", help="header only, no data")
-    parser.add_argument("-c", "--coordinates", action="store_true", help="header and coordinate variables")
+    parser.add_argument(
+        "-c", "--coordinates", action="store_true", help="header, and data of coordinate variables"
+    )
     parser.add_argument("-v", "--variables", metavar="A,B", help="data of these variables only")
     parser.add_argument("-g", "--groups", metavar="A,B", help="data of these groups only")
     add_dimension_option(parser)
     parser.add_argument("-b", "--brief", choices=["c", "f"], help="comments with the indices of each row")
     parser.add_argument("-f", "--full", choices=["c", "f"], help="comments with the indices of each value")
-    parser.add_argument("-l", "--line-length", type=int, default=80, metavar="N", help="longest line of data")
+    parser.add_argument(
+        "-l", "--line-length", type=int, default=80, metavar="N", help="maximum length of a data line"
+    )
     parser.add_argument("-n", "--name", help="name of the dataset in the first line")
     parser.add_argument("-p", "--precision", metavar="F[,D]", help="significant digits of floats and doubles")
-    parser.add_argument("-t", "--times", action="store_true", help="times as dates")
-    parser.add_argument("-i", "--iso-times", action="store_true", help="times as dates with a T")
+    parser.add_argument("-t", "--times", action="store_true", help="print times as dates")
+    parser.add_argument(
+        "-i", "--iso-times", action="store_true", help="print times as ISO 8601 dates with a T"
+    )
     parser.add_argument("-k", "--kind", action="store_true", help="print the kind of the dataset only")
-    parser.add_argument("-s", "--special", action="store_true", help="virtual attributes too (_Storage, …)")
-    parser.add_argument("-F", "--filters", action="store_true", help="with -s, all filters in one _Filter")
-    parser.add_argument("-x", "--ncml", action="store_true", help="NcML instead of CDL, header only")
-    parser.add_argument("-w", "--whole", action="store_true", help="URLs: fetch each variable whole, at once")
+    parser.add_argument(
+        "-s", "--special", action="store_true", help="also print special virtual attributes (_Storage, …)"
+    )
+    parser.add_argument(
+        "-F", "--filters", action="store_true", help="with -s: print all filters as one _Filter attribute"
+    )
+    parser.add_argument("-x", "--ncml", action="store_true", help="print the header as NcML instead of CDL")
+    parser.add_argument(
+        "-w", "--whole", action="store_true", help="for URLs: fetch each variable in one request"
+    )
     parser.add_argument(
         "-X",
         "--suppress",
         choices=["p"],
         metavar="p",
-        help="-Xp: with -s, leave out _NCProperties",
+        help="-Xp: with -s, omit _NCProperties",
     )
     parser.add_argument(
         "-L",
         "--log-level",
         type=int,
         metavar="N",
-        help="log what libraries do on standard error: 0 errors, 1 warnings, 2 information, 3 every request",
+        help="log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request",
     )
-    parser.add_argument("--ncdump", action="store_true", help="print byte for byte what ncdump prints")
+    parser.add_argument(
+        "--ncdump", action="store_true", help="print exactly the output of ncdump, byte for byte"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
@@ -73,7 +87,7 @@ def _digits(text: str | None) -> tuple[int | None, int | None]:
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2):
-        raise NCZarrError(f"-p {text!r} is not F or F,D: one or two numbers of digits")
+        raise NCZarrError(f"-p {text!r} is not F or F,D", hint="give one or two numbers of digits: -p 9,17")
     return numbers[0], numbers[1] if len(numbers) == 2 else None
 
 
@@ -83,10 +97,10 @@ def _listed(text: str | None) -> tuple[str, ...]:
 
 @contextmanager
 def _output(path: str | None) -> Iterator[TextIO]:
-    """Standard output, or a file that gets its name only when it is complete."""
+    """Yield standard output, or a file that replaces `path` when it is complete."""
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # Text that is not UTF-8 passes through as the bytes that it is.
+            # surrogateescape writes bytes that are not UTF-8 unchanged.
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
         yield sys.stdout
         sys.stdout.flush()
@@ -101,18 +115,18 @@ def _output(path: str | None) -> Iterator[TextIO]:
 
 
 def shown_as(options: argparse.Namespace) -> str:
-    """Return the language of what a dump prints."""
+    """Return the language of the output, for syntax highlighting."""
     return "xml" if options.ncml else "cdl"
 
 
 def run_dump(options: argparse.Namespace) -> None:
-    """``nczarr dump``."""
+    """Run ``nczarr dump``."""
     if len(options.source) > 1 and (options.ncml or options.name is not None):
         flag = "-x" if options.ncml else "-n"
-        raise NCZarrError(f"{flag} is for one dataset, not for {len(options.source)}")
+        raise NCZarrError(f"{flag} works with one dataset only, not with {len(options.source)}")
     if options.log_level is not None:
         _log(options.log_level)
-    # Nothing else is on the terminal while a file is written.
+    # Show the progress bar only if the output goes to a file.
     bar = progress_bar(options.quiet or options.output is None)
     with _output(options.output) as out:
         for number, source in enumerate(options.source):
@@ -145,7 +159,7 @@ def _chosen(source: str, options: argparse.Namespace) -> cdl.DumpOptions:
 
     floats, doubles = _digits(options.precision)
     hidden = provenance(source) if options.special else ()
-    if options.suppress and not options.ncdump:  # ncdump takes the flag, and prints it all the same
+    if options.suppress and not options.ncdump:  # ncdump accepts the flag, but prints _NCProperties anyway
         hidden = tuple(a for a in hidden if a.name != "_NCProperties")
     return cdl.DumpOptions(
         header_only=options.header,
@@ -172,6 +186,6 @@ def _chosen(source: str, options: argparse.Namespace) -> cdl.DumpOptions:
 
 def _log(level: int) -> None:
     if level < 0:
-        raise NCZarrError(f"-L {level}: a level is 0 or more")
+        raise NCZarrError(f"-L {level}: the level must not be negative", hint="give a level from 0 to 3")
     levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(level=levels[min(level, 3)], format="nczarr: %(name)s: %(message)s", force=True)

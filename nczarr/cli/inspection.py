@@ -19,7 +19,7 @@ from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, spli
 
 
 def run_info(options: argparse.Namespace) -> None:
-    """``nczarr info``."""
+    """Run ``nczarr info``."""
     found = [describe_dataset(s, storage_options(options), stats=options.stats) for s in options.source]
     if options.json:
         print(json.dumps(found if len(found) > 1 else found[0]))
@@ -29,7 +29,7 @@ def run_info(options: argparse.Namespace) -> None:
 
 
 def run_tree(options: argparse.Namespace) -> None:
-    """``nczarr tree``."""
+    """Run ``nczarr tree``."""
     listed = []
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:
@@ -44,7 +44,7 @@ def run_tree(options: argparse.Namespace) -> None:
 
 
 def run_ls(options: argparse.Namespace) -> None:
-    """``nczarr ls``."""
+    """Run ``nczarr ls``."""
     listed: list[dict[str, Any]] = []
     for source in options.source:
         with open_source(source, storage_options=storage_options(options)) as dataset:
@@ -61,7 +61,7 @@ def run_ls(options: argparse.Namespace) -> None:
 def describe_dataset(
     source: str, storage_options: Mapping[str, Any] | None = None, *, stats: bool = False
 ) -> dict[str, Any]:
-    """Return what a dataset is, how much it holds, how much of it is stored, and how each variable is."""
+    """Return the layout, the sizes and the storage of a dataset and its variables as a JSON object."""
     kind = kind_of_source(source)
     found: dict[str, Any] = {"path": shown_location(source), "kind": kind}
     if kind == "zarr":
@@ -86,7 +86,7 @@ def describe_dataset(
 
 
 def summary(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of ``nczarr info`` for what :func:`describe_dataset` has found."""
+    """Yield the lines of ``nczarr info`` for a result of :func:`describe_dataset`."""
     yield f"path:        {found['path']}"
     yield f"layout:      {found['layout']}"
     if "group" in found:
@@ -150,7 +150,7 @@ def _counts(dataset: Dataset) -> dict[str, Any]:
 
 
 def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
-    """Yield the lines of ``nczarr ls``: the full name of every group and variable, with types and shapes if `long`."""
+    """Yield the lines of ``nczarr ls``: the FQN of every group and variable, `long` adds types and shapes."""
     for fqn, group in dataset.all_groups.items():
         if fqn != "/":
             yield f"{fqn}/"
@@ -161,7 +161,7 @@ def list_nodes(dataset: Dataset, *, long: bool = False) -> Iterator[str]:
 
 
 def nodes_json(source: str, dataset: Dataset) -> list[dict[str, Any]]:
-    """Return what ``nczarr ls --json`` prints: an object for every group and variable."""
+    """Return the output of ``nczarr ls --json``: an object for every group and variable."""
     nodes: list[dict[str, Any]] = []
     for fqn, group in dataset.all_groups.items():
         if fqn != "/":
@@ -211,7 +211,7 @@ _ASCII = ("|-- ", "`-- ", "|   ")
 
 
 def draw_tree(dataset: Dataset, *, lines: bool = True) -> Iterator[str]:
-    """Yield the lines of ``nczarr tree``; with ASCII only if `lines` is false.
+    """Yield the lines of ``nczarr tree``; use ASCII characters only if `lines` is false.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Parse the command line, run the command, and turn errors into one line and an exit status.
+"""Parse the command line, run the command, and report errors as a message and an exit status.
 
-Exit statuses: 0 done; 1 an error, but for ``diff`` and ``check`` a finding; 2 wrong usage, and an error of these two;
-130 interrupted; 143 terminated.
+Exit statuses: 0 for success; 1 for an error, or for findings of ``diff`` and ``check``; 2 for wrong usage, or for
+errors of ``diff`` and ``check``; 130 after an interrupt; 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from nczarr.cli.arguments import build_parser
 from nczarr.errors import NCZarrError
 
-#: Commands whose exit status 1 is an answer, as that of ``diff`` and ``cmp`` is: what keeps them from answering is 2.
+#: Commands whose exit status is 1 for findings and 2 for errors, like ``diff`` and ``cmp``.
 _COMPARING = ("diff", "check")
 
 
@@ -45,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     if arguments is None:
         _end_quickly()
-        os.environ.setdefault("ICECHUNK_LOG", "error")  # it warns of each repository on a local disk
+        os.environ.setdefault("ICECHUNK_LOG", "error")  # Icechunk logs a warning for each local repository
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if not word.startswith("-")), "")
-    trouble = 2 if command in _COMPARING else 1
+    error_status = 2 if command in _COMPARING else 1
     try:
         parser = build_parser(command)
         if not words:
@@ -68,56 +68,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except NCZarrError as error:
         for line in [error, *_notes(error)]:
-            _complain(str(line), layout=True)
-        return trouble
+            _print_message(str(line), layout=True)
+        return error_status
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does; a flush at exit must not complain again.
+        # The reader of the output has closed the pipe, like `head`. Discard the output of the flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        _complain(str(error))
-        return trouble
+        _print_message(str(error))
+        return error_status
     except KeyboardInterrupt as error:
-        print(f"nczarr: interrupted; {_left(error)}", file=sys.stderr)
+        print(f"nczarr: interrupted; {_leftovers(error)}", file=sys.stderr)
         return 130
     except _Terminated as error:
-        print(f"nczarr: terminated; {_left(error)}", file=sys.stderr)
+        print(f"nczarr: terminated; {_leftovers(error)}", file=sys.stderr)
         return 143
 
 
 def _end_quickly() -> None:
-    """Leave the memory of this process to the system, which takes it back at once.
+    """Skip the garbage collections at exit.
 
-    Python would look through all that was imported for circles, several times; every file is closed long before.
+    The operating system frees the memory of the process, and all files are closed before. Python would traverse all
+    imported modules several times.
     """
     atexit.register(gc.freeze)
 
 
-def _complain(text: str, *, layout: bool = False) -> None:
-    from nczarr.display import visible  # numpy comes with it, which --help can do without
+def _print_message(text: str, *, layout: bool = False) -> None:
+    from nczarr.display import visible  # imports numpy, which --help does not need
 
     print(visible(f"nczarr: {text}", layout=layout), file=sys.stderr)
 
 
 @contextmanager
 def _errors_as_json() -> Iterator[None]:
-    """Print an error as JSON, too: a program that reads the output finds an object that says what is wrong."""
+    """Also print an error as a JSON object on standard output, for programs that parse the output."""
     try:
         yield
-    except BrokenPipeError:  # nobody reads it
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except (NCZarrError, OSError, KeyboardInterrupt, _Terminated) as error:
         import json
 
         parts = ("message", "path", "fqn", "line", "column", "hint")
-        said = {part: getattr(error, part) for part in parts if hasattr(error, part)}
-        said = {"type": type(error).__name__.lstrip("_"), "message": str(error) or "interrupted"} | said
-        print(json.dumps({"error": said}))
+        details = {part: getattr(error, part) for part in parts if hasattr(error, part)}
+        details = {"type": type(error).__name__.lstrip("_"), "message": str(error) or "interrupted"} | details
+        print(json.dumps({"error": details}))
         raise
 
 
 def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Colours and the pager, for what is printed on a terminal; in a pipe or a file text stays as it is."""
+    """Return a context that adds colours and the pager on a terminal; output to pipes and files stays unchanged."""
     kind = getattr(options, "shown_as", None)
     if kind is None or getattr(options, "output", None):
         return nullcontext()
@@ -132,19 +133,19 @@ def _screen(options: argparse.Namespace) -> AbstractContextManager[None]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Print warnings in one line, without the place in the code."""
+    """Print each warning in one line, without its location in the code."""
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=".*'nczarr repair'")
-        warnings.showwarning = lambda message, *_, **__: _complain(f"warning: {message}", layout=True)
+        warnings.showwarning = lambda message, *_, **__: _print_message(f"warning: {message}", layout=True)
         yield
 
 
 @contextmanager
-def _isolated(wanted: bool) -> Iterator[None]:
-    """Let netCDF files be read in a child process, here and in processes that this one starts."""
+def _isolated(enabled: bool) -> Iterator[None]:
+    """Read netCDF files in child processes, in this process and in processes that it starts."""
     name = "NCZARR_ISOLATED"
     before = os.environ.get(name)
-    if wanted:
+    if enabled:
         os.environ[name] = "1"
     try:
         yield
@@ -156,24 +157,24 @@ def _isolated(wanted: bool) -> Iterator[None]:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """Return what was noted about an error and those before it: output that could not be removed."""
+    """Return the notes of an error and of its context: they name output that could not be removed."""
     found: list[str] = []
     seen: BaseException | None = error
     while seen is not None:
-        if not isinstance(seen, UnicodeError):  # whose notes are Python's: which codec it was
+        if not isinstance(seen, UnicodeError):  # Python adds a note with the codec
             found += getattr(seen, "__notes__", [])
         seen = seen.__context__
     return list(dict.fromkeys(found))
 
 
-def _left(error: BaseException) -> str:
+def _leftovers(error: BaseException) -> str:
     return "; ".join(_notes(error)) or "no unfinished output is left"
 
 
 def _open_closed_streams() -> None:
-    """Open the null device in the place of standard streams that are closed.
+    """Open the null device for closed standard streams.
 
-    Otherwise the next file that is opened takes their numbers, and messages are written into it.
+    Otherwise the next opened file gets the file descriptor of a standard stream, and messages are written to the file.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
@@ -184,13 +185,15 @@ def _open_closed_streams() -> None:
 
 
 class _Terminated(BaseException):
-    """The process was asked to end."""
+    """The process received SIGTERM."""
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: what is unfinished is removed."""
-    if threading.current_thread() is not threading.main_thread():  # only there signals can be caught
+    """Handle SIGTERM like an interrupt: end the command and remove unfinished output."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread can set signal handlers
         yield
         return
 

@@ -18,27 +18,27 @@ _SOURCE = "a Zarr hierarchy (path or URL)"
 
 
 def add_check_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``check`` takes."""
+    """Add the arguments of ``nczarr check``."""
     parser.add_argument("source", nargs="*", help=_SOURCE)
-    parser.add_argument("--data", action="store_true", help="read every chunk too")
+    parser.add_argument("--data", action="store_true", help="also read and decode every chunk")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
     parser.add_argument(
         "--vectors",
         metavar="FOLDER",
-        help="compare every store in a folder of test vectors with its CDL, its JSON, or its expected findings",
+        help="check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def add_repair_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``repair`` takes."""
+    """Add the arguments of ``nczarr repair``."""
     parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="print the repairs without making them")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """``nczarr check``."""
+    """Run ``nczarr check``."""
     from nczarr.convert.verify.check import check
     from nczarr.convert.verify.vectors import check_vectors
     from nczarr.errors import NCZarrError
@@ -50,7 +50,10 @@ def run_check(options: argparse.Namespace) -> int:
             failed += not result.passed
         return int(failed > 0)
     if not options.source:
-        raise NCZarrError("name a Zarr hierarchy, or a folder of test vectors with --vectors")
+        raise NCZarrError(
+            "no Zarr hierarchy is given",
+            hint="nczarr check HIERARCHY, or nczarr check --vectors FOLDER for test vectors",
+        )
     found = 0
     for source in options.source:
         heading = _heading(source, options)
@@ -61,13 +64,13 @@ def run_check(options: argparse.Namespace) -> int:
             progress=progress_bar(options.quiet),
         ):
             heading = _show(finding, source, options, heading)
-            # An older version is no fault.
+            # An older version of the convention is reported, but is not an error.
             found += finding.code != "version-old"
     return int(found > 0)
 
 
 def run_repair(options: argparse.Namespace) -> int:
-    """``nczarr repair``."""
+    """Run ``nczarr repair``."""
     from nczarr.mapping import repair
 
     left = 0
@@ -88,7 +91,7 @@ def _heading(source: str, options: argparse.Namespace) -> str | None:
 def _show(
     finding: Finding, source: str, options: argparse.Namespace, heading: str | None, note: str = ""
 ) -> str | None:
-    """Print a finding, below the heading of its source if that is still to come; return what is to come."""
+    """Print the heading, if any, and a finding; return the heading for the next finding."""
     if options.json:
         several = {"source": shown_location(source)} if len(options.source) > 1 else {}
         print(json.dumps(several | finding.to_json()))
@@ -98,7 +101,7 @@ def _show(
 
 
 def run_consolidate(options: argparse.Namespace) -> None:
-    """``nczarr consolidate``."""
+    """Run ``nczarr consolidate``."""
     from nczarr.errors import UnsupportedError
     from nczarr.mapping.dataset.dialects import dialect_of
     from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
@@ -108,9 +111,9 @@ def run_consolidate(options: argparse.Namespace) -> None:
             refuse_group_of_dataset(hierarchy.store, "consolidated")
             if not hierarchy.complete:
                 raise UnsupportedError(
-                    "the store does not list all its keys, and consolidated metadata would leave nodes out",
+                    "the store cannot list all its keys, so consolidated metadata would lack nodes",
                     path=source,
-                    hint="run it where the files are",
+                    hint="run nczarr consolidate on the machine that has the files",
                 )
             hierarchy.keeps_bare_numbers = dialect_of(hierarchy).is_plain
             hierarchy.consolidate()
@@ -124,12 +127,12 @@ def add_clean_command(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also what another machine may still be writing, and chunks without documents",
+        help="also remove files that another machine may still be writing, and chunks without metadata documents",
     )
 
 
 def run_clean(options: argparse.Namespace) -> None:
-    """``nczarr clean``."""
+    """Run ``nczarr clean``."""
     from nczarr.mapping.dataset.cleaning import clean
 
     where: dict[str, Any] | None = storage_options(options)

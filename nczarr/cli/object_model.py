@@ -1,4 +1,4 @@
-"""Run ``nczarr zom`` and ``nczarr validate``: the Zarr Object Model (ZEP 6) of a hierarchy, or from a JSON file."""
+"""Run ``nczarr zom`` and ``nczarr validate``, which process Zarr Object Models (ZEP 6)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataErro
 if TYPE_CHECKING:
     from nczarr.zarr.zom import ZomNode
 
-_SOURCE = "a Zarr hierarchy (path or URL), or a model as a file NAME.json"
+_SOURCE = "a Zarr hierarchy (path or URL), or a file NAME.json with a model"
 
 MODELLING = """\
   nczarr zom run42.zarr > model.json
-  nczarr zom --to-v3 old.zarr                   the same structure in version 3
-  nczarr zom --flatten run42.zarr               one document for each path, as consolidated metadata
-  nczarr zom --match pattern.json run42.zarr    exit status 1, and a line for each part that does not match
+  nczarr zom --to-v3 old.zarr                   convert the model to version 3
+  nczarr zom --flatten run42.zarr               one document per path, like consolidated metadata
+  nczarr zom --match pattern.json run42.zarr    exit status 1 and a line for each mismatch
   nczarr zom --compare other.zarr run42.zarr
-  nczarr zom --create new.zarr model.json       a hierarchy of that structure, without data
+  nczarr zom --create new.zarr model.json       a new hierarchy of this structure, without data
 """
 VALIDATING = """\
   nczarr validate run42.zarr
@@ -35,20 +35,20 @@ VALIDATING = """\
 def add_zom_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr zom``."""
     parser.add_argument("source", help=_SOURCE)
-    parser.add_argument("--path", default="", metavar="PATH", help="the part below this group or array only")
-    parser.add_argument("--to-v3", action="store_true", help="bring a model of version 2 to version 3")
-    parser.add_argument("--canonical", action="store_true", help="write out short-hand names and defaults")
+    parser.add_argument("--path", default="", metavar="PATH", help="process only this group or array")
+    parser.add_argument("--to-v3", action="store_true", help="convert a model of version 2 to version 3")
+    parser.add_argument("--canonical", action="store_true", help="expand short-hand names and defaults")
     parser.add_argument("--flatten", action="store_true", help="print the nodes by path, not as a tree")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
         "--match",
         metavar="PATTERN.json",
-        help="compare with a model of which parts may be missing; '*' stands for any value or name",
+        help="compare with a pattern: a model with only the required parts; '*' matches any value or name",
     )
-    what.add_argument(
+    action.add_argument(
         "--compare", metavar="OTHER", help="compare with the model of another hierarchy or file"
     )
-    what.add_argument("--create", metavar="TARGET", help="create a Zarr hierarchy that the model describes")
+    action.add_argument("--create", metavar="TARGET", help="create a Zarr hierarchy from the model")
 
 
 def add_validate_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def add_validate_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_zom(options: argparse.Namespace) -> int:
-    """``nczarr zom``."""
+    """Run ``nczarr zom``."""
     from nczarr.zarr import zom
 
     where = storage_options(options)
@@ -80,12 +80,12 @@ def run_zom(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    """``nczarr validate``."""
+    """Run ``nczarr validate``."""
     from nczarr.zarr.zom import schema_problems
 
     found = {}
     for source in options.source:
-        # A file is judged as it is: what the model makes of it would be valid always.
+        # Validate the unparsed JSON of a file: the model parsed from it would always be valid.
         value = (
             _read_json(source)
             if _is_file(source)
@@ -125,7 +125,7 @@ def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> Zo
             if (at + "/").startswith(path + "/")
         }
         if not inside:
-            raise MetadataError(f"no node {path!r}")
+            raise MetadataError(f"the model has no node {path!r}")
         return unflatten(inside)
 
 
@@ -135,14 +135,14 @@ def _read_json(name: str) -> Any:
     try:
         data = Path(name).read_bytes()
     except OSError as error:
-        raise DatasetNotFoundError(f"cannot be read: {error.strerror}", path=name) from None
+        raise DatasetNotFoundError(f"the file cannot be read: {error.strerror}", path=name) from None
     return parse_json(data, name)
 
 
 def _plain(value: Any) -> Any:
     from nczarr.zarr.documents.json import dump_json
 
-    # Through our own writer first: bare NaN from old documents becomes text, as JSON needs it.
+    # dump_json converts the bare NaN of old documents to strings, because JSON has no NaN.
     return json.loads(dump_json(value))
 
 
@@ -152,7 +152,7 @@ def _create(target: str, model: ZomNode, options: Mapping[str, Any] | None) -> N
 
     with open_store(target, "w", dict(options) if options else None) as store:
         if any(store.list_dir()):
-            raise DatasetExistsError("something is there already", path=target, hint="choose another target")
+            raise DatasetExistsError("the target is not empty", path=target, hint="choose another target")
         store.keep_order()
         to_hierarchy(store, model)
         store.settle()

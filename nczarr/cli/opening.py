@@ -1,4 +1,4 @@
-"""Open what commands name: options for stores, and the stored documents of a hierarchy."""
+"""Parse the options for stores and selections, and open the metadata documents of hierarchies."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nczarr.targets import allowing
 if TYPE_CHECKING:
     from nczarr.zarr.hierarchy import Hierarchy
 
-#: How ``-d`` takes a part of a dimension, for help texts.
+#: Syntax of the ranges of ``-d``, for help texts.
 RANGES = (
-    "time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date; on an axis of times four digits "
-    "are a year, and with # in front an index: time=#2001:2010"
+    "time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date; for a time dimension four digits "
+    "are a year, and # marks an index: time=#2001:2010"
 )
 
 
 def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The ``--storage-option`` and ``--allow`` arguments as a mapping; values are JSON where they parse as such."""
+    """Return the arguments ``--storage-option`` and ``--allow`` as a mapping; values that are valid JSON are parsed."""
     result: dict[str, Any] = {}
     for item in options.storage_option:
         key, equals, value = item.partition("=")
@@ -39,7 +39,7 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
 def open_documents(
     source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
 ) -> Iterator[Hierarchy]:
-    """Open a Zarr hierarchy by its stored documents, not by what was consolidated of them, where they can be listed."""
+    """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
     from nczarr.mapping.guarding import refuse_unfinished, writing_alone
     from nczarr.stores import open_store
     from nczarr.zarr.hierarchy import open_hierarchy
@@ -61,21 +61,26 @@ def open_documents(
 
 
 def refuse_twice(names: Sequence[str], option: str) -> None:
-    """Refuse an option that is given twice for one name."""
+    """Refuse an option that has the same name twice."""
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise UnsupportedError(f"{option} {twice}: it is there twice")
+        raise UnsupportedError(f"{option} is given twice for {twice}")
 
 
 def add_dimension_option(options: Any) -> None:
-    """Add ``-d``, which takes a part of a dimension, to a parser or a group of one."""
+    """Add the option ``-d``, which selects a range of a dimension, to a parser or an argument group."""
     options.add_argument(
-        "-d", "--dimension", action="append", default=[], metavar="DIM=RANGE", help=f"a part: {RANGES}"
+        "-d",
+        "--dimension",
+        action="append",
+        default=[],
+        metavar="DIM=RANGE",
+        help=f"a range of a dimension: {RANGES}",
     )
 
 
 def selection_of(texts: Sequence[str]) -> dict[str, Any]:
-    """Return what ``-d NAME=RANGE`` selects, by name."""
+    """Return the selections of ``-d NAME=RANGE`` by dimension name."""
     from nczarr.convert.change import parse_selection
 
     pairs = [parse_selection(text) for text in texts]

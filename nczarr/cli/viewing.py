@@ -1,4 +1,4 @@
-"""Define ``nczarr plot`` and ``nczarr view``."""
+"""Run ``nczarr plot`` and ``nczarr view``."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ VIEWING = """\
 def add_plot_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr plot``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
-    parser.add_argument("variable", metavar="VARIABLE", help="its name, or with groups: /ocean/temp")
+    parser.add_argument("variable", metavar="VARIABLE", help="name or full name: temp, /ocean/temp")
     _add_step_option(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="png, svg, pdf, jpg or webp; without it: the terminal"
+        "-o", "--output", metavar="FILE", help="png, svg, pdf, jpg or webp (default: draw on the terminal)"
     )
-    parser.add_argument("--colours", "--colors", metavar="MAP", help="one of matplotlib's colour maps")
+    parser.add_argument("--colours", "--colors", metavar="MAP", help="name of a matplotlib colour map")
     parser.add_argument(
         "--limits",
         metavar="LOW,HIGH",
-        help="values of the first and the last colour; one of them may be left out",
+        help="values of the first and the last colour; either may be omitted",
     )
     parser.add_argument("--dpi", type=int, default=150, metavar="N", help="pixels per inch (default: 150)")
 
@@ -45,26 +45,26 @@ def _add_step_option(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=INDEX",
-        help="an index from 0 (negative: from the end), a value with a point, or for times a date or a year: "
-        "time=2020-03; with # in front always an index: time=#2001; may be repeated",
+        help="position on a dimension that is not drawn: an index from 0 (negative: from the end), a value with a "
+        "decimal point, or for times a date or a year: time=2020-03; # marks an index: time=#2001; may be repeated",
     )
 
 
 def add_view_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``nczarr view``."""
     parser.add_argument("source", metavar="DATASET", help=_SOURCE)
-    parser.add_argument("variable", metavar="VARIABLE", nargs="?", help="the variable that is shown first")
+    parser.add_argument("variable", metavar="VARIABLE", nargs="?", help="the variable to show first")
     _add_step_option(parser)
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
-    parser.add_argument("--no-open", action="store_true", help="print the address, but open no browser")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: any free port)")
+    parser.add_argument("--no-open", action="store_true", help="print the address, but do not open a browser")
 
 
 def run_plot(options: argparse.Namespace) -> None:
-    """``nczarr plot``."""
+    """Run ``nczarr plot``."""
     from nczarr.view.plotting import plot
 
     if options.output is None and not sys.stdout.isatty():
-        raise NCZarrError("standard output is no terminal to draw on", hint="give a file: -o map.png")
+        raise NCZarrError("standard output is not a terminal", hint="write a file: -o map.png")
     data = plot(
         options.source,
         options.variable,
@@ -106,7 +106,7 @@ def _limits(text: str | None) -> tuple[float | None, float | None]:
 
 
 def run_view(options: argparse.Namespace) -> None:
-    """``nczarr view``."""
+    """Run ``nczarr view``."""
     from nczarr.view import serve
 
     with serve(
@@ -117,6 +117,6 @@ def run_view(options: argparse.Namespace) -> None:
         open_browser=not options.no_open,
         storage_options=storage_options(options),
     ) as page:
-        print(f"{shown_location(options.source)} is shown at {page.url}", flush=True)
-        print("Press Ctrl-C to end.", flush=True)
+        print(f"Serving {shown_location(options.source)} at {page.url}", flush=True)
+        print("Press Ctrl-C to stop.", flush=True)
         page.wait()

@@ -88,7 +88,7 @@ def source_of(variable: Variable, shape: tuple[int, ...]) -> ArraySource:
 
 
 def own_fill_value(variable: Variable) -> Any:
-    """Return the value of ``_FillValue`` in the variable's type; None if it is absent or the type cannot hold it.
+    """Return the value of ``_FillValue`` in the variable's type; None if it is absent or does not fit the type.
 
     Examples
     --------

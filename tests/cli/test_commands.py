@@ -360,8 +360,8 @@ def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "said"),
     [
         (["dump", "-v", "nope", "{nc}"], "{nc}: there is no variable 'nope'"),
-        (["gen", "{nc}", "{out}"], "{nc}: this is a netCDF file, not CDL text (nczarr copy copies it)"),
-        (["gen", "{folder}", "{out}"], "{folder}: this is a directory, not CDL text (nczarr copy copies it)"),
+        (["gen", "{nc}", "{out}"], "{nc}: this is a netCDF file, not CDL text (use nczarr copy)"),
+        (["gen", "{folder}", "{out}"], "{folder}: this is a directory, not CDL text (use nczarr copy)"),
         (["info", "{empty}"], "{empty}: the file is empty"),
         (
             ["copy", "--shards", "big", "{nc}", "{out}"],

@@ -199,7 +199,7 @@ def test_several_inputs(stores: tuple[Path, Path], capsys: pytest.CaptureFixture
     assert main(["dump", "-h", new, old]) == 0
     assert capsys.readouterr().out.count("netcdf ") == 2
     assert main(["dump", "-n", "x", new, old]) == 1
-    assert "-n is for one dataset" in capsys.readouterr().err
+    assert "-n works with one dataset only" in capsys.readouterr().err
     next(p for p in stores[1].rglob("temp/0*") if p.is_file()).write_bytes(b"damage")
     assert main(["check", "--data", new, old]) == 1
     said = capsys.readouterr().out.splitlines()

@@ -217,7 +217,7 @@ def test_a_step_that_is_not_there_is_not_drawn(
 def test_a_dimension_is_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["plot", EXAMPLE, "temp", "-o", str(tmp_path / "a.png")], ["dump", EXAMPLE]):
         assert main([*words, "-d", "time=1", "-d", "time=2"]) == 1
-        assert "-d time: it is there twice" in capsys.readouterr().err
+        assert "-d is given twice for time" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,7 +1,7 @@
-"""Show text on terminals: harmless, coloured, a screen at a time, with progress.
+"""Print text on terminals with colours, a pager and progress bars.
 
-Nothing that a dataset has put into a name acts on the terminal. Colours and the pager come with libraries that are
-loaded only where there is a screen; into a pipe goes plain text.
+Control characters in the names and texts of a dataset are escaped. The libraries for colours and the pager are imported
+only if the output is a terminal; pipes get plain text.
 """
 
 from nczarr.cli.terminal.output import can_draw, say, table

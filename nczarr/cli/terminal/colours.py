@@ -1,4 +1,4 @@
-"""Colour what commands print, by Pygments' lexers and Rich's console; plain text without them."""
+"""Colour the output of commands with Pygments and Rich, if they are installed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-#: Writes a piece of text in colours.
+#: Callable that writes a piece of text in colours.
 Painter = Callable[[str], object]
 
-# The sixteen colours of the terminal's own theme, so that they suit a dark and a light one.
+# Styles use the terminal's sixteen standard colours, which suit dark and light themes.
 _STYLES = {
     "Keyword": "bold",
     "Keyword.Type": "cyan",
@@ -30,7 +30,7 @@ _STYLES = {
 
 
 def wants_colour(choice: str, is_terminal: bool, environment: Mapping[str, str]) -> bool:
-    """True if output is to be coloured: as asked for, else on a terminal that can, unless ``NO_COLOR`` is set.
+    """Return True if the output uses colours, from the user's choice, the terminal and environment variables.
 
     Examples
     --------
@@ -49,7 +49,10 @@ def wants_colour(choice: str, is_terminal: bool, environment: Mapping[str, str])
 
 
 def painter(kind: str, stream: TextIO) -> Painter | None:
-    """Return what writes text of a kind (``cdl``, ``tree``, ``json`` …) in colours; None without the extra ``cli``."""
+    """Return a callable that writes text of a kind (``cdl``, ``tree``, ``json`` …) in colours.
+
+    Return None if the extra ``cli`` is not installed.
+    """
     if importlib.util.find_spec("rich") is None:
         return None
     from pygments.lexers import get_lexer_by_name
@@ -59,7 +62,7 @@ def painter(kind: str, stream: TextIO) -> Painter | None:
     from nczarr.cli.terminal.lexers import LEXERS
 
     class Stream(Console):
-        """A console that leaves a broken pipe to its caller."""
+        """A console that propagates BrokenPipeError to its caller."""
 
         def on_broken_pipe(self) -> None:
             raise
@@ -82,7 +85,7 @@ def painter(kind: str, stream: TextIO) -> Painter | None:
 
 
 def _style(token: Any) -> str:
-    """The style of a token, or of the nearest one around it."""
+    """Return the style of a token type, or of its nearest parent type with a style."""
     name = str(token).removeprefix("Token").removeprefix(".")
     while name:
         if name in _STYLES:

@@ -1,4 +1,4 @@
-"""Split what commands print into tokens for Pygments."""
+"""Define Pygments lexers for the output of commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nczarr.cdl.highlighting import CDLLexer
 
 
 class _TreeLexer(RegexLexer):
-    """``nczarr tree``: lines, types, names, sizes; groups end with a stroke."""
+    """Lexer of ``nczarr tree``: lines, types, names and sizes; groups end with ``/``."""
 
     name = "nczarr tree"
     tokens = {  # noqa: RUF012
@@ -19,7 +19,7 @@ class _TreeLexer(RegexLexer):
             (r"[^\n]*(?:/|:)$", Name.Namespace),
             (r"([^\s(]+)( )([^\n(]+)", bygroups(Keyword.Type, Whitespace, Name.Variable)),
             (r"\(", Punctuation, "sizes"),
-            (r"[^\s(]+|.", Text),  # not character by character: each would look at all that follow
+            (r"[^\s(]+|.", Text),  # match words: single characters would take quadratic time
         ],
         "sizes": [
             (r"\)?\n", Punctuation, "#pop"),
@@ -31,7 +31,7 @@ class _TreeLexer(RegexLexer):
 
 
 class _NamesLexer(RegexLexer):
-    """``nczarr ls``: groups end with a stroke."""
+    """Lexer of ``nczarr ls``; groups end with ``/``."""
 
     name = "nczarr ls"
     tokens = {  # noqa: RUF012
@@ -47,7 +47,7 @@ class _NamesLexer(RegexLexer):
 
 
 class _TableLexer(RegexLexer):
-    """``nczarr info``: a list of properties, then a table whose rows begin with a name and a type."""
+    """Lexer of ``nczarr info``: a list of properties, then a table whose rows begin with a name and a type."""
 
     name = "nczarr info"
     tokens = {  # noqa: RUF012
@@ -61,7 +61,7 @@ class _TableLexer(RegexLexer):
 
 
 class _DifferencesLexer(RegexLexer):
-    """``nczarr diff``: the place, what differs, and the two sides."""
+    """Lexer of ``nczarr diff``: the FQN, the kind of the difference, and both sides."""
 
     name = "nczarr diff"
     tokens = {  # noqa: RUF012
@@ -85,7 +85,7 @@ class _DifferencesLexer(RegexLexer):
 
 
 class _FindingsLexer(RegexLexer):
-    """``nczarr check`` and ``repair``: the place, the sentence, the code."""
+    """Lexer of ``nczarr check`` and ``repair``: the FQN, the message and the code of each finding."""
 
     name = "nczarr check"
     tokens = {  # noqa: RUF012
@@ -97,7 +97,7 @@ class _FindingsLexer(RegexLexer):
     }
 
 
-#: By the kinds of text that commands print; others are Pygments' own.
+#: Lexers by kind of text; Pygments has lexers for all other kinds.
 LEXERS = {
     "cdl": CDLLexer,
     "tree": _TreeLexer,

@@ -1,4 +1,4 @@
-"""Print text for people, whatever the terminal can show and whatever a dataset has put into its names."""
+"""Print text with unsafe and unsupported characters escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nczarr.display import visible
 
 
 def say(*lines: object) -> None:
-    """Print lines on standard output; characters that its encoding lacks become escapes."""
+    """Print lines on standard output; escape characters that its encoding lacks."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     for line in lines:
         text = visible(str(line), layout=True)
@@ -17,7 +17,7 @@ def say(*lines: object) -> None:
 
 
 def can_draw() -> bool:
-    """True if standard output can show the lines of a tree."""
+    """Return True if the encoding of standard output has box-drawing characters."""
     try:
         "└├─│×".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -26,7 +26,7 @@ def can_draw() -> bool:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return the lines of a table; the columns `right` are aligned to their right.
+    """Return the lines of a table; the columns with the numbers in `right` are right-aligned.
 
     Examples
     --------

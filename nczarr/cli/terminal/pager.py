@@ -1,4 +1,4 @@
-"""Start the pager that a user wants, and write to it."""
+"""Start the user's pager and write to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 
 def pager_command(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the pager's command: of ``NCZARR_PAGER``, of ``PAGER``, or less; empty for none.
+    """Return the command of the pager as a list: ``NCZARR_PAGER``, ``PAGER``, or less; empty for no pager.
 
     Examples
     --------
@@ -31,10 +31,10 @@ def pager_command(environment: Mapping[str, str]) -> list[str]:
 
 
 class Pager:
-    """A running pager; `text` is what it shows."""
+    """A running pager; write to the stream `text`."""
 
     def __init__(self, command: list[str], encoding: str) -> None:
-        # As git does: less ends where all fits on one screen, keeps colours, and leaves the screen as it was.
+        # Like git: less exits if the text fits on one screen (F), shows colours (R), and keeps the screen (X).
         environment = {"LESS": "FRX", **os.environ}
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
         assert self._process.stdin is not None
@@ -43,19 +43,19 @@ class Pager:
         )
 
     def close(self) -> None:
-        """Say that all is written, and wait until the reader has seen enough."""
-        with suppress(OSError):  # the reader has ended it
+        """Close the input of the pager, and wait until the user quits it."""
+        with suppress(OSError):  # the user has quit the pager
             self.text.close()
         while True:
             try:
                 self._process.wait()
                 return
-            except KeyboardInterrupt:  # the pager has that key for itself
+            except KeyboardInterrupt:  # Ctrl-C is a command of the pager
                 continue
 
 
 def start_pager(encoding: str) -> Pager | None:
-    """Start the user's pager; None if there is none, or it cannot be started."""
+    """Start the user's pager; return None if there is none or it fails to start."""
     command = pager_command(os.environ)
     if not command:
         return None

@@ -1,4 +1,4 @@
-"""Draw a progress bar on a terminal; nothing in a pipe."""
+"""Draw a progress bar if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nczarr.transfer import NoProgress, Progress
 
 
 class _Bar:
-    """Draws with tqdm, until a pager takes the terminal."""
+    """A progress bar of tqdm that disappears when a pager uses the terminal."""
 
     def __init__(self, tqdm: Any) -> None:
         self._tqdm = tqdm
         self._bar: Any = None
 
     def start(self, total: int) -> None:
-        # A terminal that does not know its size says 0, and tqdm would draw nothing.
+        # A terminal of unknown size reports 0 columns, for which tqdm draws nothing.
         size = shutil.get_terminal_size()
         self._bar = self._tqdm(
             total=total,
@@ -48,7 +48,7 @@ class _Bar:
 
 
 def progress_bar(quiet: bool = False) -> Progress:
-    """A bar if standard error is a terminal and tqdm (extra ``cli``) is installed."""
+    """Return a progress bar if standard error is a terminal and tqdm (extra ``cli``) is installed."""
     if quiet or not sys.stderr.isatty():
         return NoProgress()
     try:
@@ -60,7 +60,7 @@ def progress_bar(quiet: bool = False) -> Progress:
 
 @contextmanager
 def bars_aside() -> Iterator[None]:
-    """Take the bar away while lines are printed on the same terminal, and draw it again below them."""
+    """Hide the progress bar while lines are printed on the same terminal, then redraw it below them."""
     if "tqdm" not in sys.modules:
         yield
         return

@@ -1,4 +1,4 @@
-"""Put standard output on a screen: harmless text, in colours, through the pager where it is long."""
+"""Show standard output on a terminal, with escaped control characters, colours and the pager."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nczarr.cli.terminal.pager import Pager, start_pager
 from nczarr.cli.terminal.progress import bars_aside
 from nczarr.display import visible
 
-_PART = 1 << 16  # characters that are coloured at once
+_PART = 1 << 16  # maximum number of characters to colour at once
 
 
 class Screen(io.TextIOBase):
-    """Standard output for people. Lines are shown as soon as they are complete."""
+    """A stream for output on a terminal; shows each line as soon as it is complete."""
 
     def __init__(self, stream: TextIO, kind: str, *, colour: bool, page: bool) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class Screen(io.TextIOBase):
 
     @property
     def paging(self) -> bool:
-        """True once a pager has the terminal for itself."""
+        """True if a pager is running."""
         return self._pager is not None
 
     def isatty(self) -> bool:
@@ -58,11 +58,11 @@ class Screen(io.TextIOBase):
 
     def flush(self) -> None:
         stream = self._pager.text if self._pager else self._stream
-        if self._started and not stream.closed:  # Python flushes once more when it forgets the screen
+        if self._started and not stream.closed:  # the finaliser of io.TextIOBase flushes again
             stream.flush()
 
     def finish(self) -> None:
-        """Show what is left, and wait for the pager's end."""
+        """Show the incomplete last line, and wait until the pager ends."""
         try:
             if self._rest:
                 rest, self._rest = self._rest, ""
@@ -97,7 +97,7 @@ class Screen(io.TextIOBase):
 
 @contextmanager
 def on_screen(kind: str, colour: str = "auto", *, pager: bool = True) -> Iterator[None]:
-    """Show what is printed, text of a kind, as the terminal and the user want it."""
+    """Show standard output, text of the given kind, with colours and the pager as the user chose."""
     before, terminal = sys.stdout, sys.stdout.isatty()
     screen = Screen(before, kind, colour=wants_colour(colour, terminal, os.environ), page=terminal and pager)
     sys.stdout = screen
@@ -107,7 +107,7 @@ def on_screen(kind: str, colour: str = "auto", *, pager: bool = True) -> Iterato
     except BrokenPipeError:
         if not screen.paging:
             raise
-        # The reader has left the pager before the end; all is well.
+        # The user has quit the pager before the end of the output, which is not an error.
         _close(screen)
     except BaseException:
         _close(screen)
