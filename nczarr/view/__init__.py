@@ -1,6 +1,6 @@
-"""See datasets: one picture in a file (:func:`plot`), or all of a dataset in the browser (:func:`serve`).
+"""Visualise datasets: :func:`plot` draws a variable to a file, :func:`serve` shows a dataset in the browser.
 
-Needs the extra ``view``. The names are loaded when they are first used.
+Requires the extra ``view``. The functions are imported on first use.
 """
 
 from __future__ import annotations

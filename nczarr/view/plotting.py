@@ -1,4 +1,4 @@
-"""Draw one picture of a variable."""
+"""Draw a variable to an image file."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ def plot(
     dpi: int = 150,
     storage_options: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Draw a variable: a line, an image or a map, whichever suits it.
+    """Draw a variable as a line, an image or a map.
 
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        Anything that nczarr reads.
+        Any source that nczarr reads.
     variable : str
-        Its name, or its FQN such as ``/ocean/temp``.
+        Name or FQN of the variable, such as ``/ocean/temp``.
     output : path, optional
-        The file to write; the suffix says the format (png, svg, pdf, jpg, webp).
+        The file to write; its suffix selects the format (png, svg, pdf, jpg, webp).
     at : mapping, optional
-        For dimensions by name an index, or text: an index, a value with a point, or a date, as on the command line.
-        Those not given are drawn or stand at their first index.
+        Positions by dimension name: an index, or a string with the syntax of the command line (an index, a value with
+        a decimal point, or a date). Other dimensions are drawn, or fixed at index 0.
     colours : str, optional
-        One of matplotlib's colour maps; default: one that suits.
+        Name of a matplotlib colour map; default: chosen from the variable.
     limits : (float or None, float or None)
-        Values of the first and of the last colour.
+        Values of the first and the last colour.
     dpi : int
         Pixels per inch.
     storage_options : mapping, optional
-        For remote stores.
+        Options for remote stores.
 
     Returns
     -------
     bytes
-        The image file (PNG if there is no `output`).
+        The image file (PNG if `output` is None).
 
     Raises
     ------
     NCZarrError
-        If there is no such dataset, variable, dimension, index, format or colour map.
+        If the dataset, variable, dimension, index, format or colour map does not exist.
 
     Examples
     --------
@@ -75,9 +75,9 @@ def plot(
     format_ = "png" if output is None else Path(output).suffix.lstrip(".").lower()
     if format_ not in FORMATS:
         raise UnsupportedError(
-            f"{format_ or 'no suffix'!r} is not a format of pictures",
+            f"unknown image format {format_!r}" if format_ else "the output file has no suffix",
             path=str(output),
-            hint=", ".join(FORMATS),
+            hint=f"use one of the suffixes {', '.join(FORMATS)}",
         )
     check_colour_map(colours)
     with OpenedDataset(source, storage_options) as opened:
@@ -97,7 +97,7 @@ def plot(
 
 
 def as_texts(at: Mapping[str, int | str] | None) -> dict[str, str]:
-    """Return indices, values and dates as the command line writes them; a number is an index and never a year.
+    """Return positions with the syntax of the command line; ``#`` marks an index, so that it is not read as a year.
 
     Examples
     --------
@@ -108,29 +108,29 @@ def as_texts(at: Mapping[str, int | str] | None) -> dict[str, str]:
 
 
 def require_matplotlib() -> None:
-    """Raise :class:`UnsupportedError` if what draws pictures is not installed."""
+    """Raise :class:`UnsupportedError` if matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UnsupportedError("pictures need matplotlib", hint="pip install matplotlib scipy") from None
+        raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
 
 
 def check_colour_map(name: str | None) -> None:
-    """Raise :class:`UnsupportedError` for a colour map that there is not."""
+    """Raise :class:`UnsupportedError` if matplotlib has no colour map of this name."""
     from matplotlib import colormaps
 
     if name is not None and name not in colormaps:
         near = get_close_matches(name, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
-        raise UnsupportedError(f"there is no colour map {name!r}", hint=f"such as {', '.join(near)}")
+        raise UnsupportedError(f"there is no colour map {name!r}", hint=f"try {', '.join(near)}")
 
 
 def find_variable(dataset: Dataset, name: str) -> str:
-    """Return the FQN of the variable that a name means: an FQN, or a simple name that only one variable has.
+    """Return the FQN of a variable, from its FQN or its simple name.
 
     Raises
     ------
     ModelError
-        If there is none, or more than one.
+        If there is no such variable, or several variables have the simple name.
 
     Examples
     --------
@@ -146,7 +146,10 @@ def find_variable(dataset: Dataset, name: str) -> str:
     if len(same) == 1:
         return same[0]
     if same:
-        raise ModelError(f"there are {len(same)} variables {name!r}", hint=f"one of {', '.join(same[:5])}")
+        raise ModelError(
+            f"there are {len(same)} variables {name!r}", hint=f"give a full name: {', '.join(same[:5])}"
+        )
     near = get_close_matches(name, [*variables, *(v.name for v in variables.values())], 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(list(variables)[:8]) or 'none'}"
+    listed = f"the variables are {', '.join(list(variables)[:8])}" if variables else "there are no variables"
+    hint = f"did you mean {near[0]!r}?" if near else listed
     raise ModelError(f"there is no variable {name!r}", hint=hint)

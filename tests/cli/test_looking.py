@@ -158,7 +158,7 @@ def test_zom_doors(stores: tuple[Path, Path], tmp_path: Path, capsys: pytest.Cap
     assert isinstance(array, zarr_python.Array)
     assert array.shape == (6, 4, 18, 36)
     assert main(["zom", "--create", str(tmp_path / "made.zarr"), str(model)]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "the target is not empty" in capsys.readouterr().err
     assert main(["zom", "--compare", str(tmp_path / "made.zarr"), str(model)]) == 0
     assert main(["zom", "--compare", new, str(model)]) == 1
     assert "/ocean/temp: properties differ" in capsys.readouterr().out

@@ -197,8 +197,8 @@ def test_all_commands_take_the_same_part(tmp_path: Path, capsys: pytest.CaptureF
         ("2001", "the nearest is 2020-01-16 12:00:00;"),
         ("#2001", "index 2001 is outside time: the dimension has the size 6"),
         ("45.6", "time has no value 45.6 (the nearest is 45.5)"),
-        ("2020-01:2020-03", "is a range, and one step is drawn"),
-        ("0:2", "is a range, and one step is drawn"),
+        ("2020-01:2020-03", "is a range, but a picture shows a single position"),
+        ("0:2", "is a range, but a picture shows a single position"),
         ("soon", "not a selection"),
     ],
 )

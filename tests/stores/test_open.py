@@ -89,7 +89,7 @@ def test_a_url_without_a_slash_is_refused(text: str, url: str) -> None:
     for look in (parse_target, local_path, open_store, expand_sources):
         with pytest.raises(StoreError, match="URL with a missing slash") as caught:
             look(text)
-        assert f"write {url};" in str(caught.value)
+        assert f"write {url} for the URL," in str(caught.value)
     assert parse_target(url).location
     assert parse_target(f"./{text}") == Target(
         f"./{text.partition('#')[0]}", "file", parse_target(url).fragment

@@ -85,7 +85,7 @@ def test_a_slice_with_too_many_chunks_is_coarse_and_says_so(tmp_path: Path) -> N
         picture = drawer.draw(selection, most_bytes=20 * 500 * 500 * 4)
         assert isinstance(picture, Picture)
         assert touched(picture.parts, [500, 500]) <= 20
-        assert "to read few chunks" in picture.notes[0]
+        assert "limits the chunks read" in picture.notes[0]
         windows = zoomed(picture, Extent(1000, 1400, 2000, 2500))
         assert windows is not None
         (y0, y1), (x0, x1) = windows

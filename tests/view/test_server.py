@@ -132,7 +132,7 @@ def test_a_variable_and_a_step_are_shown_first() -> None:
         (["temp", "-d", "time=1999-01"], "the nearest is 2020-01-16 12:00:00"),
         (["temp", "-d", "time=9"], "the dimension has the size 6"),
         (["tempp"], "did you mean 'temp'"),
-        (["-d", "time=1"], "a step needs a variable"),
+        (["-d", "time=1"], "-d requires a variable"),
     ],
 )
 def test_what_cannot_be_shown_first(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

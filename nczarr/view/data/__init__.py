@@ -1,5 +1,5 @@
-"""Read what a picture needs of a dataset: coordinates, dates, strided parts of values, statistics.
+"""Read the data of pictures: coordinates, dates, strided values, statistics.
 
-Values come through the netCDF interface, masked and unpacked, and never more of them than a screen has pixels for.
-The modules are imported one by one: times and statistics load libraries that few need.
+The netCDF interface masks and unpacks the values. Strides limit them to the number of pixels of a screen. Import the
+modules individually: times and statistics import libraries that other modules do not need.
 """

@@ -1,4 +1,4 @@
-"""Find the coordinates of a variable by the CF conventions: axes, roles, and what makes it a map."""
+"""Find the coordinates of a variable by the CF conventions: axes, their roles, and map coordinates."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NAMES: dict[str, Role] = {
     "nav_lon": "longitude",
 }
 _PRESSURE = {"pa", "hpa", "mbar", "millibar", "bar"}
-#: The numbers of a coordinate of more elements are read in part only.
+#: Maximum size of a coordinate to read whole and cache.
 _MOST_CACHED = 1_000_000
 
 
 def role_of(variable: Variable) -> Role:
-    """What a coordinate variable measures.
+    """Return the physical role of a coordinate variable; empty if unknown.
 
     Examples
     --------
@@ -60,22 +60,22 @@ def role_of(variable: Variable) -> Role:
 
 @dataclass(frozen=True)
 class Axis:
-    """A dimension of a variable, with its coordinate variable if there is one.
+    """A dimension of a variable, with its coordinate variable, if any.
 
     Parameters
     ----------
     name : str
-        Name of the dimension; ``dim0`` for one without a name.
+        Name of the dimension; anonymous dimensions are named ``dim0``, ``dim1`` and so on.
     size : int
     coordinate : str or None
         FQN of the coordinate variable.
     role : str
     units : str
     title : str
-        What it measures, for people.
+        Description of the coordinate, such as its ``long_name``.
     times : TimeUnits or None
     down : bool
-        True if larger is lower, as in depth and pressure.
+        True if larger values are lower, as for depth and pressure.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Axis:
 
 
 class Coordinates:
-    """The axes of all variables of a dataset; numbers that were read are kept."""
+    """The axes of all variables of a dataset. Coordinates are cached."""
 
     def __init__(self, opened: OpenedDataset) -> None:
         self._opened = opened
@@ -103,7 +103,7 @@ class Coordinates:
         self._texts: dict[str, list[str] | None] = {}
 
     def axes(self, fqn: str) -> tuple[Axis, ...]:
-        """The axes of a variable, in the order of its dimensions."""
+        """Return the axes of a variable in the order of its dimensions."""
         variable, dataset = self._opened.variable(fqn), self._opened.model
         result: list[Axis] = []
         for number, (ref, size) in enumerate(zip(variable.dimensions, dataset.shape(variable), strict=True)):
@@ -111,7 +111,7 @@ class Coordinates:
                 result.append(Axis(f"dim{number}", size))
                 continue
             name = split_fqn(ref)[1]
-            if any(axis.name == name for axis in result):  # the same dimension twice
+            if any(axis.name == name for axis in result):  # the variable has the same dimension twice
                 result.append(Axis(f"{name}_{number}", size))
                 continue
             result.append(self._axis(name, size, self._dimension_coordinate(ref, fqn)))
@@ -130,7 +130,7 @@ class Coordinates:
         return Axis(name, size, coordinate, role, units, long_name(found), times, down)
 
     def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
-        """The one-dimensional variable of a dimension's name, or else the only auxiliary one on it."""
+        """Return the coordinate variable of a dimension, or its only auxiliary coordinate; None if there is none."""
         variables = self._opened.model.all_variables
         found = variables.get(ref)
         if ref != fqn and found is not None and found.dimensions == (ref,):
@@ -144,7 +144,7 @@ class Coordinates:
         return None
 
     def auxiliary(self, fqn: str) -> list[str]:
-        """FQNs of the variables that the attribute ``coordinates`` names."""
+        """Return the FQNs of the variables in the attribute ``coordinates``."""
         text = text_attribute(self._opened.variable(fqn), "coordinates")
         return list(dict.fromkeys(self._resolved(text.split(), fqn)))
 
@@ -169,13 +169,13 @@ class Coordinates:
             group = split_fqn(group)[0]
 
     def grid_mapping(self, fqn: str) -> Variable | None:
-        """The variable that says how the grid lies on the globe."""
+        """Return the grid mapping variable of a variable; None if there is none."""
         name = text_attribute(self._opened.variable(fqn), "grid_mapping").split(":")[0].strip()
         found = self._climb(name, fqn) if name else None
         return None if found is None else self._opened.variable(found)
 
     def numbers(self, axis: Axis, part: slice = slice(None)) -> np.ndarray | None:
-        """The numbers of an axis' coordinate; None if it has none, or if some are missing."""
+        """Return the values of an axis' numeric coordinate; None without coordinate, or if values are missing."""
         if axis.coordinate is None:
             return None
         known = self._numbers.get(axis.coordinate)
@@ -199,7 +199,7 @@ class Coordinates:
         return known[part]
 
     def texts(self, axis: Axis) -> list[str] | None:
-        """The texts of a coordinate of strings, such as names of regions."""
+        """Return the values of a string coordinate, such as names of regions; None for other axes."""
         if axis.coordinate is None or axis.size > 10_000:
             return None
         if axis.coordinate not in self._texts:
@@ -211,7 +211,7 @@ class Coordinates:
         return self._texts[axis.coordinate]
 
     def label(self, axis: Axis, index: int) -> str:
-        """What the coordinate says at an index: a date, a number with its units, a text; or the index."""
+        """Return the label of an index: a date, a number with units, a string, or the index itself."""
         texts = self.texts(axis)
         if texts is not None:
             return texts[index]
@@ -231,17 +231,17 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class Geography:
-    """How a variable lies on the globe.
+    """The geographic coordinates of a variable.
 
     Parameters
     ----------
     kind : {'rectilinear', 'curvilinear', 'rotated', 'points'}
     axes : tuple of int
-        Numbers of the axes: (y, x), or one for points.
+        Axis numbers: (y, x), or a single axis for ``points``.
     latitude, longitude : str
         FQNs of the coordinate variables.
     pole : tuple of float
-        For ``rotated``: latitude and longitude of the grid's north pole, and the north pole's grid longitude.
+        For ``rotated``: latitude and longitude of the grid's north pole, and the grid longitude of the north pole.
     """
 
     kind: Literal["rectilinear", "curvilinear", "rotated", "points"]
@@ -252,7 +252,7 @@ class Geography:
 
 
 def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
-    """Find what makes a variable a map; None if nothing does."""
+    """Find the geographic coordinates of a variable; return None if it has none."""
     axes = coordinates.axes(fqn)
     roles = [axis.role for axis in axes]
     if "latitude" in roles and "longitude" in roles:
@@ -288,7 +288,7 @@ def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) ->
 
 
 def _unnamed(opened: OpenedDataset, fqn: str) -> list[str]:
-    """Two-dimensional latitudes and longitudes on the variable's dimensions, where no attribute names them."""
+    """Return candidates for coordinates without the attribute ``coordinates``: 2-D variables on the same dimensions."""
     group = split_fqn(fqn)[0]
     dimensions = set(opened.variable(fqn).dimensions)
     return [

@@ -1,4 +1,4 @@
-"""Show the numbers and categories inside compounds as variables of their own, named ``point.x``."""
+"""Present the fields of compound variables as separate variables, named ``point.x``."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from nczarr.model import (
     Variable,
 )
 
-#: Fields that are shown of one variable, at most.
+#: Maximum number of fields per compound variable.
 MOST_FIELDS = 100
-#: What a compound says of its place holds for its fields too.
+#: Attributes of a compound variable that apply to its fields too.
 _SHARED = ("coordinates", "grid_mapping")
 _G = TypeVar("_G", bound=Group)
 
 
 @dataclass(frozen=True, eq=False)
 class FieldSource:
-    """The values of a field, read from those of the compounds.
+    """The values of a field of a compound variable.
 
     Parameters
     ----------
     inner : ArraySource
-        The compounds.
+        The compound values.
     owner : str
         Name of the compound variable.
     path : tuple of str
-        The field; of a field inside a field each name.
+        Name of the field, preceded by the names of the enclosing fields.
     dtype : numpy.dtype
-        Of one element.
+        Type of one element.
     sizes : tuple of int
-        Dimensions that the field has itself.
+        Shape of the field.
     """
 
     inner: ArraySource
@@ -71,7 +71,7 @@ class FieldSource:
 
 
 def with_fields(dataset: Dataset) -> Dataset:
-    """Return the dataset with a variable for each field of its compounds that can be drawn, after the compound.
+    """Return the dataset with a variable added after each compound variable for each of its drawable fields.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Open a dataset of any kind for looking: its model for what it says, the netCDF interface for its values."""
+"""Open a dataset of any format for viewing: its model for metadata, and the netCDF interface for values."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class OpenedDataset:
-    """A dataset that is open for looking at it.
+    """A dataset that is open for viewing.
 
-    Values are masked and unpacked as netCDF4-python does it. They are read by one thread at a time, as HDF5 needs
-    it; the engine reads the chunks of one request in parallel all the same.
+    Values are masked and unpacked like in netCDF4-python. Only one thread at a time reads, because the HDF5 library is
+    not thread-safe; the Zarr engine still reads the chunks of one request in parallel.
 
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        Anything that :func:`nczarr.convert.open_source` opens.
+        Any source that :func:`nczarr.convert.open_source` opens.
     storage_options : mapping, optional
-        For remote stores.
+        Options for remote stores.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class OpenedDataset:
             raise
 
     def read(self, fqn: str, index: Any) -> np.ma.MaskedArray:
-        """Read a selection of a variable: masked, unpacked.
+        """Read a selection of a variable, masked and unpacked.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class OpenedDataset:
             return np.ma.asanyarray(self._find(fqn)[index])
 
     def _find(self, fqn: str) -> Any:
-        """The variable of the netCDF interface, which takes names and no FQNs: blanks are not escaped there."""
+        """Return the variable of the netCDF interface. Its paths have no escapes, so look up name by name."""
         *groups, name = model.parse_fqn(fqn)
         group = self._values
         for part in groups:
@@ -75,15 +75,15 @@ class OpenedDataset:
         return group.variables[name]
 
     def variable(self, fqn: str) -> model.Variable:
-        """The variable at an FQN; :class:`nczarr.errors.ModelError` if there is none."""
+        """Return the variable at an FQN; raise :class:`nczarr.errors.ModelError` if there is none."""
         return self.model.variable_at(fqn)
 
     def shape(self, fqn: str) -> tuple[int, ...]:
-        """The shape of a variable."""
+        """Return the shape of a variable."""
         return self.model.shape(self.variable(fqn))
 
     def chunk_shape(self, fqn: str) -> tuple[int, ...]:
-        """The shape of the smallest part of a variable that can be read by itself."""
+        """Return the shape of the smallest part of a variable that can be read separately."""
         variable = self.variable(fqn)
         shape = self.model.shape(variable)
         if isinstance(variable.data, FieldSource):
@@ -96,11 +96,11 @@ class OpenedDataset:
             return tuple(inner[: len(shape)])
         if variable.storage.chunk_shape and variable.storage.layout in (None, "chunked"):
             return variable.storage.chunk_shape
-        # In one piece: a row is what is read in one go.
+        # Contiguous storage: rows along the last axis can be read separately.
         return (1,) * (len(shape) - 1) + shape[-1:]
 
     def close(self) -> None:
-        """Close it; a second time is no error."""
+        """Close the dataset; closing it twice is allowed."""
         with self._lock:
             self._stack.close()
 
@@ -112,7 +112,7 @@ class OpenedDataset:
 
 
 def text_attribute(variable: model.Variable, name: str) -> str:
-    """The text of an attribute; empty if there is none, or if it is no text.
+    """Return the text of an attribute; empty if the attribute is missing or not text.
 
     Examples
     --------
@@ -127,13 +127,13 @@ def text_attribute(variable: model.Variable, name: str) -> str:
 
 
 def long_name(variable: model.Variable) -> str:
-    """What a variable is, in its own words: ``long_name``, else ``standard_name``, else its name."""
+    """Return the description of a variable: ``long_name``, ``standard_name`` or its name, in this order."""
     standard = text_attribute(variable, "standard_name").replace("_", " ")
     return text_attribute(variable, "long_name") or standard or variable.name
 
 
 def number_attribute(variable: model.Variable, name: str, default: float) -> float:
-    """The first number of an attribute; `default` if there is none."""
+    """Return the first value of a numeric attribute; `default` if there is none."""
     attribute = variable.attribute.get(name)
     if attribute is None or attribute.values.dtype.kind not in "iuf" or not attribute.values.size:
         return default

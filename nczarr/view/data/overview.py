@@ -1,4 +1,4 @@
-"""Choose the strided part of an array that a picture needs: few pixels, few bytes of chunks."""
+"""Choose the strides of an overview, with limits on pixels and on bytes of decoded chunks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-#: More pixels along an axis nobody sees.
+#: Maximum number of pixels along an axis: screens show no more.
 MOST_PIXELS = 1000
-#: Bytes of decoded chunks that one picture may cost.
+#: Maximum bytes of decoded chunks per picture.
 MOST_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
 class Overview:
-    """One slice for each axis that is drawn.
+    """The parts of an array to read for a picture.
 
     Parameters
     ----------
     parts : tuple of slice
+        One slice for each drawn axis.
     coarse : bool
-        True if fewer pixels are read than would be seen, because their chunks would cost too much.
+        True if the limit on bytes of chunks, not the limit on pixels, determined the strides.
     """
 
     parts: tuple[slice, ...]
@@ -28,12 +29,12 @@ class Overview:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The step of each slice."""
+        """The stride of each slice."""
         return tuple(part.step for part in self.parts)
 
     @property
     def is_whole(self) -> bool:
-        """True if every value is read."""
+        """True if all strides are 1."""
         return all(step == 1 for step in self.steps)
 
 
@@ -45,16 +46,20 @@ def plan_overview(
     most_pixels: int = MOST_PIXELS,
     most_bytes: int = MOST_BYTES,
 ) -> Overview:
-    """Choose the steps.
+    """Choose the strides of an overview.
 
     Parameters
     ----------
     windows : sequence of (int, int)
-        Start and stop along each axis that is drawn.
+        Start and stop along each drawn axis.
     chunks : sequence of int
-        Sizes of a chunk along these axes.
+        Chunk shape along these axes.
     chunk_bytes : int
-        Bytes of a whole decoded chunk, with the axes that are not drawn.
+        Size of a whole decoded chunk in bytes, including the axes that are not drawn.
+    most_pixels : int
+        Maximum number of pixels along an axis.
+    most_bytes : int
+        Maximum bytes of decoded chunks.
 
     Examples
     --------
@@ -66,7 +71,7 @@ def plan_overview(
     steps = [max(ceil((stop - start) / most_pixels), 1) for start, stop in windows]
     coarse = False
     while _touched(windows, chunks, steps) * chunk_bytes > most_bytes:
-        # Only a step beyond a whole chunk saves anything; take it where most chunks are.
+        # Only strides longer than a chunk skip chunks. Increase the stride of the axis with the most chunks.
         counts = [_count(w, c, s) for w, c, s in zip(windows, chunks, steps)]
         axis = counts.index(max(counts))
         if counts[axis] <= 1:
@@ -78,7 +83,7 @@ def plan_overview(
 
 
 def _count(window: tuple[int, int], chunk: int, step: int) -> int:
-    """How many chunks along an axis are touched, at most."""
+    """Return the maximum number of chunks that a strided slice touches along an axis."""
     length = window[1] - window[0]
     return max(min(ceil(length / max(chunk, 1)) + 1, ceil(length / step)), 1)
 

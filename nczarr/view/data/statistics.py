@@ -1,4 +1,4 @@
-"""Count, and find extremes, mean and deviation of values, in one pass over parts."""
+"""Compute count, minimum, maximum, mean and standard deviation of values in one pass."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from nczarr.model import regions
 from nczarr.view.data.opened import OpenedDataset
 
-#: Values that are held in memory at a time.
+#: Maximum number of values in memory.
 _BLOCK = 4 << 20
 
 
 @dataclass
 class Statistics:
-    """Statistics of numbers; :meth:`add` takes more of them.
+    """Statistics of numbers; :meth:`add` updates them with more values.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Statistics:
     _squares: float = 0.0
 
     def add(self, values: np.ndarray) -> None:
-        """Take more values; masked ones and NaN are missing."""
+        """Add values; masked values and NaN count as missing."""
         array = np.ma.masked_invalid(np.ma.asanyarray(values), copy=False)
         present = array.compressed().astype(np.float64, copy=False)
         self.missing += array.size - present.size
@@ -46,7 +46,7 @@ class Statistics:
         self.high = max(self.high, float(present.max()))
         count, mean = present.size, float(present.mean())
         squares = float(np.square(present - mean).sum())
-        # Chan's way to join two sets, which loses no digits where the mean is large.
+        # Chan's parallel algorithm is numerically stable for means that are large compared to the deviation.
         before = 0.0 if self.valid == 0 else self.mean
         total = self.valid + count
         shift = mean - before
@@ -56,16 +56,17 @@ class Statistics:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the values themselves (not an estimate from a sample)."""
+        """Population standard deviation of the values."""
         return math.sqrt(self._squares / self.valid) if self.valid else math.nan
 
 
 def whole_statistics(
     opened: OpenedDataset, fqn: str, progress: Callable[[float], bool] | None = None
 ) -> Statistics | None:
-    """Read a whole variable in parts, and return its statistics.
+    """Read a whole variable in blocks, and return its statistics.
 
-    `progress` is given the part that is done, from 0 to 1; if it returns False, there are none.
+    `progress` is called with the fraction of the values read, from 0 to 1. If it returns False, reading stops and the
+    result is None.
     """
     shape, result, done = opened.shape(fqn), Statistics(), 0
     total = max(prod(shape), 1)
@@ -78,14 +79,14 @@ def whole_statistics(
 
 
 def _blocks(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
-    """Blocks of whole chunks, as many as fit, joined along the last axes first."""
+    """Yield blocks of as many whole chunks as fit into memory, extended along the last axes first."""
     if 0 in shape:
         return
     block = [min(c, n) for c, n in zip(chunks, shape)]
     for axis in reversed(range(len(shape))):
         room = max(_BLOCK // prod(block), 1)
         block[axis] = min(block[axis] * room, shape[axis])
-    while prod(block) > 4 * _BLOCK and max(block) > 1:  # a chunk that is itself too large
+    while prod(block) > 4 * _BLOCK and max(block) > 1:  # a single chunk exceeds the limit
         largest = block.index(max(block))
         block[largest] = -(-block[largest] // 2)
     yield from regions(shape, tuple(block))

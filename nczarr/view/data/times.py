@@ -1,4 +1,4 @@
-"""Decode times of any CF calendar, for labels and for axes."""
+"""Decode times of all CF calendars for labels and axes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-#: Calendars in which a date is the same day as on every other clock.
+#: Calendars whose dates are civil dates.
 _REAL = {"standard", "gregorian", "proleptic_gregorian"}
 _MIDNIGHT = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class TimeUnits:
-    """Units of time and a calendar, known to be readable.
+    """Valid units of time, with a calendar.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class TimeUnits:
 
     @classmethod
     def parse(cls, units: str, calendar: str) -> TimeUnits | None:
-        """Return the units, or None if they are no time or cannot be read."""
+        """Parse units of time; return None if they are invalid or not units of time."""
         if " since " not in units:
             return None
         result = cls(units, calendar.lower() or "standard")
@@ -49,11 +49,11 @@ class TimeUnits:
 
     @property
     def is_real(self) -> bool:
-        """True if the calendar is the one on the wall."""
+        """True if the calendar is a civil calendar."""
         return self.calendar in _REAL
 
     def label(self, number: float) -> str:
-        """A number as a date, as short as it can be."""
+        """Return the date of a number, without the time of day if it is midnight."""
         try:
             date = self._date(float(number))
         except (ValueError, TypeError, OverflowError):
@@ -67,13 +67,13 @@ class TimeUnits:
         return f"{day} {date.hour:02d}:{date.minute:02d}:{date.second:02d}"
 
     def milliseconds(self, numbers: np.ndarray) -> np.ndarray | None:
-        """Milliseconds since 1970, for axes of dates; None for calendars in which that would be wrong."""
+        """Return times as milliseconds since 1970 for date axes; None for calendars that are not civil."""
         if not self.is_real or not numbers.size:
             return None
         import cftime
 
         try:
-            # Linear in all these calendars but for the days that the Gregorian reform left out.
+            # These calendars are linear in time, except for the days that the Gregorian reform skipped.
             ends = cftime.date2num(
                 [self._date(float(numbers.min())), self._date(float(numbers.max()))],
                 "milliseconds since 1970-01-01",

@@ -1,5 +1,5 @@
-"""Serve the viewer's page in the browser, with Panel and Bokeh.
+"""Serve the viewer's page to the browser with Panel and Bokeh.
 
-``server`` starts it, ``viewer`` puts it together from parts that can be tested without a browser. The modules are
-imported one by one, since each loads its part of Panel or Bokeh.
+``server`` starts the server. ``viewer`` builds the page from components that can be tested without a browser. Import
+the modules individually: each imports different parts of Panel or Bokeh.
 """

@@ -1,4 +1,4 @@
-"""Keep what is shown in the address of the page, so that a link shows it again."""
+"""Store the state of the page in its URL, so that a link restores it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Address:
     variable : str
         FQN.
     at : dict of str to int
-        Indices of dimensions that are not drawn.
+        Indices on the dimensions that are not drawn, by name.
     drawn : tuple of str
-        Names of the dimensions that are drawn.
+        Names of the drawn dimensions.
     colours : str
-        Name of a colour map; empty: chosen for the values.
+        Name of a colour map; if empty, it is chosen from the values.
     low, high : float or None
-        Limits of the colours.
+        Colour limits.
     per_step : bool
-        True: the colours of each step have the limits of this step; False: all steps have the same limits.
+        If True, each step has its own colour limits; if False, all steps have the same limits.
     place : tuple of int
-        Indices of the place whose series is shown.
+        Indices of the point whose series is shown.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Address:
     place: tuple[int, ...] = ()
 
     def to_query(self) -> dict[str, str]:
-        """The state as the parameters of an address; what says nothing is left out."""
+        """Return the state as the query parameters of a URL; omit defaults."""
         query = {
             "variable": self.variable,
             "at": ",".join(f"{quote(name, safe='')}={index}" for name, index in self.at.items()),
@@ -67,17 +67,17 @@ class Address:
         return {name: text for name, text in query.items() if text}
 
     def to_search(self) -> str:
-        """The state as it stands in an address, with its question mark."""
+        """Return the state as the query string of a URL, with question mark."""
         return "?" + urlencode(self.to_query(), errors="surrogateescape")
 
     @classmethod
     def from_search(cls, search: str) -> Address:
-        """Read what stands in an address; see :meth:`from_query`."""
+        """Parse the query string of a URL; see :meth:`from_query`."""
         return cls.from_query(dict(parse_qsl(search.removeprefix("?"), errors="surrogateescape")))
 
     @classmethod
     def from_query(cls, texts: Mapping[str, str]) -> Address:
-        """Read the parameters of an address; what makes no sense is as if it were not there."""
+        """Parse the query parameters of a URL; ignore invalid parameters."""
         at = {}
         for item in texts.get("at", "").split(","):
             name, _, index = item.rpartition("=")
@@ -97,7 +97,7 @@ class Address:
         )
 
     def selection(self, opened: OpenedDataset, coordinates: Coordinates) -> Selection | None:
-        """What it selects in a dataset; None if it has no such variable."""
+        """Return the selection in a dataset; None if the dataset has no such variable."""
         try:
             selection = first_selection(opened, coordinates, self.variable)
         except NCZarrError:

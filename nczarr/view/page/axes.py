@@ -1,4 +1,4 @@
-"""Choose the axes that are drawn: one for a line, two for an image."""
+"""Provide selectors for the drawn axes: one for a line, two for an image."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import panel_material_ui as pmui
 
 from nczarr.view.picture.selection import Selection
 
-#: In the place of the upward axis: the values themselves go up, which is a line.
+#: Option for the vertical axis: it shows the values, so that the drawing is a line.
 VALUES = "(values)"
 
 
 class AxisChoice:
-    """Two lists of the dimensions' names.
+    """Two selectors of dimensions.
 
     Parameters
     ----------
     chosen : callable
-        Takes the numbers of the axes to draw: (x,) or (y, x).
+        Called with the numbers of the axes to draw: (x,) or (y, x).
 
     Attributes
     ----------
     up, across : panel_material_ui.Select
-        What is on the page.
+        The widgets on the page.
     """
 
     def __init__(self, chosen: Callable[[tuple[int, ...]], None]) -> None:
@@ -38,7 +38,7 @@ class AxisChoice:
             widget.param.watch(self._changed, "value")
 
     def offer(self, selection: Selection) -> None:
-        """Show what there is to choose for a selection, and what it has chosen; nothing if there is no choice."""
+        """Show the axes of a selection and its drawn axes; hide the selectors if there is only one choice."""
         self._names = [axis.name for axis in selection.axes]
         names = [axis.name for i, axis in enumerate(selection.axes) if axis.size > 1 or i in selection.drawn]
         drawn = [self._names[i] for i in selection.drawn]
@@ -54,7 +54,7 @@ class AxisChoice:
         if self._is_setting:
             return
         up, across = self.up.value, self.across.value
-        if up == across:  # the same twice: the other one takes what this one had
+        if up == across:  # the same axis twice: exchange the axes
             if event.obj is self.across:
                 up = event.old
             elif event.old != VALUES:

@@ -1,4 +1,4 @@
-"""Write what is known of a variable as HTML: description, statistics, values of text."""
+"""Format the details of a variable as HTML: description, statistics, text values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.
 
 
 def heading_html(opened: OpenedDataset, fqn: str) -> str:
-    """The long name, the units and the FQN of a variable."""
+    """Return the long name, the units and the FQN of a variable."""
     variable = opened.variable(fqn)
     units = safe_html(text_attribute(variable, "units"), longest=60)
     return (
@@ -32,7 +32,7 @@ def heading_html(opened: OpenedDataset, fqn: str) -> str:
 
 
 def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
-    """Dimensions, attributes, type, chunks and filters, as a notebook shows them; a Zarr array's codecs too."""
+    """Return the notebook representation of a variable, and of its Zarr array, if any."""
     variable = opened.variable(fqn)
     html = show_array(describe_variable(variable, opened.model.all_dimensions), theme=theme)
     array = getattr(variable.data, "array", None)
@@ -44,7 +44,7 @@ def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
 
 
 def statistics_html(statistics: Statistics, of: str, categories: tuple[Category, ...] = ()) -> str:
-    """A table of statistics."""
+    """Return a table of statistics."""
     rows = [("of", of), ("values", f"{statistics.valid:,}"), ("missing", f"{statistics.missing:,}")]
     if statistics.valid and not categories:
         numbers = (statistics.low, statistics.high, statistics.mean, statistics.deviation)
@@ -54,7 +54,7 @@ def statistics_html(statistics: Statistics, of: str, categories: tuple[Category,
 
 
 def counts_html(values: np.ma.MaskedArray, categories: tuple[Category, ...]) -> str:
-    """How often each category occurs."""
+    """Return a table of the frequency of each category."""
     rows = []
     total = max(np.ma.count(values), 1)
     for category in categories:
@@ -64,14 +64,14 @@ def counts_html(values: np.ma.MaskedArray, categories: tuple[Category, ...]) -> 
 
 
 def statistics_of(drawing: Drawing) -> Statistics:
-    """The statistics of the values that were read for a drawing."""
+    """Return the statistics of the values of a drawing."""
     result = Statistics()
     result.add(drawing.sample)
     return result
 
 
 def table_html(table: Table) -> str:
-    """Values as text."""
+    """Return a table of values as text."""
     html = _table([(label, format_value(value)) for label, value in table.rows])
     if table.left_out > 0:
         html += f"<p>… {table.left_out:,} more</p>"
@@ -79,7 +79,7 @@ def table_html(table: Table) -> str:
 
 
 def alert_html(text: str) -> str:
-    """What went wrong."""
+    """Return an error message as an alert box."""
     return (
         '<div role="alert" style="border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px">'
         f"{safe_html(text, longest=2000, layout=True)}</div>"
@@ -87,7 +87,7 @@ def alert_html(text: str) -> str:
 
 
 def notes_html(notes: tuple[str, ...]) -> str:
-    """Notes below a picture."""
+    """Return the notes below a picture."""
     return "".join(f'<div style="opacity:.75">{safe_html(note)}</div>' for note in notes)
 
 

@@ -1,4 +1,4 @@
-"""Draw pictures and lines as figures of Bokeh, and renew their values in place."""
+"""Draw pictures and lines as Bokeh figures, and update their values in place."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale
 _HEIGHT = 500
 _LINE = "#0b7285"
 _COAST = "#202020"
-#: Room for the colour bar: Bokeh lays a figure out once, and would cut longer numbers of later limits.
+#: Width reserved for the colour bar. Bokeh computes the layout once, and would clip longer tick labels of later limits.
 _BAR_WIDTH = 100
 _TOOLS = "pan,wheel_zoom,box_zoom,reset,save"
 _LONGEST_LABEL = 120
 
 
 def _text(text: str) -> str:
-    """Text for a label: bounded and harmless; ``$$`` begins no formula."""
+    """Return text for a label: truncated, with control characters and the formula delimiter ``$$`` escaped."""
     return visible(text[:_LONGEST_LABEL]).replace("$$", "$ $")
 
 
@@ -48,9 +48,9 @@ class PictureFigure:
     picture : Picture
     colours : Colours
     tapped : callable
-        Takes the place of a click.
+        Called with the point of a click.
     zoomed : callable
-        Takes what part is seen, after it changed.
+        Called with the visible extent after it changed.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PictureFigure:
         shape: dict[str, Any] = {"height": _HEIGHT, "sizing_mode": "stretch_width"}
         if picture.is_map:
             ratio = max(min((e.right - e.left) / max(e.top - e.bottom, 1e-9), 4.0), 0.5)
-            # Room for the axis and the colour bar beside the map itself.
+            # Reserve space for the axis and the colour bar beside the map.
             shape = {
                 "aspect_ratio": ratio * 0.93,
                 "sizing_mode": "scale_width",
@@ -108,7 +108,7 @@ class PictureFigure:
             line_width=2,
             fill_alpha=0,
         )
-        # The step is a column of the image itself: a tooltip that stands while the image changes names its own step.
+        # The step is a column of the image source, so that an open tooltip always shows the step of its image.
         hover = [("value", "@image"), ("at", "@where")] if picture.where else [("value", "@image")]
         hover.append((_text(picture.y.label), _hover("y", picture.y)))
         hover.append((_text(picture.x.label), _hover("x", picture.x)))
@@ -128,7 +128,7 @@ class PictureFigure:
         self.show(picture, colours)
 
     def fits(self, picture: Picture) -> bool:
-        """True if another picture can be shown in the same figure: only its values are others."""
+        """Return True if this figure can show another picture: variable and drawn axes are the same."""
         mine = self.picture
         return (mine.selection.fqn, mine.selection.drawn, mine.is_map) == (
             picture.selection.fqn,
@@ -137,7 +137,7 @@ class PictureFigure:
         )
 
     def show(self, picture: Picture, colours: Colours) -> None:
-        """Show other values."""
+        """Show the values of another picture."""
         self.picture = picture
         self.colour(colours)
         self._base.data = _image(picture, colours)
@@ -145,15 +145,15 @@ class PictureFigure:
         _set_title(self.figure, picture)
 
     def show_detail(self, picture: Picture, colours: Colours) -> None:
-        """Show a part with more values over the picture."""
+        """Show a part of the picture at a higher resolution, above the picture."""
         self._detail.data = _image(picture, colours)
 
     def hide_detail(self) -> None:
-        """Show the picture alone."""
+        """Remove the part at a higher resolution."""
         self._detail.data = _no_image()
 
     def colour(self, colours: Colours) -> None:
-        """Use other colours; the values stay."""
+        """Change the colours without changing the values."""
         self._mapper.update(palette=colours.palette, low=colours.low, high=colours.high)
         label = _text(self.picture.label)
         if colours.categories:
@@ -164,15 +164,15 @@ class PictureFigure:
             self._bar.update(ticker=BasicTicker(), major_label_overrides={}, title=label)
 
     def mark(self, x: float, y: float) -> None:
-        """Show where was clicked."""
+        """Mark a clicked point."""
         self._mark.data = {"x": [x], "y": [y]}
 
 
 def _set_title(fig: Any, drawing: Drawing) -> None:
-    """Write the step above a figure.
+    """Show the step as the title of a figure.
 
-    The text of the title model changes, and the model stays: Bokeh goes on drawing the title with which a figure was
-    first drawn, also after another title model has taken its place.
+    Change the text of the title model, not the model: Bokeh keeps drawing the first title model of a figure after it
+    was replaced.
     """
     fig.title.text = _text(drawing.where)
 
@@ -197,7 +197,7 @@ def _image(picture: Picture, colours: Colours) -> dict[str, Any]:
 
 
 def _fits_float32(values: np.ndarray) -> bool:
-    """True if single precision shows every difference that a colour shows."""
+    """Return True if single precision distinguishes all values that have different colours."""
     present = values[np.isfinite(values)]
     if not present.size:
         return True
@@ -227,7 +227,7 @@ def _style_axis(fig: Any, axis: Any, scale: Scale, ticks: int = 8) -> None:
 
 
 class LineFigure:
-    """A line: a series along time, or a profile with the depth as its vertical axis."""
+    """A line: a series, or a profile with depth as its vertical axis."""
 
     def __init__(self, line: Line, colours: Colours, *, name: str, tall: bool = True) -> None:
         self.line = line
@@ -262,7 +262,7 @@ class LineFigure:
         self.show(line, colours)
 
     def fits(self, line: Line) -> bool:
-        """True if another line can be shown in the same figure."""
+        """Return True if this figure can show another line: variable, axis and length are the same."""
         mine = self.line
         return (mine.selection.fqn, mine.selection.drawn, len(mine.places)) == (
             line.selection.fqn,
@@ -271,7 +271,7 @@ class LineFigure:
         )
 
     def show(self, line: Line, colours: Colours) -> None:
-        """Show other values."""
+        """Show the values of another line."""
         self.line = line
         values = np.ma.asanyarray(colours.numbered(np.ma.asanyarray(line.sample)), np.float64).filled(np.nan)
         self._source.data = {

@@ -1,7 +1,7 @@
-"""Serve the viewer on this machine only, to whoever knows the address.
+"""Serve the viewer on the local machine.
 
-The server listens on the loopback interface, and its address holds a secret, because other users of the machine can
-reach that interface too. All scripts, styles and fonts come from the installed packages: no network is needed.
+The server listens on the loopback interface. Its URL contains a secret, because other users of the machine can reach
+the loopback interface too. All scripts, styles and fonts come from installed packages, so that no network is needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LAST_PORT = 65_535
 
 
 class Served:
-    """A page that is being served; objects come from :func:`serve`.
+    """A running server, created by :func:`serve`.
 
     Attributes
     ----------
     url : str
-        Where the page is.
+        URL of the page.
     """
 
     def __init__(self, opened: OpenedDataset, port: int) -> None:
@@ -50,7 +50,7 @@ class Served:
         ready = threading.Event()
 
         def run() -> None:
-            # A thread with a loop of its own: in a notebook the main thread has one that is not ours.
+            # Run the server in a thread with its own event loop: in a notebook, the main thread's loop is in use.
             try:
                 import asyncio
 
@@ -81,16 +81,18 @@ class Served:
         if self._failed is not None:
             opened.close()
             if isinstance(self._failed, OSError):
-                raise NCZarrError(f"port {port} cannot be used: {self._failed}", hint="choose another port")
+                raise NCZarrError(
+                    f"the server cannot listen on port {port}: {self._failed}", hint="choose another port"
+                )
             raise self._failed
 
     def wait(self) -> None:
-        """Wait until it ends."""
-        while not self._ended.wait(0.5):  # a wait without an end would not hear Ctrl-C on every system
+        """Wait until the server stops."""
+        while not self._ended.wait(0.5):  # on Windows, only a wait with a timeout is interruptible
             pass
 
     def close(self) -> None:
-        """End it; a second time is no error."""
+        """Stop the server and close the dataset; closing twice is allowed."""
         if not self._ended.is_set():
             self._loop.add_callback(self._stop)
             self._ended.wait(10)
@@ -127,27 +129,28 @@ def serve(
     Parameters
     ----------
     source : str, path, store or nczarr.model.Dataset
-        Anything that nczarr reads.
+        Any source that nczarr reads.
     variable : str, optional
-        The variable that is shown first: its name, or its FQN.
+        Name or FQN of the variable to show first.
     at : mapping, optional
-        Its step along dimensions by name: an index, or text as on the command line; see :func:`nczarr.view.plot`.
+        Positions on dimensions of this variable, by name; see :func:`nczarr.view.plot`.
     port : int
-        0: one that is free.
+        Port of the server; 0 selects a free port.
     open_browser : bool
+        Open the page in the browser.
     storage_options : mapping, optional
-        For remote stores.
+        Options for remote stores.
 
     Returns
     -------
     Served
-        The page is there until :meth:`Served.close`; it is also a context manager.
+        The server, which runs until :meth:`Served.close`. It is also a context manager.
 
     Raises
     ------
     NCZarrError
-        If the dataset cannot be opened, there is no such variable or step, the port is in use or illegal, or the extra
-        ``view`` is not installed.
+        If the dataset cannot be opened, the variable or position does not exist, the port is invalid or in use, or the
+        extra ``view`` is not installed.
 
     Examples
     --------
@@ -157,7 +160,9 @@ def serve(
     True
     """
     if not 0 <= port <= _LAST_PORT:
-        raise NCZarrError(f"{port} is not a port", hint=f"a port is a number from 0 (any) to {_LAST_PORT}")
+        raise NCZarrError(
+            f"{port} is not a port number", hint=f"give a number from 0 (any free port) to {_LAST_PORT}"
+        )
     try:
         import matplotlib  # noqa: F401
         import panel_material_ui  # noqa: F401
@@ -180,11 +185,11 @@ def serve(
 
 
 def _search(opened: OpenedDataset, variable: str | None, at: Mapping[str, int | str] | None) -> str:
-    """The part of the address that says what is shown first."""
+    """Return the query string that selects the variable and the step to show first."""
     if variable is None:
         if at:
             raise UnsupportedError(
-                "-d: a step needs a variable", hint="nczarr view DATASET VARIABLE -d time=2020-03"
+                "-d requires a variable", hint="nczarr view DATASET VARIABLE -d time=2020-03"
             )
         return ""
     coordinates = Coordinates(opened)

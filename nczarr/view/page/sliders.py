@@ -1,4 +1,4 @@
-"""Choose an index on each axis that is not drawn: sliders with dates and values, steps, and play."""
+"""Provide sliders that choose an index on each axis that is not drawn."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _LONGEST = 80
 
 
 class Sliders:
-    """A slider for each axis.
+    """A slider with step and play buttons for each axis that is not drawn.
 
     Parameters
     ----------
     coordinates : Coordinates
-        For labels.
+        Source of the labels.
     moved : callable
-        Takes the number of an axis and its new index.
+        Called with the number of an axis and its new index.
 
     Attributes
     ----------
     box : panel.Column
-        What is on the page.
+        The widget on the page.
     """
 
     def __init__(self, coordinates: Coordinates, moved: Callable[[int, int], None]) -> None:
@@ -40,17 +40,17 @@ class Sliders:
         self.box = pn.Column(sizing_mode="stretch_width")
 
     def offer(self, selection: Selection) -> None:
-        """Show the sliders of a selection in the place of those before."""
+        """Replace the sliders by those of a selection."""
         self.stop()
         self.box[:] = [self._build(i, selection) for i in selection.fixed if selection.axes[i].size > 1]
 
     def clear(self) -> None:
-        """Show none."""
+        """Remove all sliders."""
         self.stop()
         self.box.clear()
 
     def stop(self) -> None:
-        """Stop what plays."""
+        """Stop all running animations."""
         for player in self._players:
             player.stop()
         self._players = []
@@ -75,8 +75,8 @@ class Sliders:
             slider.value = (slider.value + by) % axis.size
 
         slider.param.watch(moved, "value")
-        back = pmui.IconButton(icon="chevron_left", size="small", description="one back", margin=(14, 0))
-        forth = pmui.IconButton(icon="chevron_right", size="small", description="one on", margin=(14, 0))
+        back = pmui.IconButton(icon="chevron_left", size="small", description="previous", margin=(14, 0))
+        forth = pmui.IconButton(icon="chevron_right", size="small", description="next", margin=(14, 0))
         play = pmui.Toggle(icon="play_arrow", label="", size="small", margin=(14, 6), width=44)
         back.on_click(lambda event: step(-1))
         forth.on_click(lambda event: step(1))

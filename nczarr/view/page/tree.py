@@ -1,4 +1,4 @@
-"""List the groups and variables of a dataset for the page's tree, all or those that a search finds."""
+"""List the groups and variables of a dataset, optionally filtered by a search, for the tree of the page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nczarr.view.data.fields import FieldSource
 from nczarr.view.data.opened import text_attribute
 from nczarr.view.picture.selection import is_drawable
 
-#: Variables that are listed at a time; a search finds the others.
+#: Maximum number of variables to list; a search finds the others.
 MOST_LISTED = 500
 _LONGEST = 80
 
 
 def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
-    """True if a variable's name, long name, standard name or units have all the words.
+    """Return True if each word occurs in the FQN, long name, standard name or units of a variable.
 
     Examples
     --------
@@ -30,23 +30,24 @@ def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
 
 
 def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]], int]:
-    """Return the items of the tree, and how many variables were left out.
+    """Return the items of the tree, and the number of variables omitted because of the limit.
 
-    Groups with nothing that the search finds are left out too.
+    Groups without search results are omitted.
     """
     words = search.lower().split()
-    left = [MOST_LISTED, 0]
+    remaining, omitted = MOST_LISTED, 0
 
     def inside(group: Group, fqn: str) -> list[dict[str, Any]]:
+        nonlocal remaining, omitted
         items: list[dict[str, Any]] = []
         for variable in group.variables:
             at = join_fqn(fqn, variable.name)
             if not matches(at, variable, words):
                 continue
-            if left[0] <= 0:
-                left[1] += 1
+            if remaining <= 0:
+                omitted += 1
                 continue
-            left[0] -= 1
+            remaining -= 1
             item = _variable_item(dataset, at, variable)
             if (owner := _owner_of(items, variable, fqn)) is None:
                 items.append(item)
@@ -68,11 +69,11 @@ def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]],
                 )
         return items
 
-    return inside(dataset, "/"), left[1]
+    return inside(dataset, "/"), omitted
 
 
 def _owner_of(items: list[dict[str, Any]], variable: Variable, group: str) -> dict[str, Any] | None:
-    """The item of the compound that a variable is a field of; a search may have left that out."""
+    """Return the item of the compound variable that has this field; None if the search omitted it."""
     if not isinstance(variable.data, FieldSource) or not items:
         return None
     return items[-1] if items[-1]["id"] == join_fqn(group, variable.data.owner) else None

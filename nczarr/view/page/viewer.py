@@ -1,4 +1,4 @@
-"""Build the page: the tree at the left, a variable's picture, sliders, series and details at the right."""
+"""Build the page: a tree of variables at the left; picture, sliders, series and details at the right."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from nczarr.view.picture.selection import Selection, first_selection, is_drawabl
 
 _AUTOMATIC = "automatic"
 _ALL_STEPS, _EACH_STEP = "of all steps", "of each step"
-#: Axes along which a click shows lines, at most.
+#: Maximum number of axes for which a click shows a line.
 _MOST_LINES = 2
 _ACCENT, _DARK_ACCENT = "#0b7285", "#4fb3cc"
 
 
 def build_page(opened: OpenedDataset) -> Any:
-    """Return the page of a dataset, for one visitor."""
+    """Return the page of a dataset for one browser session."""
     return Viewer(opened).page
 
 
 class Viewer:
-    """What one visitor sees, and what happens on each click.
+    """The page of one browser session, with its event handlers.
 
     Parameters
     ----------
     opened : OpenedDataset
-        All visitors share it.
+        The dataset; all sessions share it.
     """
 
     def __init__(self, opened: OpenedDataset) -> None:
@@ -157,14 +157,14 @@ class Viewer:
         widgets = (self._axes.up, self._axes.across, *colours, self._png, self._csv)
         return pn.FlexBox(*widgets, align_items="center")
 
-    # -- work beside the page
+    # -- background jobs
 
     def _schedule(self, call: Callable[[], None]) -> None:
         if not self._is_gone:
             self._document.add_next_tick_callback(lambda: self._at_once(call))
 
     def _at_once(self, call: Callable[[], None]) -> None:
-        """Send all changes of a call to the browser in one message: it draws none of them without the others."""
+        """Send all changes of a call to the browser in one message, so that it draws them together."""
         with pn.io.hold(self._document):
             call()
 
@@ -180,7 +180,7 @@ class Viewer:
         if not known:
             import logging
 
-            logging.getLogger("nczarr.view").error("a picture failed", exc_info=error)
+            logging.getLogger("nczarr.view").error("drawing failed", exc_info=error)
 
     # -- choosing a variable
 
@@ -202,7 +202,7 @@ class Viewer:
         self._list("")
 
     def _first_variable(self) -> str | None:
-        """The variable of most dimensions among those that can be drawn: what the dataset is about, most likely."""
+        """Return the drawable variable with the most dimensions, which is probably the main variable of the dataset."""
         best: tuple[int, str] | None = None
         for fqn, variable in self._opened.model.all_variables.items():
             rank = min(len(variable.dimensions), 4) if is_drawable(variable) else -1
@@ -215,13 +215,13 @@ class Viewer:
         self._is_setting = True
         try:
             self._tree.items = items
-            self._tree.expanded = _all_paths(items)  # new items fold everything
+            self._tree.expanded = _all_paths(items)  # setting items collapses the tree
             path = _path_of(items, self._selection.fqn if self._selection else "")
             self._tree.active = [] if path is None else [path]
         finally:
             self._is_setting = False
-        more = f"… {left_out:,} more variables: search for them" if left_out else ""
-        self._left_out.object = more or ("" if items else "nothing is called so")
+        more = f"… {left_out:,} more variables; use the search" if left_out else ""
+        self._left_out.object = more or ("" if items else "no matches")
 
     def _chosen(self, event: Any) -> None:
         if self._is_setting or not event.new:
@@ -238,7 +238,7 @@ class Viewer:
             self._fail(error)
 
     def _show(self, selection: Selection) -> None:
-        """Show a variable: all that is about it is made anew."""
+        """Show a variable, and rebuild all components that depend on it."""
         self._selection = selection
         self._figure = None
         self._lines.clear()
@@ -275,7 +275,7 @@ class Viewer:
         self._draw()
 
     def _offer(self, selection: Selection) -> None:
-        """Offer what can be chosen about a selection."""
+        """Update the axis selectors and sliders for a selection."""
         self._axes.offer(selection)
         if is_drawable(self._opened.variable(selection.fqn)):
             self._sliders.offer(selection)
@@ -301,10 +301,10 @@ class Viewer:
         self._pictures.ask(draw, self._take)
 
     def _take(self, drawn: tuple[Drawing, Spread | None]) -> None:
-        """Show a drawing that was made."""
+        """Show a completed drawing."""
         drawing, spread = drawn
         if drawing.selection is not self._selection:
-            return  # overtaken by another choice
+            return  # the user has selected something else
         self._picture.loading = False
         self._alert.visible = False
         self._drawing, self._spread = drawing, spread
@@ -329,7 +329,7 @@ class Viewer:
         self._csv.filename = f"{_file_name(drawing)}.csv"
 
     def _colours_of(self, drawing: Drawing) -> Colours:
-        """The colours of a drawing: with limits of all steps, so that they stay when a slider moves, or of its own."""
+        """Return the colours of a drawing, with the limits of all steps or of this step, as the user chose."""
         address, spread = self._address, self._spread
         values = drawing.sample
         if spread is not None and not address.per_step:
@@ -369,7 +369,7 @@ class Viewer:
                 self._read_lines(place)
 
     def _zoomed(self, extent: Extent) -> None:
-        """Read the part that is seen again, with more of its values."""
+        """Read the visible part again at a higher resolution."""
         picture, figure = self._drawing, self._figure
         if not isinstance(picture, Picture) or not isinstance(figure, PictureFigure):
             return
@@ -389,7 +389,7 @@ class Viewer:
 
         self._details.ask(lambda: self._drawer.draw(picture.selection, windows), take)
 
-    # -- lines through a place
+    # -- lines through a point
 
     def _tapped(self, x: float, y: float) -> None:
         picture, figure = self._drawing, self._figure
@@ -460,11 +460,7 @@ class Viewer:
         if not drawable or isinstance(drawing, Table):
             self._statistics.object = ""
             return
-        of = (
-            "the values that are shown"
-            if all(s == 1 for s in drawing.steps)
-            else "the overview that is shown"
-        )
+        of = "the shown values" if all(s == 1 for s in drawing.steps) else "the shown overview"
         html = statistics_html(statistics_of(drawing), of, self._colours.categories)
         if self._colours.categories:
             html += counts_html(drawing.sample, self._colours.categories)
@@ -502,7 +498,7 @@ class Viewer:
         return io.BytesIO(to_csv(self._drawing).encode("utf-8", "surrogateescape"))
 
     def _remember(self) -> None:
-        """Put what is shown into the address."""
+        """Store the state of the page in the URL."""
         selection = self._selection
         if selection is None:
             return
@@ -518,7 +514,7 @@ class Viewer:
 
 
 def _all_paths(items: list[dict[str, Any]], before: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """The places of all groups in the tree: they are unfolded at first."""
+    """Return the paths of all items with children, which are expanded initially."""
     paths: list[tuple[int, ...]] = []
     for number, item in enumerate(items):
         if item.get("items"):
@@ -527,7 +523,7 @@ def _all_paths(items: list[dict[str, Any]], before: tuple[int, ...] = ()) -> lis
 
 
 def _path_of(items: list[dict[str, Any]], fqn: str, before: tuple[int, ...] = ()) -> tuple[int, ...] | None:
-    """The place of a variable in the tree; None if it is not listed."""
+    """Return the path of a variable in the tree; None if it is not listed."""
     for number, item in enumerate(items):
         at = (*before, number)
         found = at if item["id"] == fqn else _path_of(item.get("items", []), fqn, at)

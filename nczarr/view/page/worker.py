@@ -1,4 +1,4 @@
-"""Do slow work beside the page: the newest request is done, and those it overtook are not."""
+"""Run slow jobs in a background thread. Only the newest waiting request runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Taker = Callable[[Any], None]
 
 
 class Worker:
-    """Runs one job at a time in a thread, and hands its result to the page.
+    """Run one job at a time in a background thread, and pass its result to the page.
 
     Parameters
     ----------
     schedule : callable
-        Has a function called where the page may be changed.
+        Schedule a function in the thread that may change the page.
     failed : callable
-        Takes the error of a job.
+        Called with the exception of a failed job.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Worker:
         self._is_busy = False
 
     def ask(self, job: Job, take: Taker) -> None:
-        """Have `job` done, and its result taken; a job that waits is dropped."""
+        """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
         with self._lock:
             self._next = (job, take)
             if self._is_busy:
@@ -55,7 +55,7 @@ class Worker:
                 (job, take), self._next = self._next, None
             try:
                 result = job()
-            except Exception as error:  # whatever it is, the page has to say it
+            except Exception as error:  # the page shows all errors
                 self._hand_over(self._failed, error)
             else:
                 self._hand_over(take, result)

@@ -1,6 +1,5 @@
-"""Make pictures of variables: rasters, lines, maps, their colours, and their drawing into files and terminals.
+"""Create pictures of variables (rasters, lines, maps) and draw them to files and terminals.
 
-A picture is data (``pictures``): ``make`` reads and lays out what a selection needs, and ``files``, ``terminal`` and
-the page draw it. The modules are imported one by one, since matplotlib and Pillow are loaded by those who draw with
-them.
+A picture is data (``pictures``). ``make`` reads the values of a selection and creates the picture; ``files``,
+``terminal`` and the page draw it. Import the modules individually: some import matplotlib or Pillow.
 """

@@ -1,6 +1,6 @@
-"""Give the coastlines of a part of the world.
+"""Provide coastlines for maps.
 
-The lines come with the package, so that a map needs no network: the outlines of the union of Natural Earth's
+The package contains the coastlines, so that maps need no network. They are the outlines of the union of Natural Earth's
 countries (1:110 million; public domain), rounded to 0.01 degrees, without borders and without the edge of the map.
 """
 
@@ -22,7 +22,7 @@ def _lines() -> tuple[np.ndarray, ...]:
 
 
 def coastlines(extent: Extent) -> list[np.ndarray]:
-    """Return lines of (longitude, latitude) that cross a part of the world, in its own longitudes.
+    """Return the coastlines that cross an extent, as arrays of (longitude, latitude) in the extent's longitude range.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Choose colours for values: sequential, diverging around zero, or one for each category.
 
-The maps are matplotlib's, by its names, in files and in the browser alike.
+Files and the browser use the same colour maps of matplotlib.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ SEQUENTIAL = (
     "gray",
 )
 DIVERGING = ("RdBu_r", "coolwarm", "PuOr_r", "BrBG", "PiYG", "seismic")
-#: What is missing: seen as a plain grey that no map has.
+#: Colour of missing values: a grey outside of all colour maps except ``gray``.
 MISSING = "#d3d3d3"
-#: Less than this part of the range on the smaller side of zero is no reason for two colours.
+#: Minimum ratio of the smaller to the larger side of zero for a diverging map.
 _TWO_SIDED = 0.25
 _LARGEST = 1e307
 _COLOURS = 256
@@ -44,7 +44,7 @@ _BY_SUBJECT = {
 
 @dataclass(frozen=True)
 class Category:
-    """A value that is a name."""
+    """A named value and its colour."""
 
     value: int
     name: str
@@ -53,12 +53,12 @@ class Category:
 
 @dataclass(frozen=True)
 class Colours:
-    """How values become colours.
+    """A mapping from values to colours.
 
     Parameters
     ----------
     name : str
-        matplotlib's name of the map; ``categories`` for names.
+        matplotlib's name of the colour map, or ``categories``.
     low, high : float
         The values of the first and the last colour.
     categories : tuple of Category
@@ -77,7 +77,7 @@ class Colours:
         return palette(self.name)
 
     def numbered(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
-        """Category numbers in the place of values; a value that no category has is missing."""
+        """Replace values by category numbers and mask values without a category; without categories return `values`."""
         if not self.categories:
             return values
         result = np.ma.array(np.zeros(values.shape, np.int16), mask=True)
@@ -87,7 +87,7 @@ class Colours:
 
 
 def palette(name: str, count: int = _COLOURS) -> list[str]:
-    """The colours of one of matplotlib's maps.
+    """Return the colours of a matplotlib colour map as ``#rrggbb``.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def palette(name: str, count: int = _COLOURS) -> list[str]:
 
 
 def find_categories(variable: Variable) -> tuple[Category, ...]:
-    """The categories of an enum, or of ``flag_values`` with ``flag_meanings``; nothing for numbers.
+    """Return the categories of an enum, or of ``flag_values`` with ``flag_meanings``; empty for other variables.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _qualitative(count: int) -> list[str]:
 
 
 def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
-    """Choose the colours that suit a variable and the values that are shown.
+    """Choose colours for a variable from its metadata and the drawn values.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
 
 
 def _drawable(limit: float) -> float:
-    """A limit of colours from which matplotlib can reckon: what lies beyond has the last colour."""
+    """Clip a colour limit to the range in which matplotlib's arithmetic does not overflow."""
     return min(max(limit, -_LARGEST), _LARGEST)
 
 
@@ -181,7 +181,7 @@ def _apart(low: float, high: float) -> tuple[float, float]:
 def adjust_colours(
     chosen: Colours, name: str | None = None, low: float | None = None, high: float | None = None
 ) -> Colours:
-    """Return the colours with what a user asks for: another map, other limits."""
+    """Return the colours with the user's colour map and limits."""
     if chosen.categories:
         return chosen
     if name and name != chosen.name:

@@ -1,4 +1,4 @@
-"""Draw into files with matplotlib: PNG, SVG, PDF."""
+"""Draw pictures to image files with matplotlib."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INK = "#222222"
 
 
 def draw_figure(drawing: Drawing, colours: Colours, *, dpi: int = 150) -> Figure:
-    """Return a drawing as a figure of matplotlib."""
+    """Draw a drawing as a matplotlib figure."""
     from matplotlib.figure import Figure
 
     with _quiet():
@@ -43,7 +43,7 @@ def draw_figure(drawing: Drawing, colours: Colours, *, dpi: int = 150) -> Figure
 
 
 def to_image(drawing: Drawing, colours: Colours, *, format: str = "png", dpi: int = 150) -> bytes:
-    """Return a drawing as the bytes of an image file."""
+    """Draw a drawing as an image file, and return its bytes."""
     figure = draw_figure(drawing, colours, dpi=dpi)
     out = io.BytesIO()
     with _quiet():
@@ -53,7 +53,7 @@ def to_image(drawing: Drawing, colours: Colours, *, format: str = "png", dpi: in
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """``$`` in a name is a dollar; letters that the font has not and values beyond all scales are no news."""
+    """Disable mathematical notation (``$``), and ignore warnings about missing glyphs and extreme values."""
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
@@ -125,7 +125,7 @@ def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
         axes.step(places, values, where="mid", **style)
         axes.set_yticks(range(len(colours.categories)), [_printable(c.name) for c in colours.categories])
         _style(axes, line.x, Scale(line.label))
-    elif line.x.down:  # a profile: the axis is the depth
+    elif line.x.down:  # a profile: draw the depth as the vertical axis
         axes.plot(values, places, **style)
         _style(axes, Scale(line.label), line.x)
     else:

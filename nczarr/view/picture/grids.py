@@ -1,7 +1,7 @@
-"""Lay values out on the plane: from cells and points to pixels, and from a place back to an index.
+"""Map values on grids to the pixels of a raster, and points of the raster to indices.
 
-A picture is a raster of equal pixels. Where cells have unequal sizes, or lie anywhere on the globe, each pixel shows
-the value of the cell that it lies in; nothing is interpolated, and what lies outside of all cells is missing.
+A raster has pixels of equal size. On grids with unequal cells, and on curvilinear and unstructured grids, each pixel
+has the value of the cell that contains it. Values are not interpolated, and pixels outside of all cells are missing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-#: Pixels along the longer side of a raster that is made from unequal cells.
+#: Number of pixels along the longer side of a raster of unequal cells.
 _PIXELS = 1200
 _UNEVEN = 1e-3
-#: A pixel belongs to the nearest point if it is nearer than this many distances between neighbours.
+#: Maximum distance of a pixel from its nearest point, as a multiple of the distance between neighbouring points.
 _REACH = 0.75
 
 
@@ -29,23 +29,23 @@ class Extent:
 
 
 class Grid(Protocol):
-    """Where the values of a sample are."""
+    """The positions of the values of a sample."""
 
     @property
     def extent(self) -> Extent:
         """The edges of the raster."""
 
     def pixels(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
-        """The raster of a sample: rows from the bottom to the top."""
+        """Return the raster of a sample: rows from bottom to top."""
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """The index in the sample of the cell at a place; None where there is none."""
+        """Return the sample index of the cell at a point; None if there is no cell."""
 
     def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
-        """The place (x, y) of an index in the sample."""
+        """Return the point (x, y) of a sample index."""
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Start and stop in the sample along each of its axes of what lies inside; None if nothing does."""
+        """Return start and stop on each axis of the sample for the cells inside an extent; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Cells:
     Parameters
     ----------
     centres : ndarray
-        Where the values are, rising; the edges are half-way.
+        Ascending positions of the values; the edges are half-way between them.
     order : {1, -1}
-        -1: the values come in falling order.
+        -1 if the values are in descending order.
     limits : tuple of float, optional
-        What no edge goes beyond.
+        Minimum and maximum of the edges.
     """
 
     centres: np.ndarray
@@ -68,7 +68,7 @@ class Cells:
 
     @classmethod
     def of(cls, numbers: np.ndarray, limits: tuple[float, float] = (-np.inf, np.inf)) -> Cells | None:
-        """Return the cells around numbers; None if these neither rise nor fall throughout."""
+        """Return the cells around positions; None if the positions are not strictly monotonic."""
         steps = np.diff(numbers)
         if (steps > 0).all():
             return cls(numbers, 1, limits)
@@ -94,7 +94,7 @@ class Cells:
         return bool(len(sizes) < 2 or np.ptp(sizes) <= _UNEVEN * abs(sizes).max())
 
     def at(self, places: np.ndarray) -> np.ndarray:
-        """The number of the cell at each place, in the order of the values; -1 outside."""
+        """Return the number of the cell at each point, in the order of the values; -1 outside of all cells."""
         edges = self.edges
         found = np.searchsorted(edges, places, side="right") - 1
         inside = (found >= 0) & (found < len(self.centres))
@@ -103,19 +103,19 @@ class Cells:
         return np.where(inside, found, -1)
 
     def pixel_index(self) -> np.ndarray:
-        """For each pixel, from the low end to the high, the number of its cell."""
+        """Return the cell number of each pixel, in ascending order of positions."""
         count = len(self.centres)
         if self.is_even:
             return np.arange(count)[:: self.order]
         edges = self.edges
         smallest = np.diff(edges).min()
-        wanted = (edges[-1] - edges[0]) / smallest if smallest > 0 else _PIXELS
-        pixels = int(np.clip(np.ceil(wanted) * 2, min(4 * count, _PIXELS), _PIXELS))
+        resolved = (edges[-1] - edges[0]) / smallest if smallest > 0 else _PIXELS
+        pixels = int(np.clip(np.ceil(resolved) * 2, min(4 * count, _PIXELS), _PIXELS))
         middle = edges[0] + (np.arange(pixels) + 0.5) * ((edges[-1] - edges[0]) / pixels)
         return self.at(middle)
 
     def window(self, low: float, high: float) -> tuple[int, int] | None:
-        """Start and stop of the cells between two places."""
+        """Return start and stop of the cells between two positions; None if there are none."""
         edges = self.edges
         first = max(int(np.searchsorted(edges, low, side="right")) - 1, 0)
         last = min(int(np.searchsorted(edges, high, side="left")), len(self.centres))
@@ -126,7 +126,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class RectilinearGrid:
-    """Values on two axes at right angles: rows along `y`, columns along `x`."""
+    """A grid with two orthogonal axes: rows along `y`, columns along `x`."""
 
     y: Cells
     x: Cells
@@ -142,30 +142,30 @@ class RectilinearGrid:
         return values[np.ix_(self.y.pixel_index(), self.x.pixel_index())]
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """The index of the cell at a place."""
+        """Return the index of the cell at a point; None if there is no cell."""
         row, column = int(self.y.at(np.array([y]))[0]), int(self.x.at(np.array([x]))[0])
         return None if row < 0 or column < 0 else (row, column)
 
     def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
-        """The centre of a cell."""
+        """Return the centre of a cell."""
         row, column = index
         return float(self.x.centres[:: self.x.order][column]), float(self.y.centres[:: self.y.order][row])
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Start and stop of rows and columns inside."""
+        """Return start and stop of the rows and columns inside an extent; None if there are none."""
         rows, columns = self.y.window(extent.bottom, extent.top), self.x.window(extent.left, extent.right)
         return None if rows is None or columns is None else (rows, columns)
 
 
 class GlobeGrid:
-    """Values at points anywhere on the globe: a curvilinear grid, or a list of points.
+    """A curvilinear grid or a list of points on the globe.
 
-    The nearest point is found on the sphere, so that neither the date line nor a pole is an edge.
+    Distances are computed on the sphere, so that the date line and the poles are not edges.
 
     Parameters
     ----------
     latitude, longitude : ndarray
-        Degrees, one or two axes; masked points have no place.
+        Degrees, with one or two axes. Points with a masked coordinate are ignored.
     """
 
     def __init__(self, latitude: np.ndarray, longitude: np.ndarray) -> None:
@@ -178,7 +178,7 @@ class GlobeGrid:
         self._index = np.flatnonzero(valid)
         self._lat = lat.data.reshape(-1)[self._index]
         lon_values = lon.data.reshape(-1)[self._index]
-        self._west = _west_end(lon_values) - 1e-5  # that of the first point was rounded
+        self._west = _west_end(lon_values) - 1e-5  # _west_end rounds the longitudes
         self._lon = self._west + (lon_values - self._west) % 360
         points = _on_sphere(self._lat, self._lon)
         self._tree = cKDTree(points) if len(points) else None
@@ -187,7 +187,7 @@ class GlobeGrid:
         self._nearest: np.ndarray | None = None
 
     def _distances(self, points: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """How far the neighbours of each point are."""
+        """Return the distance from each point to its neighbours, on the unit sphere."""
         if len(points) < 2:
             return np.full(len(points), 0.02)
         if len(self.shape) == 2 and min(self.shape) > 1:
@@ -197,7 +197,7 @@ class GlobeGrid:
             for axis in (0, 1):
                 step = np.linalg.norm(np.diff(full, axis=axis), axis=-1)
                 step = np.where(np.isfinite(step), step, 0)
-                # Neighbours across a seam of the grid are no neighbours.
+                # Limit the distances across a seam of the grid, where adjacent indices are far apart.
                 usual = np.median(step[step > 0]) if (step > 0).any() else 0
                 step = np.minimum(step, 4 * usual)
                 ends = np.zeros((1, step.shape[1])) if axis == 0 else np.zeros((step.shape[0], 1))
@@ -237,7 +237,7 @@ class GlobeGrid:
     def _find_nearest(self) -> np.ndarray:
         e = self.extent
         wide, high = max(e.right - e.left, 1e-9), max(e.top - e.bottom, 1e-9)
-        # Not many more pixels than points: a coarse grid needs no fine raster.
+        # Adapt the number of pixels to the number of points: a coarse grid does not need a fine raster.
         columns = int(np.clip(8 * np.sqrt(len(self._lat) * wide / high), 64, _PIXELS))
         rows = int(np.clip(columns * high / wide, 32, _PIXELS))
         lon = e.left + (np.arange(columns) + 0.5) * (wide / columns)
@@ -250,7 +250,7 @@ class GlobeGrid:
         return np.where(near, self._index[nearest], -1).reshape(rows, columns)
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """The index of the point nearest to a place."""
+        """Return the index of the grid point nearest to a point; None if it is too far away."""
         if self._tree is None:
             return None
         distance, nearest = self._tree.query(_on_sphere(np.array([y]), np.array([x])))
@@ -259,21 +259,21 @@ class GlobeGrid:
         return tuple(int(i) for i in np.unravel_index(self._index[nearest[0]], self.shape))
 
     def place_of(self, index: tuple[int, ...]) -> tuple[float, float]:
-        """The longitude, as in the map, and the latitude of a point."""
+        """Return the longitude, in the range of the map, and the latitude of a grid point."""
         found = np.flatnonzero(self._index == np.ravel_multi_index(index, self.shape))
-        if not found.size:  # a point without a place
+        if not found.size:  # a grid point with masked coordinates
             return np.nan, np.nan
         lon = self.extent.left + (self._lon[found[0]] - self.extent.left) % 360
         return float(lon), float(self._lat[found[0]])
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Start and stop of rows and columns that have a point inside."""
+        """Return start and stop of the rows and columns with points inside an extent; None if there are none."""
         lon = extent.left + (self._lon - extent.left) % 360
         inside = (lon <= extent.right) & (self._lat >= extent.bottom) & (self._lat <= extent.top)
         if not inside.any():
             return None
         places = np.unravel_index(self._index[inside], self.shape)
-        # One cell more on each side: its half may be seen.
+        # Add one cell on each side, which may be partly visible.
         return tuple((max(int(p.min()) - 1, 0), min(int(p.max()) + 2, n)) for p, n in zip(places, self.shape))
 
 
@@ -283,7 +283,7 @@ def _on_sphere(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
 
 
 def _west_end(longitude: np.ndarray) -> float:
-    """Where a map begins so that no grid is cut: behind the widest gap between longitudes.
+    """Return the western edge of a map that does not cut the grid: the end of the widest gap between longitudes.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def _west_end(longitude: np.ndarray) -> float:
     around = np.unique(np.round(longitude % 360, 6))
     gaps = np.diff(np.concatenate((around, [around[0] + 360])))
     widest = int(np.argmax(gaps))
-    if gaps[widest] < 20:  # all around the globe
+    if gaps[widest] < 20:  # the grid is global
         return -180.0
     west = float(around[(widest + 1) % len(around)])
     return west - 360 if west > 180 or (west >= 180 and widest == len(around) - 1) else west
@@ -304,7 +304,7 @@ def _west_end(longitude: np.ndarray) -> float:
 def unrotate(
     grid_latitude: np.ndarray, grid_longitude: np.ndarray, pole: tuple[float, float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Latitudes and longitudes of a rotated-pole grid, two-dimensional, from its axes.
+    """Compute the two-dimensional latitudes and longitudes of a rotated-pole grid from its axes.
 
     Examples
     --------

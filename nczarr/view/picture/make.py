@@ -1,4 +1,4 @@
-"""Make drawings: read what a selection needs, and lay it out."""
+"""Create drawings: read the values of a selection, and arrange them on a grid, a line or a table."""
 
 from __future__ import annotations
 
@@ -20,37 +20,35 @@ from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, Grid, Rectilinea
 from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale, Table
 from nczarr.view.picture.selection import Selection, dated, is_drawable
 
-#: Points of a line.
+#: Maximum number of points of a line.
 MOST_POINTS = 4000
-#: Points of an unstructured grid.
+#: Maximum number of points of an unstructured grid.
 _MOST_PLACES = 500_000
-#: Rows of a table of values that are no numbers.
+#: Maximum number of rows of a table.
 _MOST_ROWS = 200
 _MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
 _KEPT_GRIDS = 8
-#: Steps that are read for the limits of the colours of all steps, and bytes of decoded chunks that they may cost.
+#: Maximum number of steps, and of bytes of decoded chunks, to read for the colour limits of all steps.
 _MOST_STEPS = 24
 _SAMPLE_BYTES = 64 << 20
-_NOT_IN_ORDER = "the coordinate {} does not rise or fall throughout: the axis counts indices"
-_NO_NUMBERS = (
-    "the coordinate {} has no value, or none that is a number, at some places: the axis counts indices"
-)
+_NOT_IN_ORDER = "the coordinate {} is not strictly monotonic; the axis shows indices"
+_NO_NUMBERS = "the coordinate {} has missing or non-numeric values; the axis shows indices"
 
 Windows = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The smallest and the largest value of the steps of a picture.
+    """The minimum and maximum of all steps of a picture.
 
     Parameters
     ----------
     low, high : float
     read, count : int
-        How many steps were read, and how many there are.
+        Number of steps read, and total number of steps.
     is_whole : bool
-        True if every value was read.
+        True if all values were read.
     """
 
     low: float
@@ -61,15 +59,15 @@ class Spread:
 
     @property
     def note(self) -> str:
-        """What a reader has to know of limits that come from a sample."""
+        """Note for viewers that the limits come from a sample."""
         return (
-            f"the limits of the colours come from a sample ({self.read:,} of {self.count:,} steps); "
+            f"the colour limits come from a sample ({self.read:,} of {self.count:,} steps); "
             "values beyond them have the first or the last colour"
         )
 
 
 class Drawer:
-    """Makes drawings of one dataset; keeps the grids of the last ones, which change less often than values.
+    """Create drawings of a dataset. Recent grids are cached, because successive pictures often share a grid.
 
     Examples
     --------
@@ -92,15 +90,15 @@ class Drawer:
     def draw(
         self, selection: Selection, windows: Windows | None = None, *, most_bytes: int = MOST_BYTES
     ) -> Drawing:
-        """Read a selection and lay it out.
+        """Read a selection and create its drawing.
 
         Parameters
         ----------
         selection : Selection
         windows : tuple of (int, int), optional
-            Start and stop on each drawn axis, for a part; default: all.
+            Start and stop on each drawn axis; default: the whole axes.
         most_bytes : int
-            Bytes of decoded chunks that may be read.
+            Maximum bytes of decoded chunks to read.
 
         Raises
         ------
@@ -118,15 +116,15 @@ class Drawer:
         return self._picture(selection, overview, sample)
 
     def spread(self, drawing: Drawing) -> Spread | None:
-        """Find the smallest and the largest value of all steps of a picture, or of a sample of them.
+        """Find the minimum and maximum of all steps of a picture, or of a sample of the steps.
 
-        The steps are those of the axes that are not drawn. The first and the last belong to a sample; steps that
-        cannot be read do not.
+        A step is a combination of indices on the axes that are not drawn. A sample includes the first and the last
+        step, and skips steps that cannot be read.
 
         Returns
         -------
         Spread or None
-            None if there is one step only, or no value in any.
+            None if there is only one step, or no step has values.
         """
         selection = drawing.selection
         sizes = [selection.axes[i].size for i in selection.fixed]
@@ -149,14 +147,14 @@ class Drawer:
         overview = self._plan(selection, None, _SAMPLE_BYTES // most)
         low, high, read = np.inf, -np.inf, 0
         for number in range(most):
-            # Evenly from the first to the last, in whole numbers: a count of steps may exceed what a double holds.
+            # Distribute the steps evenly with integer arithmetic: the count may exceed the precision of a double.
             place = number * (count - 1) // max(most - 1, 1)
             for axis, size in zip(reversed(selection.fixed), reversed(sizes)):
                 place, index = divmod(place, size)
                 selection = selection.moved(axis, index)
             try:
                 values = self._read(selection, overview)
-            except NCZarrError:  # a damaged chunk is reported when its step is shown
+            except NCZarrError:  # an unreadable chunk is reported when its step is shown
                 continue
             read += 1
             if np.ma.count(values):
@@ -166,16 +164,16 @@ class Drawer:
         return Spread(low, high, read, count, read == count and overview.is_whole)
 
     def series(self, selection: Selection, axis: int, place: tuple[int, ...]) -> Line:
-        """Read a line through a place of a picture, along an axis that is not drawn.
+        """Read a line through a point of a picture, along an axis that is not drawn.
 
         Parameters
         ----------
         selection : Selection
-            That of the picture.
+            The selection of the picture.
         axis : int
-            The axis along which the line runs.
+            Number of the axis of the line.
         place : tuple of int
-            Indices on the picture's axes.
+            Indices of the point on the picture's axes.
         """
         for drawn, index in zip(selection.drawn, place, strict=True):
             selection = selection.moved(drawn, index)
@@ -209,10 +207,10 @@ class Drawer:
             values = np.ma.masked_invalid(values, copy=False)
         return values
 
-    # -- words
+    # -- titles and notes
 
     def _words(self, selection: Selection, shown: tuple[int, ...] | None = None) -> dict[str, Any]:
-        """Titles and the step: one index of each axis that is not `shown` (by default: not drawn)."""
+        """Return title, label and step; the step has the axes that are not in `shown` (default: the drawn axes)."""
         shown = selection.drawn if shown is None else shown
         variable = self.opened.variable(selection.fqn)
         units = text_attribute(variable, "units")
@@ -235,8 +233,8 @@ class Drawer:
         steps = [f"{name} every {step:,}" for name, step in zip(names, overview.steps) if step > 1]
         if not steps:
             return ()
-        reason = "to read few chunks" if overview.coarse else "as many as can be seen"
-        return (f"overview ({', '.join(steps)} values: {reason}); zoom in for more",)
+        reason = "limits the chunks read" if overview.coarse else "matches the screen resolution"
+        return (f"overview ({', '.join(steps)} values, which {reason}); zoom in for more",)
 
     # -- layouts
 
@@ -269,7 +267,7 @@ class Drawer:
     def _places(
         self, axis: Axis, part: slice, *, needs_order: bool
     ) -> tuple[np.ndarray, Scale, tuple[str, ...]]:
-        """Numbers along an axis for drawing, and how the axis looks."""
+        """Return the positions along an axis, its scale and notes."""
         indices = np.arange(part.start, part.stop, part.step, dtype=np.float64)
         numbers = self.coordinates.numbers(axis, part)
         texts = self.coordinates.texts(axis)
@@ -313,7 +311,7 @@ class Drawer:
         return picture
 
     def _grid(self, selection: Selection, overview: Overview) -> Any:
-        """The grid of a picture; kept, because finding the nearest points takes longer than reading."""
+        """Return the grid of a picture from the cache, or create it: nearest points take longer to find than to read."""
         parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
         geography = selection.geography
         key = (geography or selection.fqn, selection.drawn, parts)
@@ -389,7 +387,7 @@ class Drawer:
         )
 
     def _table(self, selection: Selection) -> Table:
-        """The first values as text; characters are joined along their last dimension."""
+        """Return the first values as text; characters are joined to strings along their last dimension."""
         shape = self.opened.shape(selection.fqn)
         index: tuple[int | slice, ...] = (*selection.at[:-1], slice(0, _MOST_ROWS)) if shape else ()
         axis, count = selection.axes[-1:], shape[-1] if shape else 1
@@ -404,8 +402,8 @@ class Drawer:
         if prod(shape):
             values: np.ndarray = self.opened.read(selection.fqn, index)
             if values.dtype.names:
-                values = np.ma.getdata(values)  # masks of single fields help nobody here
-            if joined and values.dtype.kind == "S":  # else the netCDF interface has joined them
+                values = np.ma.getdata(values)  # ignore the masks of fields
+            if joined and values.dtype.kind == "S":  # otherwise the netCDF interface has joined them
                 values = _joined(values)
             for i, value in enumerate(values.reshape(-1)[:_MOST_ROWS]):
                 label = self.coordinates.label(axis[0], i) if axis else ""
@@ -421,7 +419,7 @@ class Drawer:
 
 
 def _joined(characters: np.ndarray) -> np.ndarray:
-    """Texts from rows of single bytes; zeros end them.
+    """Join the bytes of each row to a string, without trailing null bytes.
 
     Examples
     --------
@@ -435,12 +433,12 @@ def _joined(characters: np.ndarray) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a compound as a list, so that it is shown field by field."""
+    """Return a compound value as a list of its fields; return other values unchanged."""
     return list(value.tolist()) if isinstance(value, np.void) and value.dtype.names else value
 
 
 def zoomed(picture: Picture, extent: Extent) -> Windows | None:
-    """The part to read again for a part of a picture; None if nothing would be gained."""
+    """Return the windows to read for an extent of a picture; None if the picture already has all values."""
     if all(step == 1 for step in picture.steps):
         return None
     return picture.window(extent)

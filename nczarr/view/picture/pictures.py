@@ -1,4 +1,4 @@
-"""Hold what is drawn: an image, a line or a table, with axes, titles and notes."""
+"""Define the data of drawings: images, lines and tables, with axes, titles and notes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Scale:
     ----------
     label : str
     kind : {'number', 'date', 'named'}
-        ``date``: the numbers are milliseconds since 1970. ``named``: at some numbers there are names.
+        ``date``: the numbers are milliseconds since 1970. ``named``: the ticks are names.
     down : bool
-        True: larger numbers are lower.
+        True if larger numbers are lower.
     names : tuple of (float, str)
-        For ``named``.
+        Positions and names of the ticks, for ``named``.
     """
 
     label: str
@@ -35,22 +35,22 @@ class Scale:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What all drawings have in common.
+    """Base class of drawings.
 
     Parameters
     ----------
     title : str
     step : tuple of (str, str)
-        Name and label of each axis that is not drawn.
+        Name and position of each axis that is not drawn.
     label : str
-        What the values are, with units.
+        Name and units of the values.
     notes : tuple of str
-        What a reader has to know: strides, places that could not be used.
+        Notes for the viewer, such as strides and unusable coordinates.
     selection : Selection
     parts : tuple of slice
-        Which part of each drawn axis was read.
+        The part of each drawn axis that was read.
     sample : MaskedArray
-        The values that were read, in the order of the drawn axes.
+        The values read, in the order of the drawn axes.
     """
 
     title: str
@@ -63,26 +63,28 @@ class Drawing:
 
     @property
     def where(self) -> str:
-        """The selection on the axes that are not drawn, in words."""
+        """The positions on the axes that are not drawn, as text."""
         return ", ".join(f"{name} = {label}" for name, label in self.step)
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Every how many values one was read."""
+        """The stride along each drawn axis."""
         return tuple(part.step for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Picture(Drawing):
-    """An image: a raster on two axes.
+    """An image: a raster with two axes.
 
     Parameters
     ----------
     grid : Grid
     x, y : Scale
     is_map : bool
-    columns : sequence of ndarray
-        Coordinates of the sample for tables: for each drawn axis, or latitudes and longitudes of its shape.
+    columns : tuple of (str, ndarray)
+        Coordinates for the CSV output: one array per drawn axis, or latitudes and longitudes of the sample's shape.
+    pixels : MaskedArray
+        The raster: rows from bottom to top.
     """
 
     grid: Grid
@@ -98,21 +100,21 @@ class Picture(Drawing):
         return self.grid.extent
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """The indices on the variable's drawn axes of the value at a place; None where there is none."""
+        """Return the indices on the drawn axes of the value at a point; None if there is no value."""
         found = self.grid.index_at(x, y)
         if found is None:
             return None
         return tuple(part.start + i * part.step for part, i in zip(self.parts, found, strict=True))
 
     def place_of(self, index: tuple[int, ...]) -> tuple[float, float] | None:
-        """The place (x, y) nearest to indices on the variable's drawn axes; None outside of what was read."""
+        """Return the point (x, y) nearest to indices on the drawn axes; None if they are outside of the read parts."""
         inside = [(i - part.start) // part.step for part, i in zip(self.parts, index)]
         if any(not 0 <= i < len(range(p.start, p.stop, p.step)) for i, p in zip(inside, self.parts)):
             return None
         return self.grid.place_of(tuple(inside))
 
     def window(self, extent: Extent) -> tuple[tuple[int, int], ...] | None:
-        """Start and stop on the variable's drawn axes of what lies inside; None if nothing does."""
+        """Return start and stop on each drawn axis of the values inside an extent; None if there are none."""
         found = self.grid.window(extent)
         if found is None:
             return None
@@ -134,7 +136,7 @@ class Line(Drawing):
 
 @dataclass(frozen=True)
 class Table(Drawing):
-    """Values as text: of a scalar, and of types that no picture can show."""
+    """Values as text: scalars, and values of types that cannot be drawn."""
 
     rows: tuple[tuple[str, str], ...]
     left_out: int = 0

@@ -1,4 +1,4 @@
-"""Choose what of a variable is drawn: one or two axes, and one index on each of the others."""
+"""Select the part of a variable to draw: one or two axes, and an index on each other axis."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nczarr.view.data.opened import OpenedDataset
 
 
 class SelectionProblem(NCZarrError):
-    """A selection of what to draw does not fit the variable."""
+    """A selection to draw does not fit the variable."""
 
 
 def is_drawable(variable: Variable) -> bool:
-    """True if a variable has numbers or categories; text and compounds are shown as a table."""
+    """Return True if the values of a variable are numbers or categories; other values are shown as a table."""
     if isinstance(variable.type, EnumType):
         return True
     return isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
@@ -27,7 +27,7 @@ def is_drawable(variable: Variable) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is drawn of a variable.
+    """The part of a variable to draw.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class Selection:
     axes : tuple of Axis
         All axes of the variable.
     drawn : tuple of int
-        Numbers of the axes that are drawn: (), (x,) or (y, x).
+        Numbers of the drawn axes: (), (x,) or (y, x).
     at : tuple of int
-        An index for each axis; those of drawn axes do not count.
+        An index for each axis; indices of drawn axes are ignored.
     geography : Geography or None
         Set if the drawn axes make a map.
     """
@@ -54,13 +54,13 @@ class Selection:
         return tuple(i for i in range(len(self.axes)) if i not in self.drawn)
 
     def moved(self, axis: int, index: int) -> Selection:
-        """The same with another index on an axis."""
+        """Return a copy with another index on an axis."""
         at = list(self.at)
         at[axis] = min(max(index, 0), max(self.axes[axis].size - 1, 0))
         return replace(self, at=tuple(at))
 
     def index(self, parts: Sequence[slice]) -> tuple[int | slice, ...]:
-        """The index for reading, with slices for the drawn axes, in their order in `drawn`."""
+        """Return the index to read; `parts` are the slices of the drawn axes, in the order of `drawn`."""
         result: list[int | slice] = list(self.at)
         for axis, part in zip(self.drawn, parts, strict=True):
             result[axis] = part
@@ -68,7 +68,7 @@ class Selection:
 
 
 def first_selection(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Selection:
-    """What is shown of a variable at first: a map if it is one, else its last two axes, else a line."""
+    """Return the default selection of a variable: a map, its last two axes, or a line, in this order."""
     axes = coordinates.axes(fqn)
     at = (0,) * len(axes)
     if not is_drawable(opened.variable(fqn)):
@@ -84,68 +84,73 @@ def first_selection(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -
 def with_drawn(
     opened: OpenedDataset, coordinates: Coordinates, selection: Selection, drawn: tuple[int, ...]
 ) -> Selection:
-    """The same with other axes drawn; a map if they make one."""
+    """Return a copy with other drawn axes; the drawing is a map if the axes are geographic."""
     geography = find_geography(opened, coordinates, selection.fqn)
     if geography is not None and set(geography.axes) == set(drawn) and len(geography.axes) == len(drawn):
         return replace(selection, drawn=geography.axes, geography=geography)
     if len(drawn) == 2:
         y, x = (selection.axes[i] for i in drawn)
-        # Time runs to the right, depth goes down: where both are to choose, the eye expects this.
+        # By convention, time is the horizontal axis and depth the vertical axis.
         if y.role == "time" and x.role == "vertical":
             drawn = drawn[::-1]
     return replace(selection, drawn=drawn, geography=None)
 
 
-def select(opened: OpenedDataset, coordinates: Coordinates, fqn: str, wanted: Mapping[str, str]) -> Selection:
-    """What is shown with indices or dates for dimensions by name, as on the command line.
+def select(
+    opened: OpenedDataset, coordinates: Coordinates, fqn: str, positions: Mapping[str, str]
+) -> Selection:
+    """Return the default selection of a variable with given positions on dimensions.
 
     Parameters
     ----------
-    wanted : mapping of str to str
-        An index (negative: from the end), a value with a point, a date such as ``2020-03`` or a name, as
-        :func:`nczarr.convert.change.parse_range` reads them. A dimension that would be drawn is not drawn then.
+    positions : mapping of str to str
+        Positions by dimension name, with the syntax of :func:`nczarr.convert.change.parse_range`: an index (negative:
+        from the end), a value with a decimal point, a date such as ``2020-03``, or a name. These dimensions are not
+        drawn.
 
     Raises
     ------
     SelectionProblem
-        If there is no such dimension.
+        If the variable does not have the dimension.
     UnsupportedError
-        If nothing is there; the message says what is nearest.
+        If the dimension does not have the position; the message names the nearest one.
     """
     selection = first_selection(opened, coordinates, fqn)
     names = {axis.name: i for i, axis in enumerate(selection.axes)}
-    for name, text in wanted.items():
+    for name, text in positions.items():
         if name not in names:
             raise SelectionProblem(
-                f"there is no dimension {name!r}", fqn=fqn, hint=f"it has {', '.join(names) or 'none'}"
+                f"there is no dimension {name!r}",
+                fqn=fqn,
+                hint=f"the dimensions are {', '.join(names)}" if names else "the variable has no dimensions",
             )
         axis = selection.axes[names[name]]
         selection = selection.moved(names[name], _index(opened, coordinates, axis, text, fqn))
-    drawn = tuple(i for i in selection.drawn if selection.axes[i].name not in wanted)
+    drawn = tuple(i for i in selection.drawn if selection.axes[i].name not in positions)
     if drawn != selection.drawn:
-        rest = [i for i, a in enumerate(selection.axes) if a.name not in wanted and a.size > 1]
+        rest = [i for i, a in enumerate(selection.axes) if a.name not in positions and a.size > 1]
         drawn = tuple(rest[-2:]) or drawn
         selection = with_drawn(opened, coordinates, selection, drawn)
     return selection
 
 
 def _index(opened: OpenedDataset, coordinates: Coordinates, axis: Axis, text: str, fqn: str) -> int:
-    """The index that a text means on an axis, as for a copy; of several in a period that in its middle."""
+    """Return the index of a position on an axis; for a period such as a month, the middle index."""
     texts = coordinates.texts(axis)
     if texts is not None and text in texts:
         return texts.index(text)
     coordinate = None if axis.coordinate is None else opened.variable(axis.coordinate)
-    wanted = parse_range(text, f"{axis.name}={text}")
-    if isinstance(wanted, slice):
+    position = parse_range(text, f"{axis.name}={text}")
+    if isinstance(position, slice):
         raise SelectionProblem(
-            f"{axis.name}={text} is a range, and one step is drawn",
+            f"{axis.name}={text} is a range, but a picture shows a single position",
             fqn=fqn,
             hint="give an index, a value or a date",
         )
-    found = find_indices(axis.name, axis.size, coordinate, wanted)
+    found = find_indices(axis.name, axis.size, coordinate, position)
     return found[len(found) // 2]
 
 
 def dated(axis: Axis, numbers: np.ndarray) -> np.ndarray | None:
-    """Milliseconds since 1970 of an axis of time, if its calendar is that of the wall."""
+    """Return the times of an axis as milliseconds since 1970; None if it is not a time axis with a civil calendar."""
     return None if axis.times is None else axis.times.milliseconds(numbers)

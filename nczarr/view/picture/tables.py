@@ -11,9 +11,9 @@ from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
 
 
 def to_csv(drawing: Drawing) -> str:
-    """Return the values that a drawing shows, one in a row with its coordinates; missing ones are empty.
+    """Return the values of a drawing as CSV, one row per value with its coordinates; missing values are empty.
 
-    The first columns are the axes that are not drawn, with the step that is shown.
+    The first columns contain the positions on the axes that are not drawn.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def to_csv(drawing: Drawing) -> str:
 
 
 def _step(drawing: Drawing) -> tuple[list[str], list[str]]:
-    """The names of the axes that are not drawn, and the labels of their step."""
+    """Return the names of the axes that are not drawn, and the labels of the positions on them."""
     return [_safe(name) for name, _ in drawing.step], [_safe(label) for _, label in drawing.step]
 
 
@@ -73,7 +73,7 @@ def _number(value: object) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
+    """Escape text that a spreadsheet would interpret as a formula."""
     return (
         "'" + text
         if text[:1] in ("=", "+", "@", "\t", "\r") or (text[:1] == "-" and not _is_number(text))

@@ -1,4 +1,4 @@
-"""Show an image on the terminal: as Sixel or with Kitty's protocol where the terminal has one, else in half blocks."""
+"""Show an image on the terminal with the Sixel or Kitty protocol, or with half-block characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nczarr.errors import UnsupportedError
 
 
 def show_image(data: bytes) -> None:
-    """Show an image file on standard output, as wide as the terminal lets it be.
+    """Show an image file on standard output, at the width of the terminal.
 
     Parameters
     ----------
@@ -20,10 +20,10 @@ def show_image(data: bytes) -> None:
     Raises
     ------
     UnsupportedError
-        If the terminal does not say how large it is.
+        If the size of the terminal is unknown.
     """
     if not os.get_terminal_size(sys.stdout.fileno()).columns:
-        raise UnsupportedError("the terminal does not say how large it is", hint="write a file: -o map.png")
+        raise UnsupportedError("the size of the terminal is unknown", hint="write a file: -o map.png")
     from PIL import Image as ImageFile
     from rich.console import Console
     from textual_image.renderable import Image
