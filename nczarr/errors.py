@@ -164,14 +164,14 @@ class PartlyStoredError(NCZarrError, OSError):
     Examples
     --------
     >>> str(PartlyStoredError([("/t", OSError("disk full"))], path="a.zarr"))
-    'a.zarr: not stored: /t (disk full); all else is stored'
+    'a.zarr: not stored: /t (disk full); all other parts are stored'
     """
 
     def __init__(self, failures: Sequence[tuple[str, Exception]], **where: Any) -> None:
         shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
         if len(failures) > _MOST_NAMED:
             shown.append(f"{len(failures) - _MOST_NAMED} more")
-        super().__init__(f"not stored: {', '.join(shown)}; all else is stored", **where)
+        super().__init__(f"not stored: {', '.join(shown)}; all other parts are stored", **where)
         self.failures = tuple(failures)
         self.errno = getattr(failures[0][1], "errno", None)
 

@@ -231,7 +231,7 @@ class NCZarrBackendEntrypoint(BackendEntrypoint):  # type: ignore[misc]
     [1, 2]
     """
 
-    description = "Open netCDF on Zarr (NCZarr) with all that netCDF-4 has"
+    description = "Open NCZarr and Zarr hierarchies with the full netCDF-4 data model"
     supports_groups = True
     open_dataset_parameters = (
         "filename_or_obj",

@@ -123,7 +123,7 @@ def test_coordinates_that_cannot_be_used_are_not(bad: str) -> None:
     assert (picture.extent.left, picture.extent.right) == (-0.5, 2.5)
     assert picture.pixels.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert picture.x.label == "x (index)"
-    assert "counts indices" in picture.notes[-1]
+    assert "shows indices" in picture.notes[-1]
 
 
 def test_values_are_unpacked_and_missing_ones_are_missing() -> None:

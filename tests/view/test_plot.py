@@ -94,7 +94,7 @@ def test_unknown_formats_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["plot", EXAMPLE, "temp", "-o", str(tmp_path / "map.doc")]) == 1
     assert "png, svg, pdf" in capsys.readouterr().err
     assert main(["plot", EXAMPLE, "temp"]) == 1
-    assert "no terminal" in capsys.readouterr().err
+    assert "not a terminal" in capsys.readouterr().err
 
 
 def test_a_picture_on_the_terminal() -> None:

@@ -24,7 +24,7 @@ class Failures:
     >>> failures.add("/a", OSError("disk full"))
     >>> failures.raise_all("d.zarr")
     Traceback (most recent call last):
-    nczarr.errors.PartlyStoredError: d.zarr: not stored: /a (disk full); all else is stored
+    nczarr.errors.PartlyStoredError: d.zarr: not stored: /a (disk full); all other parts are stored
     """
 
     def __init__(self) -> None:

@@ -100,7 +100,7 @@ class Picture(Drawing):
         return self.grid.extent
 
     def index_at(self, x: float, y: float) -> tuple[int, ...] | None:
-        """Return the indices on the drawn axes of the value at a point; None if there is no value."""
+        """Return the indices on the drawn axes of the value at a point; None if no cell contains it."""
         found = self.grid.index_at(x, y)
         if found is None:
             return None
