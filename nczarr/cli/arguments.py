@@ -192,33 +192,33 @@ def _digest(parser: argparse.ArgumentParser) -> tuple[Any, str]:
 
 
 def _check(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import mending
+    from nczarr.cli import maintenance
 
-    mending.add_check_options(parser)
+    maintenance.add_check_options(parser)
     _shown(parser, "findings")
-    return mending.run_check, "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
+    return maintenance.run_check, "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
 
 
 def _repair(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import mending
+    from nczarr.cli import maintenance
 
-    mending.add_repair_options(parser)
+    maintenance.add_repair_options(parser)
     _shown(parser, "findings")
-    return mending.run_repair, "  nczarr repair run42.zarr\n"
+    return maintenance.run_repair, "  nczarr repair run42.zarr\n"
 
 
 def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import mending
+    from nczarr.cli import maintenance
 
     parser.add_argument("source", nargs="+", help=_HIERARCHY)
-    return mending.run_consolidate, "  nczarr consolidate run42.zarr\n"
+    return maintenance.run_consolidate, "  nczarr consolidate run42.zarr\n"
 
 
 def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import mending
+    from nczarr.cli import maintenance
 
-    mending.add_clean_command(parser)
-    return mending.run_clean, "  nczarr clean run42.zarr\n"
+    maintenance.add_clean_command(parser)
+    return maintenance.run_clean, "  nczarr clean run42.zarr\n"
 
 
 def _zom(parser: argparse.ArgumentParser) -> tuple[Any, str]:

@@ -76,7 +76,7 @@ def test_formats(suffix: str, begin: bytes, tmp_path: Path) -> None:
         (["tempp"], "did you mean 'temp'"),
         (["temp", "-d", "time=9"], "the dimension has the size 6"),
         (["temp", "-d", "time"], "is not NAME=INDEX"),
-        (["temp", "-d", "tim=1"], "it has time, depth, lat, lon"),
+        (["temp", "-d", "tim=1"], "the dimensions are time, depth, lat, lon"),
         (["temp", "--colours", "virids"], "viridis"),
         (["temp", "--limits", "1"], "is not LOW,HIGH"),
     ],

@@ -311,7 +311,7 @@ class Drawer:
         return picture
 
     def _grid(self, selection: Selection, overview: Overview) -> Any:
-        """Return the grid of a picture from the cache, or create it: nearest points take longer to find than to read."""
+        """Return the grid of a picture from the cache, or create it: finding nearest points is slow."""
         parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
         geography = selection.geography
         key = (geography or selection.fqn, selection.drawn, parts)
