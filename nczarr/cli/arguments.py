@@ -42,7 +42,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="nczarr",
-        description="netCDF datasets on Zarr: copy, print as CDL, generate from CDL, compare, check.",
+        description="Copy, print, generate, compare and check netCDF datasets on Zarr.",
     )
     parser.add_argument("--version", action="version", version=f"nczarr {nczarr.__version__}")
     verbs = parser.add_subparsers(

@@ -37,8 +37,10 @@ def add_dump_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--variables", metavar="A,B", help="data of these variables only")
     parser.add_argument("-g", "--groups", metavar="A,B", help="data of these groups only")
     add_dimension_option(parser)
-    parser.add_argument("-b", "--brief", choices=["c", "f"], help="comments with the indices of each row")
-    parser.add_argument("-f", "--full", choices=["c", "f"], help="comments with the indices of each value")
+    parser.add_argument("-b", "--brief", choices=["c", "f"], help="add comments with the indices of each row")
+    parser.add_argument(
+        "-f", "--full", choices=["c", "f"], help="add comments with the indices of each value"
+    )
     parser.add_argument(
         "-l", "--line-length", type=int, default=80, metavar="N", help="maximum length of a data line"
     )

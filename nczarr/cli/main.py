@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Without the program's name; default: ``sys.argv``.
+        Arguments without the program name; default: ``sys.argv``.
 
     Returns
     -------

@@ -27,7 +27,9 @@ def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
     for item in options.storage_option:
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise NCZarrError(f"--storage-option {item!r} is not KEY=VALUE")
+            raise NCZarrError(
+                f"--storage-option {item!r} is not KEY=VALUE", hint="for example --storage-option anon=true"
+            )
         try:
             result[key] = read_json(value)
         except ValueError:

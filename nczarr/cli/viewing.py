@@ -86,7 +86,7 @@ def _steps(items: list[str]) -> dict[str, str]:
     for item in items:
         name, equals, index = item.rpartition("=")
         if not equals or not name or not index:
-            raise NCZarrError(f"-d {item!r} is not NAME=INDEX")
+            raise NCZarrError(f"-d {item!r} is not NAME=INDEX", hint="for example -d time=0")
         refuse_twice([*steps, name], "-d")
         steps[name] = index
     return steps
@@ -101,7 +101,7 @@ def _limits(text: str | None) -> tuple[float | None, float | None]:
     except ValueError:
         limits = []
     if not comma or len(limits) != 2:
-        raise NCZarrError(f"--limits {text!r} is not LOW,HIGH")
+        raise NCZarrError(f"--limits {text!r} is not LOW,HIGH", hint="for example --limits 0,10")
     return limits[0], limits[1]
 
 

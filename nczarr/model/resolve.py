@@ -82,7 +82,7 @@ class _Resolver:
         self.problems: list[str] = []
         self.declared = dict(dataset.all_types)
         self.bound: dict[str, Type] = {}
-        self.under_way: list[str] = []
+        self.in_progress: list[str] = []
 
     def group(self, fqn: str, group: Group) -> Group:
         self.check_names(fqn, group)
@@ -194,10 +194,10 @@ class _Resolver:
         if fqn in self.bound:
             return self.bound[fqn]  # type: ignore[return-value]
         declared = self.declared[fqn]
-        if fqn in self.under_way:
+        if fqn in self.in_progress:
             self.problems.append(f"{fqn}: the type contains itself")
             return declared
-        self.under_way.append(fqn)
+        self.in_progress.append(fqn)
         group = format_fqn(parse_fqn(fqn)[:-1])
         result: UserType = declared
         if isinstance(declared, VlenType):
@@ -212,7 +212,7 @@ class _Resolver:
             self.problems.append(f"{fqn}: the opaque type has the size {declared.size}; the minimum is 1")
         elif isinstance(declared, EnumType):
             self.enum(declared)
-        self.under_way.pop()
+        self.in_progress.pop()
         self.bound[fqn] = result
         return result
 

@@ -119,7 +119,7 @@ def _fields(variable: Variable) -> Iterator[Variable]:
 
 
 def _leaves(type_: CompoundType) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], Type]]:
-    """The path, sizes and type of each field that has numbers or categories, fields of fields included."""
+    """Yield the path, shape and type of each field with numbers or categories, including nested fields."""
     for field in type_.fields:
         if isinstance(field.type, CompoundType):
             for path, sizes, leaf in _leaves(field.type):

@@ -67,7 +67,7 @@ class Viewer:
         self._details = Worker(self._schedule, self._fail)
         self._series = Worker(self._schedule, self._fail)
         self._counting = Worker(self._schedule, self._fail)
-        self._is_gone = False
+        self._is_closed = False
         self._address = Address()
         self._selection: Selection | None = None
         self._drawing: Drawing | None = None
@@ -160,7 +160,7 @@ class Viewer:
     # -- background jobs
 
     def _schedule(self, call: Callable[[], None]) -> None:
-        if not self._is_gone:
+        if not self._is_closed:
             self._document.add_next_tick_callback(lambda: self._at_once(call))
 
     def _at_once(self, call: Callable[[], None]) -> None:
@@ -169,7 +169,7 @@ class Viewer:
             call()
 
     def _leave(self, context: Any) -> None:
-        self._is_gone = True
+        self._is_closed = True
         self._sliders.stop()
 
     def _fail(self, error: Any) -> None:
@@ -474,7 +474,7 @@ class Viewer:
 
         def go_on(part: float) -> bool:
             self._schedule(lambda: setattr(self._count, "label", f"{part:.0%} read"))
-            return not self._is_gone and self._selection is not None and self._selection.fqn == selection.fqn
+            return not self._is_closed and self._selection is not None and self._selection.fqn == selection.fqn
 
         def take(statistics: Statistics | None) -> None:
             self._count.param.update(loading=False, label="Of the whole variable")
