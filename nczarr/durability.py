@@ -1,8 +1,8 @@
-"""Bring files and their names to the disk, so that after a loss of power the old data are there, or the new.
+"""Sync files and directories to disk, so that either the old or the new data survive a power failure.
 
-A system keeps what is written in memory, and writes it to the disk up to half a minute later, in an order of its own. A
-renaming may reach the disk before the bytes of the renamed file: after a loss of power the file is empty, and the file
-that it replaced is gone. So :class:`WriteOrder` waits for the bytes before something is replaced or removed.
+The operating system caches written data, and writes them to disk up to half a minute later, in any order. A rename may
+reach the disk before the bytes of the renamed file. After a power failure the file is then empty, and the file that it
+replaced is lost. :class:`WriteOrder` therefore syncs the bytes before a file is replaced or removed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from nczarr.forking import inheriting
 
-#: The file system cannot do it, or has nothing to do.
+#: Errors of file systems that do not support syncing, or do not need it.
 _NO_SUCH_WAY = frozenset(
     {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EROFS, errno.ENOTTY, errno.EBADF}
 )
-#: A directory that may be searched and not read cannot be opened to be synced.
+#: Errors of files and directories that cannot be opened for syncing, such as directories without read permission.
 _UNOPENED = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOENT, errno.ENOTDIR, errno.ENXIO})
-#: Of more files than this the whole file system is synced, where the system can do that.
+#: Maximum number of files to sync individually. For more files, sync the whole file system if the system supports it.
 FEW_FILES = 1000
-#: Files that are synced at a time: the journal of a file system writes them together.
+#: Number of files to sync concurrently: the journal of a file system writes them together.
 _THREADS = 16
-#: Fewer are synced one after the other.
+#: Maximum number of files to sync sequentially.
 _FEW_AT_ONCE = 4
-#: So many names are remembered at most.
+#: Maximum number of paths to record.
 _MOST_NOTED = 20_000
 _OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
 
@@ -37,21 +37,20 @@ _INHERITING = inheriting("_inherit")
 
 
 def sync_descriptor(descriptor: int) -> None:
-    """Wait until the disk has the bytes of an open file; do nothing where the file system has no such call.
+    """Sync the bytes of an open file to disk; do nothing if the file system does not support this.
 
     Raises
     ------
     OSError
-        The disk refuses the bytes.
+        If the disk reports an error.
     """
     try:
         if sys.platform == "darwin":
             import fcntl
 
             try:
-                fcntl.fcntl(
-                    descriptor, fcntl.F_FULLFSYNC
-                )  # fsync there leaves bytes in the cache of the disk
+                # On macOS, fsync leaves bytes in the cache of the disk.
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
                 return
             except OSError as error:
                 if error.errno == errno.EIO:
@@ -63,7 +62,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:
-    """Wait until the disk has the bytes of a file, or the names in a directory; one that is gone needs nothing.
+    """Sync the bytes of a file, or the names in a directory, to disk; do nothing if the path does not exist.
 
     Examples
     --------
@@ -84,12 +83,12 @@ def sync_path(path: str | os.PathLike[str]) -> None:
 
 
 def sync_folder_of(path: str | os.PathLike[str]) -> None:
-    """Wait until the disk has the name of a file or directory."""
+    """Sync the name of a file or directory to disk."""
     sync_path(os.path.dirname(os.path.abspath(path)))
 
 
 def sync_file_system(path: str) -> bool:
-    """Wait until the disk has all files of a file system; False where the system cannot, or a disk refuses bytes."""
+    """Sync all files of a file system to disk; return False if the system cannot, or a disk reports an error."""
     if sys.platform != "linux":
         return False
     try:
@@ -105,9 +104,9 @@ def sync_file_system(path: str) -> bool:
 
 
 def sync_all(paths: Iterable[str], root: str) -> None:
-    """Wait until the disk has files and directories, all of the file system of `root`.
+    """Sync files and directories of the file system of `root` to disk.
 
-    The caller names files before the directories that hold them.
+    `paths` must list files before the directories that contain them.
     """
     listed = list(paths)
     if len(listed) > FEW_FILES and sync_file_system(root):
@@ -118,14 +117,14 @@ def sync_all(paths: Iterable[str], root: str) -> None:
                 for _ in pool.map(sync_path, listed):
                     pass
             return
-        except RuntimeError:  # the interpreter ends: no thread can begin any more
+        except RuntimeError:  # no thread can start while the interpreter shuts down
             pass
     for path in listed:
         sync_path(path)
 
 
 def sync_tree(root: str | os.PathLike[str]) -> None:
-    """Wait until the disk has everything below a directory, and the directory's own name."""
+    """Sync everything below a directory, and the name of the directory, to disk."""
     root = os.fspath(root)
     sync_all(_below(root), root)
     sync_folder_of(root)
@@ -140,13 +139,13 @@ def _below(root: str) -> Iterator[str]:
 
 
 class WriteOrder:
-    """What was written below a directory and the disk may not have.
+    """The files and directories below a directory that are not synced to disk yet.
 
     Parameters
     ----------
     root : str
     unknown : bool
-        Something may have been written before, and nothing tells what it was.
+        True if there may be unsynced files that are not recorded.
 
     Examples
     --------
@@ -162,9 +161,9 @@ class WriteOrder:
     def __init__(self, root: str, *, unknown: bool = False) -> None:
         self.root = root.rstrip("/") or "/"
         self._files: set[str] = set()
-        #: Directories in which names have changed.
+        #: Directories with new or removed names.
         self._folders: set[str] = set()
-        #: Directories of which the disk has the name.
+        #: Directories whose names are recorded or synced.
         self._named: set[str] = set()
         self._all = unknown
         self._inherit()
@@ -178,7 +177,7 @@ class WriteOrder:
         return WriteOrder, (self.root,)
 
     def note(self, path: str, *, synced: bool = False) -> None:
-        """Remember a new name. `synced`: the disk has its bytes."""
+        """Record a new file; `synced` is True if its bytes are synced."""
         folder = path.rpartition("/")[0]
         with self._noting:
             if not synced and not self._all:
@@ -193,24 +192,24 @@ class WriteOrder:
                 self._folders.add(folder)
 
     def note_removed(self, path: str) -> None:
-        """Remember that a name has gone."""
+        """Record the removal of a file."""
         with self._noting:
-            self._named.clear()  # empty directories go with it
+            self._named.clear()  # the removal may have removed empty directories too
             self._folders.add(path.rpartition("/")[0])
 
     def before_replacing(self, descriptor: int, *, document: bool) -> None:
-        """Wait for the bytes of an open file that takes the place of another; for a document, for all that it names."""
+        """Sync an open file before it replaces another; for a document, first sync all files that it refers to."""
         if document:
             self.settle()
         sync_descriptor(descriptor)
 
     def settle(self) -> None:
-        """Wait until the disk has everything.
+        """Sync all recorded files and directories to disk.
 
         Raises
         ------
         OSError
-            The disk refuses it. It is tried again the next time.
+            If the disk reports an error. The next call tries again.
         """
         with self._settling:
             with self._noting:

@@ -34,7 +34,7 @@ _UNREACHED = (
     "dns error",
 )
 _SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "Connect timeout")
-_NO_ANSWER = "check the address and the network; NCZARR_ANSWER_SECONDS says how long to wait"
+_NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -103,13 +103,13 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
             f"the server refuses access{f' ({detail})' if detail else ''}",
             "obtain access, or give credentials",
         )
-    # A client that gave up waiting says also that it could not send the request.
+    # After a timeout, some clients also report that they could not send the request.
     silent = any(word in text for word in _SILENT)
     if silent or any(word in text for word in _UNREACHED):
         place = _PLACE.search(text) or _HOST.search(text)
         server = f"the server{f' {place[1]}' if place else ''}"
         if silent:
-            return f"{server} gives no answer in time", _NO_ANSWER
+            return f"{server} does not answer in time", _NO_ANSWER
         return f"{server} cannot be reached", "check the address and the network"
     if code or number:
         return f"the server answers {' '.join(filter(None, (number, code)))}", None
@@ -118,12 +118,12 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
 
 
 async def in_time(request: Awaitable[Any], fs: Any, url: str) -> Any:
-    """Return the result of an fsspec client's first request; clients try again for many minutes where nothing answers.
+    """Await the first request of an fsspec client with a timeout; without it, clients retry for many minutes.
 
     Raises
     ------
     StoreError
-        If there is none within ``NCZARR_ANSWER_SECONDS``.
+        If the request takes longer than ``NCZARR_ANSWER_SECONDS``.
     """
     import asyncio
 
@@ -135,7 +135,7 @@ async def in_time(request: Awaitable[Any], fs: Any, url: str) -> Any:
         parts = urlsplit(getattr(meta, "endpoint_url", None) or "")
         server = f"the server {parts.hostname}{f':{parts.port}' if parts.port else ''}"
         raise StoreError(
-            f"{server if parts.hostname else 'the server'} gives no answer in {seconds} seconds",
+            f"{server if parts.hostname else 'the server'} does not answer within {seconds} seconds",
             path=url,
             hint=_NO_ANSWER,
         ) from error

@@ -35,7 +35,7 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> A
     from aiohttp import ClientTimeout
     from fsspec.implementations.http import get_client
 
-    # How long a server may take to accept a connection, and to send more; fsspec's five minutes for a whole answer.
+    # Time limits for connecting and for each read. The limit for a whole response is fsspec's default.
     seconds = limit("NCZARR_ANSWER_SECONDS")
     options.setdefault("timeout", ClientTimeout(total=300, sock_connect=seconds, sock_read=seconds))
     return _Session(await get_client(**options), may_reach)

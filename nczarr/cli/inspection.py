@@ -91,7 +91,7 @@ def summary(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"layout:      {found['layout']}"
     if "group" in found:
         fqn, whole = found["group"]["fqn"], found["group"]["dataset"]
-        yield f"group:       {fqn or 'its FQN is not known'}, of {whole or 'a dataset that is not above it'}"
+        yield f"group:       {fqn or 'unknown FQN'}, of {whole or 'a dataset that is not above it'}"
     if found["origin"]:
         yield f"origin:      {found['origin']}"
     yield f"groups:      {found['groups']}"

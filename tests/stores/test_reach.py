@@ -354,7 +354,7 @@ def test_our_own_references_to_files_elsewhere(folders: tuple[Path, Path], kind:
         file.createVariable("v", "f8", ("x",), zlib=True)[:] = np.arange(3000)
     path = refs / f"r.{kind}"
     assert main(["copy", "--virtual", "-q", str(private / "a.nc"), str(path)]) == 0
-    assert f"needs --allow {private}" in capsys.readouterr().err
+    assert f"read them with --allow {private}" in capsys.readouterr().err
     assert main(["copy", "-q", str(path), str(refs / "out.nc")]) == 1
     assert f"--allow {private}" in capsys.readouterr().err
     assert main(["copy", "-q", str(path), str(refs / "out.nc"), "--allow", str(private)]) == 0

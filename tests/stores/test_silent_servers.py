@@ -56,7 +56,7 @@ CALLS = {
 def test_s3(call: str, server: str, options: dict[str, Any]) -> None:
     store = open_store("s3://bucket/x.zarr", "w", options)
     began = time.monotonic()
-    with pytest.raises(StoreError, match=f"{server}.* (gives no answer in|cannot be reached)") as caught:
+    with pytest.raises(StoreError, match=f"{server}.* (does not answer|cannot be reached)") as caught:
         CALLS[call](store)
     assert time.monotonic() - began < MOST
     assert "network" in str(caught.value)
@@ -71,23 +71,23 @@ def test_a_dataset_on_s3(server: str, options: dict[str, Any]) -> None:
 
 def test_a_web_server(server: str) -> None:
     began = time.monotonic()
-    with pytest.raises(StoreError, match=f"{server}.* (gives no answer in|cannot be reached)"):
+    with pytest.raises(StoreError, match=f"{server}.* (does not answer|cannot be reached)"):
         open_store(f"http://{server}/x.zarr").get("zarr.json")
     assert time.monotonic() - began < MOST
 
 
 def test_a_netcdf_file_on_s3(server: str, options: dict[str, Any]) -> None:
     began = time.monotonic()
-    with pytest.raises(NCZarrError, match=f"{server} gives no answer in"):
+    with pytest.raises(NCZarrError, match=f"{server} does not answer"):
         nczarr.Dataset("s3://bucket/x.nc", storage_options=options)
-    with pytest.raises(NCZarrError, match=f"{server} gives no answer in"):
+    with pytest.raises(NCZarrError, match=f"{server} does not answer"):
         nczarr.copy(EXAMPLE, "s3://bucket/x.nc", target_options=options)
     assert time.monotonic() - began < 2 * MOST
 
 
 def test_a_netcdf_file_on_a_web_server(server: str) -> None:
     began = time.monotonic()
-    with pytest.raises(NCZarrError, match=r"gives no answer in|cannot be reached"):
+    with pytest.raises(NCZarrError, match=r"does not answer|cannot be reached"):
         nczarr.Dataset(f"http://{server}/x.nc")
     assert time.monotonic() - began < MOST
 

@@ -474,7 +474,9 @@ class Viewer:
 
         def go_on(part: float) -> bool:
             self._schedule(lambda: setattr(self._count, "label", f"{part:.0%} read"))
-            return not self._is_closed and self._selection is not None and self._selection.fqn == selection.fqn
+            return (
+                not self._is_closed and self._selection is not None and self._selection.fqn == selection.fqn
+            )
 
         def take(statistics: Statistics | None) -> None:
             self._count.param.update(loading=False, label="Of the whole variable")
