@@ -1,4 +1,7 @@
-"""Open and create netCDF files of every format; those that are edited here are read as the editor has them."""
+"""Open and create netCDF files of every format.
+
+A file that an editor of this process has open is read through that editor.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class OpenFile:
     ----------
     path : str
     dataset : Dataset
-        The model; its variables' data are read from the file when they are asked for.
+        The model. Its variables read their data from the file on access.
 
     Examples
     --------
@@ -49,7 +52,7 @@ class OpenFile:
     _file: _Closable = field(repr=False)
 
     def close(self) -> None:
-        """Close the file. The variables' data cannot be read any more; closing twice does no harm."""
+        """Close the file. Its variables' data are no longer readable. A second call has no effect."""
         self._file.close()
 
     def __enter__(self) -> OpenFile:
@@ -71,15 +74,14 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     Returns
     -------
     OpenFile
-        Its ``dataset`` has everything that the file has, in order; values are read when they are asked for,
-        from any thread.
+        Its ``dataset`` has every object of the file, in order. Values are read on access, from any thread.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file.
+        If the file does not exist.
     NetCDFFileError
-        If it is not a netCDF file, is damaged, or has something that netCDF has no place for.
+        If the file is not a netCDF file, is damaged, or has an object that netCDF cannot represent.
     UnsupportedError
         If the file is HDF5 and h5py is not installed.
 
@@ -119,35 +121,35 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
 def create_dataset(
     path: str | os.PathLike[str], dataset: Dataset, *, overwrite: bool = False, format: str | None = None
 ) -> FileSink:
-    """Start to write a netCDF file: all metadata at once, the values region by region through the sink.
+    """Create a netCDF file: write all metadata at once, and accept values region by region through the sink.
 
     Parameters
     ----------
     path : path-like
     dataset : Dataset
-        Its variables' data are not looked at, only their shapes. Anonymous dimensions get names as netCDF's
-        library gives them: ``phony_dim_0`` …
+        Only the shapes of its variables are used, not their data. Anonymous dimensions get the names that the
+        netCDF library gives them: ``phony_dim_0`` …
     overwrite : bool
-        Replace an existing file, when the new one is complete.
+        Replace an existing file once the new file is complete.
     format : str, optional
-        ``netCDF-4``, ``netCDF-4 classic model``, ``classic``, ``64-bit offset`` or ``cdf5``; the dataset's own
-        ``format``, or else ``netCDF-4``.
+        ``netCDF-4``, ``netCDF-4 classic model``, ``classic``, ``64-bit offset`` or ``cdf5``. The default is
+        the dataset's ``format``, or else ``netCDF-4``.
 
     Returns
     -------
     FileSink
-        Call its ``commit`` when all is written; until then there is only a temporary file beside the target.
+        Call its ``commit`` after the last write. Until then, only a temporary file exists beside the target.
 
     Raises
     ------
     DatasetExistsError
-        If the file exists and `overwrite` is false, or a directory is there.
+        If the file exists and `overwrite` is false, or the target is a directory.
     LossError
-        If the format cannot hold the dataset; the message names what.
+        If the format cannot represent the dataset. The message names the object.
     ModelError
         If the dataset breaks a rule of the model.
     UnsupportedError
-        If the format is unknown, or a filter is not available, or h5py is needed and not installed.
+        If the format is unknown, a filter is not available, or h5py is required and not installed.
 
     Examples
     --------
@@ -168,10 +170,10 @@ def create_dataset(
     dataset = name_anonymous(resolve(dataset))
     for fqn, wrong in long_names(dataset):
         raise UnsupportedError(
-            f"a netCDF file cannot have this name: {wrong}",
+            f"a netCDF file cannot store this name: {wrong}",
             path=path,
             fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
-            hint="--rename, in Python rename=, gives it another one",
+            hint="--rename, in Python rename=, gives it another name",
         )
     if format in CLASSIC.values():
         from nczarr.netcdf.classic import ClassicSink
@@ -193,24 +195,24 @@ def create_dataset(
     return HDF5Sink(path, dataset, overwrite, strict=strict)
 
 
-# Here and not with the editors: whoever opens a file asks, and need not load what edits it.
+# The registry is here, apart from the editors, so that opening a file does not import the editing modules.
 _edited: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
 
 
 def remember_editor(path: str, editor: Any) -> None:
-    """Note who edits a file."""
+    """Register the editor of a file."""
     found = os.stat(path)
     _edited[found.st_dev, found.st_ino] = editor
 
 
 def forget_editor(editor: Any) -> None:
-    """Note that somebody edits no more."""
+    """Remove an editor from the registry."""
     for key in [key for key, held in list(_edited.items()) if held is editor]:
         _edited.pop(key, None)
 
 
 def editor_of(path: str) -> Any:
-    """Who edits a file here; None if nobody does. A forked child has no part in what its parent edits."""
+    """Return the editor of a file in this process, or None. A forked child ignores its parent's editors."""
     if not _edited:
         return None
     try:
@@ -225,9 +227,10 @@ _G = TypeVar("_G", bound=Group)
 
 
 def name_anonymous(dataset: Dataset) -> Dataset:
-    """Put a dimension ``phony_dim_<n>`` in the place of every anonymous one, as netCDF's library does on reading.
+    """Replace each anonymous dimension by one called ``phony_dim_<n>``, as the netCDF library does.
 
-    Variables of one group share dimensions of one size; inside a variable each axis has its own.
+    Variables of one group share one dimension for each size. The axes of a single variable have distinct
+    dimensions.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Read a netCDF file in a child process, so that what crashes or hangs the HDF5 library ends the child only.
+"""Read a netCDF file in a child process, to contain crashes and hangs of the HDF5 library.
 
-One damaged HDF5 file in some ten thousand makes the library crash, or run for ever inside a call that no signal
-interrupts. The child opens the file and sends the model without data; values are asked of it region by region.
+About one damaged HDF5 file in ten thousand crashes the library, or makes it loop inside a call that no signal
+interrupts. The child process opens the file and sends the model without data. The parent requests values
+region by region.
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ from nczarr.model.sources import handed
 from nczarr.netcdf.files import OpenFile, open_dataset
 from nczarr.netcdf.provenance import provenance
 
-#: A request for what the file says of itself.
+#: The request for the attributes that describe the file.
 _PROVENANCE = "provenance"
 
 _G = TypeVar("_G", bound=Group)
 
 
 def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -> OpenFile:
-    """Open a netCDF file in a child process; otherwise as :func:`open_dataset`.
+    """Open a netCDF file in a child process. In other respects equal to :func:`open_dataset`.
 
     Parameters
     ----------
     path : path-like
     seconds : int, optional
-        How long one request may take before the child is killed; ``NCZARR_ISOLATED_SECONDS``, or 60.
+        Time limit of one request, after which the child is killed. The default is
+        ``NCZARR_ISOLATED_SECONDS``, or 60.
 
     Raises
     ------
     NetCDFFileError
-        Also, here and when values are read, if the child crashed or did not answer in time.
+        Also, on opening and on reading values, if the child crashed or exceeded the time limit.
 
     Examples
     --------
@@ -66,12 +68,12 @@ def open_isolated(path: str | os.PathLike[str], *, seconds: int | None = None) -
 
 
 def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
-    """Return what :func:`nczarr.netcdf.provenance` returns, read in a child process.
+    """Return the result of :func:`nczarr.netcdf.provenance`, read in a child process.
 
     Raises
     ------
     NetCDFFileError
-        Also if the child crashed or did not answer in time.
+        Also if the child crashed or exceeded the time limit.
 
     Examples
     --------
@@ -91,7 +93,7 @@ def provenance_isolated(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
 
 
 def _with_sources(group: _G, fqn: str, child: _Child) -> _G:
-    """The group with sources that ask the child, in the place of the shapes that it sent."""
+    """Return the group with sources that read through the child, in place of the shapes that the child sent."""
     variables = []
     for variable in group.variables:
         data: Any = variable.data
@@ -116,19 +118,19 @@ class _IsolatedSource:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the child sends of a variable's data."""
+    """The stand-in for a variable's data in the model that the child sends."""
 
     shape: tuple[int, ...]
 
 
 class _Child:
-    """The process, and the one conversation with it: pickled requests and answers through its pipes."""
+    """The child process and its channel: pickled requests and answers through pipes."""
 
     def __init__(self, path: str, seconds: int) -> None:
         self._path = path
         self._seconds = seconds
         self._lock = threading.Lock()
-        # Not a fork: the child must have an HDF5 library of its own, whatever this process does with its.
+        # Not a fork: the child needs an HDF5 library with a state of its own.
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from nczarr.netcdf.isolated import serve; serve()", path],
             stdin=subprocess.PIPE,
@@ -139,7 +141,7 @@ class _Child:
         self._open = True
 
     def ask(self, request: Any) -> Any:
-        """Send a request, and return the answer; an error that is the answer is raised."""
+        """Send a request and return the answer. An answer that is an exception is raised."""
         with self._lock:
             if not self._open:
                 raise NetCDFFileError("the file is closed", path=self._path)
@@ -154,10 +156,10 @@ class _Child:
                     raise NetCDFFileError(
                         f"reading took longer than {self._seconds} s and was stopped; the file may be damaged",
                         path=self._path,
-                        hint="the setting NCZARR_ISOLATED_SECONDS allows more",
+                        hint="set NCZARR_ISOLATED_SECONDS to a larger number of seconds",
                     ) from error
                 raise NetCDFFileError(
-                    f"the process that read it ended with the exit status {code}; the file is damaged",
+                    f"the process that read the file ended with the exit status {code}; the file is damaged",
                     path=self._path,
                 ) from error
             finally:
@@ -178,7 +180,7 @@ class _Child:
         self._process.kill()
 
     def _end(self) -> int:
-        """End the child, and return its exit status."""
+        """Terminate the child and return its exit status."""
         self._open = False
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):
             self._process.communicate(timeout=1)
@@ -186,16 +188,16 @@ class _Child:
         return self._process.wait()
 
     def close(self) -> None:
-        """End the child."""
+        """Terminate the child."""
         with self._lock:
             if self._open:
                 self._end()
 
 
 def serve() -> None:
-    """Answer requests until the standard input ends: the child's part."""
+    """Answer requests until the standard input ends. This function runs in the child."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # keep the output of libraries out of the answers
 
     def answer(made: Any) -> None:
         pickle.dump(made, answers, pickle.HIGHEST_PROTOCOL)

@@ -1,4 +1,4 @@
-"""Say where the values of a variable are in a file: the places of its chunks, for readers that need no library."""
+"""Describe where a variable's chunks are in a file, for readers without a netCDF library."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nczarr.model import Filter
 
 @dataclass(frozen=True)
 class StoredChunks:
-    """How the chunks of a variable are stored.
+    """The storage of a variable's chunks.
 
     Attributes
     ----------
     shape : tuple of int
-        Of a chunk.
+        The shape of a chunk.
     filters : tuple of Filter
-        In the order in which they were applied.
+        The filters, in the order of their application.
     """
 
     shape: tuple[int, ...]
@@ -28,14 +28,15 @@ class StoredChunks:
 
 @dataclass(frozen=True)
 class FilePlaces(StoredChunks):
-    """The chunks of a variable as they are in a file.
+    """The stored chunks of a variable.
 
     Attributes
     ----------
     places : dict
-        Offset and size by the chunk's place in the grid; a chunk that was never written has none.
+        Offset and size in the file, by the chunk's position in the grid. Chunks that were never written are
+        absent.
     read : callable
-        Reads a region.
+        The function that reads a region.
     """
 
     places: dict[tuple[int, ...], tuple[int, int]]

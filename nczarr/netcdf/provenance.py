@@ -1,4 +1,4 @@
-"""Read the attributes of a file that the netCDF library hides: who wrote it, and in which HDF5 format."""
+"""Read the attributes that the netCDF library hides: the writing program and the HDF5 format version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENOUGH = 2
 
 
 def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
-    """Return the attributes that the netCDF library hides: they describe the file, not the dataset.
+    """Return the attributes that the netCDF library hides. They describe the file, not the dataset.
 
     Parameters
     ----------
@@ -23,14 +23,14 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
     Returns
     -------
     tuple of Attribute
-        ``_NCProperties`` (if the file has it), ``_SuperblockVersion`` and ``_IsNetcdf4``; none for a classic file.
+        ``_NCProperties`` (if present), ``_SuperblockVersion`` and ``_IsNetcdf4``. Empty for a classic file.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file.
+        If the file does not exist.
     NetCDFFileError
-        If it is not a netCDF file, or is damaged.
+        If the file is not a netCDF file, or is damaged.
     UnsupportedError
         If the file is HDF5 and h5py is not installed.
 
@@ -70,7 +70,7 @@ def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
 
 
 def _book_count(root: Any) -> int:
-    """How many attributes the datasets have with which netCDF-4 keeps its books; the library wants two."""
+    """Count the netCDF-4 bookkeeping attributes of the datasets; the library requires at least two."""
     from nczarr.netcdf.hdf5.library import hdf5
     from nczarr.netcdf.hdf5.tree import SCALE_BOOKS, VARIABLE_BOOKS
 

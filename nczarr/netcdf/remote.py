@@ -35,7 +35,7 @@ _OBSTORE = frozenset({"backend", "client_options", "retry_config"})
 
 
 class _RemoteClassicFile(ClassicFile):
-    """A classic file behind a file object, read by one thread at a time."""
+    """A classic file behind a file object; a lock serialises its reads."""
 
     def __init__(self, path: str, file: Any, size: int, ranges: Ranges | None) -> None:
         self.path = path
@@ -59,17 +59,18 @@ class _RemoteClassicFile(ClassicFile):
 
 
 def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Ranges | None = None) -> OpenFile:
-    """Open a netCDF file behind a URL; blocks of it are fetched when they are needed.
+    """Open a netCDF file behind a URL. Reads fetch its blocks on demand.
 
     Parameters
     ----------
     ranges : Ranges, optional
-        The bytes of the file: large values are fetched through it, in concurrent requests and beside HDF5.
+        Byte ranges of the same file. Large values are fetched through them, in concurrent requests and
+        without HDF5.
 
     Raises
     ------
     DatasetNotFoundError, NetCDFFileError, UnsupportedError, StoreError
-        As :func:`nczarr.netcdf.open_dataset`, and if the URL cannot be reached.
+        As :func:`nczarr.netcdf.open_dataset`, and if the URL is unreachable.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
 
 
 def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
-    """True if ranges come from the same file: its first and last bytes are there."""
+    """Return True if the ranges belong to the same file: the first and the last bytes match."""
     for offset in (0, max(0, size - 8)):
         file.seek(offset)
         data = file.read(min(8, size))
@@ -120,7 +121,7 @@ def _is_same(file: Any, ranges: Ranges, size: int) -> bool:
 
 
 class RemoteSink:
-    """A netCDF file that is written here and put behind a URL when it is complete.
+    """A netCDF file that is written locally and uploaded to a URL when it is complete.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class RemoteSink:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if url.lower().startswith(("http://", "https://")):
-            raise ReadOnlyError("a web server is for reading only", path=url)
+            raise ReadOnlyError("HTTP URLs are read-only", path=url)
         self._url = url
         self._fs, self._path = _file_system(url, options)
         _reach(self._fs, self._path, url)
@@ -162,7 +163,7 @@ class RemoteSink:
         self.concurrent = self._sink.concurrent
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        """Shape of the blocks in which a variable is best written."""
+        """Return the block shape for efficient writes of a variable."""
         return self._sink.write_shape(fqn)
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
@@ -170,7 +171,7 @@ class RemoteSink:
         self._sink.write(fqn, region, values)
 
     def commit(self) -> None:
-        """Complete the file and put it behind its URL."""
+        """Complete the file and upload it to its URL."""
         try:
             self._sink.commit()
             self._fs.put_file(str(self._local), self._path)
@@ -182,7 +183,7 @@ class RemoteSink:
             self._folder.cleanup()
 
     def abort(self) -> None:
-        """Remove what was written; nothing has been put behind the URL."""
+        """Remove the local file. Nothing was uploaded."""
         self._sink.abort()
         self._folder.cleanup()
 

@@ -1,4 +1,4 @@
-"""Write a netCDF file under a temporary name, and give it its own when it is complete."""
+"""Write a netCDF file under a temporary name, and rename it when it is complete."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
 
-#: Bytes of the blocks in which values are best written.
+#: Target size of the blocks in which values are written, in bytes.
 _BLOCK_BYTES = 4 << 20
 
 
 class FileSink(ABC):
-    """A netCDF file that is being written: a :class:`~nczarr.model.DatasetSink`.
+    """A netCDF file in the course of writing; a :class:`~nczarr.model.DatasetSink`.
 
-    The file grows under a temporary name beside the target. :meth:`commit` gives it its name, :meth:`abort`
-    removes it; as a context manager it is removed unless it was committed. Methods may be called from any thread.
+    The file grows under a temporary name beside the target. :meth:`commit` renames it to the target,
+    :meth:`abort` removes it. As a context manager, the sink aborts on exit unless it was committed. Methods
+    are safe to call from any thread.
 
     Attributes
     ----------
     path : str
         The target.
     dataset : Dataset
-        What is written.
+        The dataset that the file stores.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class FileSink(ABC):
             raise NetCDFFileError("the folder for the file does not exist", path=self.path)
 
     def write_shape(self, fqn: str) -> tuple[int, ...]:
-        """Shape of the blocks in which a variable is best written: whole chunks, a few MiB."""
+        """Return the block shape for efficient writes of a variable: whole chunks, a few MiB."""
         variable = self.dataset.variable_at(fqn)
         return block_shape(
             self.dataset.shape(variable), self._chunk_shape(fqn, variable), variable.type.dtype.itemsize
@@ -89,14 +90,14 @@ class FileSink(ABC):
         ----------
         fqn : str
         region : tuple of slice
-            With steps of 1.
+            With a step of 1 on every axis.
         values : ndarray
-            Of the variable's dtype and of the region's shape.
+            With the variable's dtype and the region's shape.
 
         Raises
         ------
         SelectionError
-            If the region is not inside the variable, or the values have another shape.
+            If the region exceeds the variable, or the shape of the values differs from the region's.
         NetCDFFileError
             If the file cannot be written.
         """
@@ -119,12 +120,12 @@ class FileSink(ABC):
             self._write(fqn, variable, region, values)
 
     def commit(self) -> None:
-        """Complete the file and give it its name.
+        """Complete the file and rename it to the target.
 
         Raises
         ------
         DatasetExistsError
-            If another file has taken the name meanwhile and overwriting was not asked for.
+            If another file took the target's name meanwhile and `overwrite` is false.
         """
         with self._lock:
             if not self._open:
@@ -146,7 +147,7 @@ class FileSink(ABC):
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
 
     def abort(self) -> None:
-        """Close and remove what was written; no harm after :meth:`commit`."""
+        """Close and remove the unfinished file. After :meth:`commit` this has no effect."""
         with self._lock:
             if not self._open:
                 return
@@ -165,11 +166,11 @@ class FileSink(ABC):
 
     @abstractmethod
     def _chunk_shape(self, fqn: str, variable: Variable) -> tuple[int, ...]:
-        """The smallest good block: a chunk, or one value."""
+        """Return the shape of the smallest efficient block: a chunk, or one value."""
 
     @abstractmethod
     def _write(self, fqn: str, variable: Variable, region: Region, values: np.ndarray) -> None:
-        """Write values that fit."""
+        """Write values that match the region."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -177,13 +178,13 @@ class FileSink(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Close the file as it is."""
+        """Close the file in its current state."""
 
 
 def block_shape(
     shape: tuple[int, ...], chunk: tuple[int, ...], itemsize: int, limit: int = _BLOCK_BYTES
 ) -> tuple[int, ...]:
-    """A block of whole chunks, as many along the last axes as `limit` bytes allow.
+    """Return a block of whole chunks that extends along the last axes as far as `limit` bytes allow.
 
     Examples
     --------

@@ -236,5 +236,5 @@ def test_chains_of_several_compressors(size: int) -> None:
 
 def test_what_unpacks_beyond_what_a_compressor_can_have_made_is_refused() -> None:
     bomb = encode_chunk(np.zeros(1_000_000, np.uint8), [Filter(32015, (1,))], 1)
-    with pytest.raises(NetCDFFileError, match="does not say the chunk's size"):
+    with pytest.raises(NetCDFFileError, match="does not state the chunk's size"):
         decode_chunk(bomb, [Filter(307, (1,)), Filter(32015, (1,))], 0, 1, 400)

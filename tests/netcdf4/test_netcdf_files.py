@@ -465,7 +465,7 @@ def test_hdf5_files_with_one_object_under_two_names_are_read_only(
     before = path.read_bytes()
     with ours.Dataset(path) as ds:
         assert ds["h/v"][:].tolist() == [1, 2, 3]
-    with pytest.raises(OSError, match=r"/h.*a link leads to what has another name or file \(copy it first"):
+    with pytest.raises(OSError, match=r"/h.*a link leads to another name or file \(copy it first"):
         ours.Dataset(path, "a")
     assert path.read_bytes() == before
 

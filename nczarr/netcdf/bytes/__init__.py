@@ -1,8 +1,8 @@
-"""Read and write the bytes of netCDF files, whatever lies in them.
+"""Read and write the bytes of netCDF files, independently of their format.
 
-A :class:`ByteFile` is read and written at any place, on disk or in memory; :class:`Ranges` are read beside the library
-that has the file open. A :class:`GuardedFile` is what HDF5 writes to: a full disk does
-not kill it, and the bytes reach the file in an order that a kill in between does little harm to.
+A :class:`ByteFile` reads and writes at any offset, on disk or in memory. :class:`Ranges` read byte ranges of
+a file that a library has open. A :class:`GuardedFile` receives the writes of HDF5: it keeps the bytes that a
+full disk refuses, and orders the writes so that a kill between two of them rarely damages the file.
 """
 
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile, read_all, write_all

@@ -1,4 +1,4 @@
-"""Read and write bytes at any place of a file, on disk or in memory."""
+"""Read and write bytes at any offset of a file, on disk or in memory."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ _HAS_PWRITE = hasattr(os, "pwrite")
 
 
 class ByteFile(Protocol):
-    """Bytes under numbers. Methods raise OSError, and may be called from any thread."""
+    """Random access to bytes by offset. Methods raise OSError and are safe to call from any thread."""
 
     @property
     def size(self) -> int:
-        """Bytes that there are."""
+        """Number of bytes in the file."""
 
     def readinto(self, offset: int, buffer: Any) -> int:
-        """Fill the buffer as far as the file goes; return how many bytes that was."""
+        """Fill the buffer up to the end of the file, and return the number of bytes read."""
 
     def write(self, offset: int, data: Any) -> int:
-        """Write bytes; return how many were taken, one at least."""
+        """Write bytes, and return the number of bytes written, which is at least one."""
 
     def truncate(self, size: int) -> None:
-        """Set the size; what is new is zero."""
+        """Set the size. New bytes are zero."""
 
     durable: bool
 
     def sync(self) -> None:
-        """Wait until the disk has everything, if the file is `durable`."""
+        """Wait until the bytes are on the disk, if the file is `durable`."""
 
     def close(self) -> None:
-        """Let go; closing twice does no harm."""
+        """Release the file. A second call has no effect."""
 
 
 class DiskFile:
-    """A file that is open for reading and writing: made (``x``), emptied (``w``), or as it is there (``r+``).
+    """A file on disk, open for reading and writing: created (``x``), truncated (``w``) or as it is (``r+``).
 
-    A forked child has its parent's file, and must leave it alone: what it writes there is dropped.
+    A forked child inherits the file but must not change it: its writes are ignored.
 
     Attributes
     ----------
     durable : bool
-        :meth:`sync` and :meth:`close` wait until the disk has everything; a new file's name, too.
+        True if :meth:`sync` and :meth:`close` wait until the bytes and a new file's name are on the disk.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class MemoryFile:
 
     @property
     def content(self) -> bytes:
-        """All bytes."""
+        """Return all bytes."""
         return bytes(self._bytes)
 
     @property
@@ -186,14 +186,14 @@ class MemoryFile:
             self._bytes.extend(bytes(size - len(self._bytes)))
 
     def sync(self) -> None:
-        """Nothing to do."""
+        """Do nothing: memory has no disk to wait for."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: the bytes stay available."""
 
 
 def read_all(file: ByteFile, offset: int, size: int, path: str) -> bytearray:
-    """Read so many bytes, or raise :class:`NetCDFFileError`.
+    """Read exactly `size` bytes, or raise :class:`NetCDFFileError`.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""Give HDF5 a file whose writes never fail, and keep the failure for the caller.
+"""Provide a file object to HDF5 whose writes never fail, and keep the error for the caller.
 
-HDF5 does not survive a full disk: it tries again to write what it holds whenever an object is closed, loses count of
-its objects, and takes the whole process down. So it writes through a :class:`GuardedFile`: when the disk refuses
-bytes, they are kept in memory instead, where HDF5 finds them again, and the writer asks for the failure.
+HDF5 does not survive a full disk: it retries its pending writes whenever an object is closed, loses count of
+its objects, and crashes the process. HDF5 therefore writes through a :class:`GuardedFile`. Bytes that the
+disk refuses stay in memory, where HDF5 can read them, and the writer checks `failure`.
 
-A file that is edited gets its bytes when the editor says so, in an order that a kill in between does little harm to.
+In a file that is edited, the editor decides when bytes reach the file, in an order that limits the damage of
+a kill.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from nczarr.errors import NetCDFFileError
 from nczarr.netcdf.bytes.file import ByteFile
 from nczarr.netcdf.bytes.held import HeldBytes
 
-#: Larger pieces are values, not HDF5's books: they are not held back.
+#: Larger pieces are values, not HDF5 metadata, and are written at once.
 _LARGEST = 64 << 10
-#: Bytes that are held back at most.
+#: Upper limit of the pending bytes.
 _MOST = 16 << 20
 
 
 class GuardedFile:
-    """A file in the form that h5py's driver ``fileobj`` takes; its methods are called with HDF5's lock held.
+    """A file object for h5py's ``fileobj`` driver. The caller of its methods holds HDF5's lock.
 
-    If it is `holding`, small writes are held back until :meth:`settle`.
+    With `holding`, small writes stay pending until :meth:`settle`.
 
     Attributes
     ----------
     failure : BaseException or None
-        What went wrong first: an OSError, or an interrupt that came while HDF5 was writing.
+        The first failure: an OSError, or an interrupt that arrived while HDF5 was writing.
     """
 
     def __init__(self, file: ByteFile, *, holding: bool = False) -> None:
@@ -39,16 +40,16 @@ class GuardedFile:
         self._place = 0
         self._size = file.size
         self._holding = holding
-        #: What is not in the file: held back, or refused by the disk.
+        #: Bytes that are not in the file: pending, or refused by the disk.
         self._held = HeldBytes()
-        #: The file was whole up to here when it was settled last.
+        #: The size of the complete file after the last :meth:`settle`.
         self._settled = self._size
         self._end = self._size
         self._cut = False
         self.failure: BaseException | None = None
 
     def check(self, path: str) -> None:
-        """Raise what went wrong."""
+        """Raise the first failure, if any."""
         if self.failure is None:
             return
         if isinstance(self.failure, OSError):
@@ -56,19 +57,19 @@ class GuardedFile:
             raise NetCDFFileError(f"the file cannot be written: {reason}", path=path) from self.failure
         raise self.failure
 
-    # What h5py's driver calls. Nothing may be raised here.
+    # Methods of h5py's driver. None of them may raise.
 
     def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
-        """Set the place of the next read or write."""
+        """Set the offset of the next read or write."""
         self._place = place + (self._size if whence == os.SEEK_END else 0)
         return self._place
 
     def tell(self) -> int:
-        """Return the place of the next read or write."""
+        """Return the offset of the next read or write."""
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; what is beyond the end are zeros."""
+        """Fill a buffer. Bytes beyond the end are zero."""
         view = memoryview(buffer).cast("B")
         done = 0
         try:
@@ -82,7 +83,7 @@ class GuardedFile:
         return len(view)
 
     def write(self, data: Any) -> int:
-        """Write bytes, or hold them back; hold them if writing fails."""
+        """Write bytes, or keep them pending. Bytes whose write fails stay pending."""
         place, size = self._place, len(data)
         self._place = end = place + size
         if end > self._size:
@@ -112,7 +113,7 @@ class GuardedFile:
         return size
 
     def flush(self) -> None:
-        """Do nothing: the editor settles."""
+        """Do nothing: the editor calls :meth:`settle`."""
 
     def _put(self, place: int, data: Any) -> None:
         if place + len(data) > self._end:
@@ -124,12 +125,12 @@ class GuardedFile:
                 done += self._file.write(place + done, view[done:])
 
     def _settle(self) -> None:
-        """Write what was held back: first what nothing speaks of yet."""
+        """Write the pending bytes: first those that no metadata refers to yet."""
         if not self._held and not self._cut:
             return
         for place, data in self._held.behind(self._settled):
             self._put(place, data)
-        if self._end < self._size:  # HDF5 refuses a file that is shorter than it says
+        if self._end < self._size:  # HDF5 refuses a file that is shorter than its superblock states
             self._file.truncate(self._size)
             self._end = self._size
         inside = self._held.inside(self._settled)
@@ -144,10 +145,10 @@ class GuardedFile:
         self._cut = False
         self._settled = self._size
 
-    # What the writer calls.
+    # Methods of the writer.
 
     def settle(self) -> None:
-        """Bring everything to the file; see `failure`."""
+        """Write all pending bytes to the file; see `failure`."""
         try:
             if self.failure is None and self._holding:
                 self._settle()
@@ -155,7 +156,7 @@ class GuardedFile:
             self.failure = error
 
     def sync(self) -> None:
-        """Wait until the disk has all bytes; see `failure`."""
+        """Wait until all bytes are on the disk; see `failure`."""
         self.settle()
         try:
             if self.failure is None:
@@ -164,12 +165,12 @@ class GuardedFile:
             self.failure = error
 
     def share(self) -> GuardedFile:
-        """Count one more who has to close it."""
+        """Register one more user, each of whom calls :meth:`close`."""
         self._users += 1
         return self
 
     def close(self) -> None:
-        """Close the file when all have done so."""
+        """Close the file after the last user's call."""
         self._users -= 1
         self.settle()
         if self._users:

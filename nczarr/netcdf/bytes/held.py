@@ -1,22 +1,22 @@
-"""Hold bytes back that a file shall get, and say in which order it gets them.
+"""Keep the pending bytes of a file, and determine the order in which they are written.
 
-HDF5 writes its own books when it likes and in the order of their places. A process that is killed in between leaves a
-file whose parts do not fit together. Bytes that are held back until all is known can be written so that each part
-finds what it speaks of: see :meth:`HeldBytes.inside`.
+HDF5 writes its metadata at any time and in the order of file offsets. A process that is killed between two
+such writes leaves a file whose parts do not match. Pending bytes are written later in an order in which each
+part refers only to bytes that are in the file: see :meth:`HeldBytes.inside`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 
-#: What a version 2 header of an object begins with, and one of its continuations.
+#: The signatures of a version 2 object header and of its continuation block.
 _HEADERS = (b"OHDR", b"OCHK")
-#: What a heap of strings and sequences begins with.
+#: The signature of a heap of strings and sequences.
 _TEXTS = b"GCOL"
 
 
 class HeldBytes:
-    """Bytes at places of a file, none of them twice.
+    """Pending bytes at offsets of a file, without overlaps.
 
     Examples
     --------
@@ -30,14 +30,14 @@ class HeldBytes:
     def __init__(self) -> None:
         self._parts: dict[int, bytes] = {}
         self._starts: list[int] = []
-        #: Bytes that are held.
+        #: Number of pending bytes.
         self.size = 0
 
     def __bool__(self) -> bool:
         return bool(self._parts)
 
     def put(self, place: int, data: bytes) -> None:
-        """Hold bytes, in place of older ones."""
+        """Add bytes. They replace older bytes at the same offsets."""
         before = self._parts.get(place)
         if before is not None and len(before) == len(data):
             self._parts[place] = data
@@ -60,25 +60,25 @@ class HeldBytes:
             self._starts.append(place)
 
     def take(self, start: int) -> bytes:
-        """The bytes that begin at a place; they are held no more."""
+        """Remove and return the bytes that begin at an offset."""
         data = self._parts.pop(start)
         self.size -= len(data)
         del self._starts[bisect_left(self._starts, start)]
         return data
 
     def covers(self, place: int, size: int) -> bool:
-        """True if some of the bytes are held."""
+        """Return True if any byte of the range is pending."""
         return bool(self._parts) and bool(self._within(place, place + size))
 
     def lay_over(self, place: int, view: memoryview) -> None:
-        """Put what is held into bytes that were read from the file."""
+        """Copy pending bytes over a buffer that was read from the file."""
         for start in self._within(place, place + len(view)):
             data = self._parts[start]
             low, high = max(start, place), min(start + len(data), place + len(view))
             view[low - place : high - place] = data[low - start : high - start]
 
     def _within(self, low: int, high: int) -> list[int]:
-        """The parts that have bytes in a range."""
+        """Return the parts that overlap a range."""
         starts = self._starts
         if not starts or starts[-1] + len(self._parts[starts[-1]]) <= low or high <= starts[0]:
             return []
@@ -88,7 +88,7 @@ class HeldBytes:
         return starts[first : bisect_left(starts, high)]
 
     def behind(self, end: int) -> list[tuple[int, bytes]]:
-        """What is behind a place; parts that lie side by side are one."""
+        """Return the parts behind an offset, with adjacent parts joined."""
         found: list[tuple[int, bytes]] = []
         run: list[bytes] = []
         first = stop = end
@@ -103,11 +103,11 @@ class HeldBytes:
         return [*found, (first, b"".join(run))] if run else found
 
     def inside(self, end: int) -> list[tuple[int, bytes]]:
-        """What begins before a place: the superblock, indexes of chunks and values, the headers of objects.
+        """Return the parts before an offset, ordered: superblock, indexes, values, object headers.
 
-        In this order a file that was consistent, and has got what is behind its end, stays so: the superblock says
-        where the file ends, and the headers say last how much of all that there is. Of an index that is split, the
-        upper node comes first: it has the lower place.
+        In this order, a consistent file that has received the bytes behind its end stays consistent. The
+        superblock states where the file ends. The object headers state the counts, and come last. Of a split
+        index, the upper node has the lower offset and comes first.
         """
         parts = [(start, self._parts[start]) for start in self._starts[: bisect_left(self._starts, end)]]
         parts.sort(key=lambda part: _rank(*part))

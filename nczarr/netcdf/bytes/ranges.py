@@ -1,4 +1,4 @@
-"""Read ranges of bytes of a file beside the library that has it open, such as one behind a URL."""
+"""Read byte ranges of a file that a library has open, such as one behind a URL."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from nczarr.errors import NetCDFFileError
 
 #: Offset and size of a range.
 Range = tuple[int, int]
-#: Fetches ranges in one concurrent batch; None for one that is not there.
+#: Fetches ranges in one concurrent batch. The result has None for a missing range.
 Fetch = Callable[[Sequence[Range]], Sequence[bytes | memoryview | None]]
 
 
 class Ranges(Protocol):
-    """Ranges of bytes of a file, for several threads at once.
+    """Byte ranges of a file, safe to read from several threads.
 
     Attributes
     ----------
     together : int
-        How many bytes are best asked for at once; 0 if each range may be read for itself.
+        The total size of an efficient request, in bytes. 0 if separate reads cost no more.
     """
 
     together: int
@@ -31,7 +31,7 @@ class Ranges(Protocol):
         """Return the bytes of ranges."""
 
     def close(self) -> None:
-        """Let go of the file, when nobody reads any more."""
+        """Release the file after the last read."""
 
 
 class RemoteRanges:
@@ -50,7 +50,9 @@ class RemoteRanges:
         for (offset, size), data in zip(ranges, self._fetch(ranges), strict=True):
             if data is None or len(data) != size:
                 there = 0 if data is None else len(data)
-                raise NetCDFFileError(f"the file has {there} of {size} bytes at byte {offset}")
+                raise NetCDFFileError(
+                    f"the file is truncated: it has {there} of the {size} bytes at byte {offset}"
+                )
             found.append(data)
         return found
 

@@ -1,7 +1,7 @@
 """Describe the header of a classic file (CDF-1, CDF-2, CDF-5) as data.
 
-After *The NetCDF Classic Format Specification*. All numbers are big-endian; names and values are padded to four
-bytes; CDF-2 has 64-bit offsets, CDF-5 has 64-bit counts as well and five more types.
+The source is *The NetCDF Classic Format Specification*. All numbers are big-endian. Names and values are
+padded to four bytes. CDF-2 has 64-bit offsets; CDF-5 also has 64-bit counts and five more types.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from nczarr.lazy import cached_property
 from nczarr.model import PRIMITIVES, PrimitiveType
 
-#: netCDF's name of a format, and the number in its files.
+#: The netCDF name of each format, and its version byte in files.
 FORMATS = {"classic": 1, "64-bit offset": 2, "cdf5": 5}
 _NAMES = ("byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64")
-#: The types by their number in files; CDF-1 and CDF-2 have the first six.
+#: The types by their number in files. CDF-1 and CDF-2 have the first six only.
 TYPES: dict[int, PrimitiveType] = {i: PRIMITIVES[name] for i, name in enumerate(_NAMES, 1)}
 
 
 def padded(size: int) -> int:
-    """`size` rounded up to a multiple of four."""
+    """Return `size` rounded up to a multiple of four."""
     return -(-size // 4) * 4
 
 
 @dataclass(frozen=True)
 class Widths:
-    """Bytes of a count and of an offset in one of the formats."""
+    """Return the size in bytes of a count and of an offset in a format."""
 
     count: int
     offset: int
@@ -39,7 +39,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class ClassicDimension:
-    """A dimension; length 0 marks the record dimension."""
+    """A dimension. Length 0 marks the record dimension."""
 
     name: bytes
     length: int
@@ -47,7 +47,7 @@ class ClassicDimension:
 
 @dataclass(frozen=True)
 class ClassicAttribute:
-    """An attribute; `values` are in file order (big-endian)."""
+    """An attribute. `values` are in file order (big-endian)."""
 
     name: bytes
     type: PrimitiveType
@@ -56,7 +56,7 @@ class ClassicAttribute:
 
 @dataclass(frozen=True)
 class ClassicVariable:
-    """A variable and the place of its first value."""
+    """A variable and the offset of its first value."""
 
     name: bytes
     type: PrimitiveType
@@ -67,7 +67,7 @@ class ClassicVariable:
 
 @dataclass(frozen=True)
 class Header:
-    """All that stands before the data of a classic file."""
+    """The header of a classic file: everything before the data."""
 
     version: int
     records: int
@@ -76,12 +76,12 @@ class Header:
     variables: tuple[ClassicVariable, ...] = field(default=())
 
     def is_record(self, variable: ClassicVariable) -> bool:
-        """True if the variable grows along the record dimension."""
+        """Return True if the variable has the record dimension."""
         ids = variable.dimensions
         return bool(ids) and self.dimensions[ids[0]].length == 0
 
     def slab(self, variable: ClassicVariable) -> int:
-        """Bytes of the variable, without padding; of one record if it is a record variable."""
+        """Return the unpadded size of the variable in bytes: of one record for a record variable."""
         lengths = [self.dimensions[i].length for i in variable.dimensions]
         if self.is_record(variable):
             lengths = lengths[1:]
@@ -92,16 +92,16 @@ class Header:
 
     @cached_property
     def record_size(self) -> int:
-        """Bytes from one record to the next. A record variable that is alone is not padded."""
+        """Return the distance of two records in bytes. The record of a single record variable is not padded."""
         slabs = [self.slab(v) for v in self.variables if self.is_record(v)]
         return slabs[0] if len(slabs) == 1 else sum(padded(slab) for slab in slabs)
 
     def shape(self, variable: ClassicVariable) -> tuple[int, ...]:
-        """Current shape of a variable."""
+        """Return the current shape of a variable."""
         return tuple(self.dimensions[i].length or self.records for i in variable.dimensions)
 
     def strides(self, variable: ClassicVariable) -> tuple[int, ...]:
-        """Bytes from one index to the next, for each axis."""
+        """Return the distance of two neighbouring elements in bytes, for each axis."""
         step = variable.type.dtype.itemsize
         strides: list[int] = []
         for length in reversed(self.shape(variable)):
@@ -112,7 +112,7 @@ class Header:
         return tuple(reversed(strides))
 
     def end(self, variable: ClassicVariable) -> int:
-        """Place after the variable's last value."""
+        """Return the offset behind the variable's last value."""
         if self.is_record(variable):
             if not self.records:
                 return 0

@@ -1,4 +1,4 @@
-"""Read classic files into the model, without any library: a small header, and plain arrays."""
+"""Read classic files into the model, without a netCDF library."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from nczarr.netcdf.places import FilePlaces, largest_part
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
-#: Bytes that are read in one go, wanted or not, rather than value by value.
+#: Up to this many bytes, one read covers all values of a region, with the bytes between them.
 _SPAN = 1 << 20
-#: Bytes of a chunk that is referred to, at most.
+#: Largest size of a chunk in references, in bytes.
 _CHUNK = 16 << 20
 
 
 class ClassicFile:
-    """A file that is open for reading at any place, from any thread."""
+    """A classic file, open for reads at any offset from any thread."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class ClassicFile:
             raise NetCDFFileError(f"the file cannot be read: {error.strerror}", path=path) from error
 
     def read(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset`; :class:`NetCDFFileError` if they are not there."""
+        """Return `size` bytes from `offset`. Raises :class:`NetCDFFileError` if the file ends before."""
         if self._descriptor is None:
             raise NetCDFFileError("the file is closed", path=self.path)
         parts = []
@@ -84,7 +84,7 @@ class ClassicFile:
             return os.read(self._descriptor, size)
 
     def close(self) -> None:
-        """Close the file; the sources cannot be read any more."""
+        """Close the file. Its sources are no longer readable."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)
@@ -92,12 +92,12 @@ class ClassicFile:
 
 
 def read_classic(file: ClassicFile, name: str) -> Dataset:
-    """Read the header of an open file; the variables get lazy sources.
+    """Read the header of an open file into a model whose variables load their data on access.
 
     Raises
     ------
     NetCDFFileError
-        If the file is damaged or ends before the place where its header says that the data end.
+        If the file is damaged, or ends before the end of the data that its header states.
     """
     header = parse_header(file)
     names = [normalize_name(_text(d.name)) for d in header.dimensions]
@@ -138,17 +138,20 @@ def _attribute(attribute: ClassicAttribute) -> Attribute:
     return Attribute(normalize_name(_text(attribute.name)), attribute.type, values)
 
 
-#: The number of records of a stream.
+#: The record count of a stream, for which the header states no number.
 _STREAM = b"\xff" * 8
 
 
 def parse_header(file: ClassicFile) -> Header:
-    """Parse the header of a classic file; :class:`NetCDFFileError` names the byte where it makes no sense."""
+    """Parse the header of a classic file.
+
+    :class:`NetCDFFileError` names the offset of the first invalid byte.
+    """
     return _Parser(file).header()
 
 
 def is_stream(file: ClassicFile) -> bool:
-    """True if the header of a classic file leaves the number of records to the file's size, as a stream does."""
+    """Return True if the header leaves the number of records to the file's size, as in a stream."""
     width = Widths.of(file.read(0, 4)[3]).count
     return file.read(4, width) == _STREAM[:width]
 
@@ -205,14 +208,14 @@ class _Parser:
         if found == 0 and count == 0:
             return ()
         if found != tag:
-            raise self.wrong(f"the tag {tag} should stand here, not {found}", start)
-        if count > self.file.size:  # each item needs a byte at least: do not try to read millions of them
+            raise self.wrong(f"the tag {tag} is expected here, not {found}", start)
+        if count > self.file.size:  # each item needs at least one byte: do not try to read millions of them
             raise self.wrong(f"a list of {count} items cannot be in a file of {self.file.size} bytes", start)
         return tuple(item() for _ in range(count))
 
     def name(self) -> bytes:
         size = self.count()
-        # Where netCDF-C renames in place, NULs fill what the old name was longer.
+        # On an in-place rename, netCDF-C pads a shorter name with NULs.
         return self.take(padded(size))[:size].partition(b"\0")[0]
 
     def dimension(self) -> ClassicDimension:
@@ -247,13 +250,13 @@ class _Parser:
                 raise self.wrong("the unlimited dimension is not the first of a variable", start)
         attributes = self.listing(_ATTRIBUTES, self.attribute)
         type_ = self.type()
-        self.count()  # the size in bytes: it overflows for large variables, so nobody uses it
+        self.count()  # the stored size in bytes overflows for large variables and is ignored
         return ClassicVariable(name, type_, ids, attributes, self.number(self.widths.offset))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassicSource:
-    """An :class:`~nczarr.model.ArraySource` on a part of a classic file: an array with strides."""
+    """An :class:`~nczarr.model.ArraySource` on a part of a classic file: a strided array."""
 
     file: ClassicFile
     dtype: np.dtype
@@ -271,7 +274,7 @@ class ClassicSource:
         return out
 
     def chunk_places(self) -> FilePlaces | None:
-        """Return where the values are in the file: one chunk, or one for each record or part of the first axis."""
+        """Return the location of the values: one chunk, or one per record or per part of the first axis."""
         if not self.shape or 0 in self.shape:
             return None
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
@@ -284,7 +287,7 @@ class ClassicSource:
         return FilePlaces((rows, *self.shape[1:]), (), self.dtype.itemsize > 1, places, self.read)
 
     def _fill(self, out: np.ndarray, offset: int, axes: list[range], strides: tuple[int, ...]) -> None:
-        """Read the bytes from the first to the last value if they are few, else split the first axis."""
+        """Read the bytes from the first to the last value if they are few. Otherwise split the first axis."""
         offset += sum(axis[0] * stride for axis, stride in zip(axes, strides, strict=True))
         axes = [range(0, axis[-1] - axis[0] + 1, axis.step) for axis in axes]
         span = self.dtype.itemsize

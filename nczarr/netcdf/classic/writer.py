@@ -1,4 +1,4 @@
-"""Write classic files (CDF-1, CDF-2, CDF-5) from the model, without any library."""
+"""Write classic files (CDF-1, CDF-2, CDF-5) from the model, without a netCDF library."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _NUMBERS = {type_: number for number, type_ in TYPES.items()}
 
 
 def classic_problems(dataset: Dataset, format_: str) -> Iterator[tuple[str, str]]:
-    """Say what a classic format cannot hold of a dataset: pairs of FQN and reason.
+    """Yield the parts of a dataset that a classic format cannot represent: pairs of FQN and reason.
 
     `format_` is a key of :data:`FORMATS` or ``netCDF-4 classic model``.
     """
     if dataset.groups:
-        yield f"/{dataset.groups[0].name}", "it has no groups"
+        yield f"/{dataset.groups[0].name}", "the format has no groups"
     if dataset.types:
-        yield dataset.types[0].fqn, "it has no user-defined types"
+        yield dataset.types[0].fqn, "the format has no user-defined types"
     unlimited = [d.name for d in dataset.dimensions if d.unlimited]
     if len(unlimited) > 1:
-        yield f"/{unlimited[1]}", f"it has only one unlimited dimension, and {unlimited[0]!r} is one"
+        yield f"/{unlimited[1]}", f"the format has only one unlimited dimension, which is {unlimited[0]!r}"
     for d in dataset.dimensions:
         if not d.size and not d.unlimited and format_ in FORMATS:
-            yield f"/{d.name}", "it has no dimensions of size 0 (other than the unlimited one)"
+            yield f"/{d.name}", "the format has no dimensions of size 0 except the unlimited one"
         if d.size > LARGEST_DIMENSION.get(format_, d.size):
-            yield f"/{d.name}", f"its dimensions have no more than {LARGEST_DIMENSION[format_]} elements"
+            yield f"/{d.name}", f"the format's dimensions have at most {LARGEST_DIMENSION[format_]} elements"
     for a in dataset.attributes:
         yield from _attribute_problems("/", a, format_)
     for v in dataset.variables:
@@ -61,15 +61,15 @@ def classic_problems(dataset: Dataset, format_: str) -> Iterator[tuple[str, str]
             yield fqn, wrong
         for axis, reference in enumerate(v.dimensions):
             if axis and dataset.is_unlimited(reference) and format_ in FORMATS:
-                yield fqn, f"the unlimited dimension must come first, and {reference} does not"
+                yield fqn, f"the unlimited dimension must be the first of a variable, and {reference} is not"
         for a in v.attributes:
             yield from _attribute_problems(fqn, a, format_)
 
 
 def refuse_losses(path: str, dataset: Dataset, format_: str) -> None:
-    """Raise :class:`LossError` for the first thing that a classic format cannot hold."""
+    """Raise :class:`LossError` for the first part that a classic format cannot represent."""
     for fqn, problem in classic_problems(dataset, format_):
-        raise LossError(f"the format {format_!r} cannot hold this: {problem}", path=path, fqn=fqn)
+        raise LossError(f"the format {format_!r} cannot represent this: {problem}", path=path, fqn=fqn)
 
 
 def _attribute_problems(fqn: str, attribute: Attribute, format_: str) -> Iterator[tuple[str, str]]:
@@ -81,11 +81,11 @@ def _type_problem(type_: Type, format_: str) -> str | None:
     limit = 11 if format_ == "cdf5" else 6
     if isinstance(type_, PrimitiveType) and _NUMBERS.get(type_, 12) <= limit:
         return None
-    return f"it has no type {type_.name}"
+    return f"the format has no type {type_.name}"
 
 
 def header_of(dataset: Dataset, version: int) -> Header:
-    """The header of a dataset, without the places of the variables."""
+    """Return the header of a dataset, without the offsets of the variables."""
     numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
     records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
     dimensions = tuple(
@@ -103,11 +103,11 @@ def header_of(dataset: Dataset, version: int) -> Header:
 
 
 def make_header(dataset: Dataset, version: int) -> Header:
-    """The header of a dataset, with the place of every variable; :func:`check_places` says what may go wrong."""
+    """Return the header of a dataset, with the offset of every variable; see :func:`check_places`."""
     header = header_of(dataset, version)
     begins = [0] * len(dataset.variables)
     place = len(format_header(header))
-    for wanted in (False, True):  # variables of fixed size first, then the records
+    for wanted in (False, True):  # variables of fixed size first, then the record variables
         for i, v in enumerate(header.variables):
             if header.is_record(v) == wanted:
                 begins[i] = place
@@ -119,7 +119,7 @@ def make_header(dataset: Dataset, version: int) -> Header:
 
 
 def check_places(header: Header) -> None:
-    """Raise :class:`LossError` if a variable begins too far away, or is too large, for the format's numbers."""
+    """Raise :class:`LossError` if an offset or a size exceeds the range of the format's numbers."""
     version = header.version
     limit = 1 << (31 if version == 1 else 63)
     for v in header.variables:
@@ -144,7 +144,7 @@ def _text(name: bytes) -> str:
 
 
 def format_header(header: Header) -> bytes:
-    """The bytes of a header, the inverse of :func:`nczarr.netcdf.classic.reader.parse_header`."""
+    """Return the bytes of a header. The inverse of :func:`nczarr.netcdf.classic.reader.parse_header`."""
     widths = Widths.of(header.version)
 
     def count(number: int) -> bytes:
@@ -191,14 +191,14 @@ def format_header(header: Header) -> bytes:
 
 
 class ClassicSink(FileSink):
-    """A classic file that is being written; what is never written gets the fill value at the end."""
+    """A classic file in the course of writing. Unwritten values become the fill value at the end."""
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool, format_: str) -> None:
         super().__init__(path, dataset, overwrite)
         refuse_losses(path, dataset, format_)
         self.header = make_header(dataset, FORMATS[format_])
         self._variables = dict(zip(dataset.all_variables, self.header.variables, strict=True))
-        # One mark for each block of a variable: whether all of it has a value.
+        # One flag per block of a variable: True once the whole block has values.
         self._filled: dict[str, np.ndarray] = {}
         for fqn in self._variables:
             grid = self._grid(fqn)
@@ -233,7 +233,7 @@ class ClassicSink(FileSink):
             self._store(fqn, region, values)
 
     def _prepare(self, fqn: str, variable: Variable, region: Region) -> None:
-        """Fill the blocks that a region touches without covering them, and mark all that it touches."""
+        """Write fill values to the blocks that a region covers in part, and mark all blocks that it touches."""
         marks = self._filled[fqn]
         block = self.write_shape(fqn)
         shape = self.dataset.shape(variable)
@@ -262,7 +262,7 @@ class ClassicSink(FileSink):
         self._runs(offset, big, strides)
 
     def _runs(self, offset: int, values: np.ndarray, strides: tuple[int, ...]) -> None:
-        """Write an array run by run: as much at once as lies together in the file."""
+        """Write an array run by run. A run is contiguous in the file."""
         if values.strides == strides or values.size == 1:
             self._put(offset, values.tobytes())
             return
@@ -295,5 +295,5 @@ class ClassicSink(FileSink):
             return
         try:
             os.close(descriptor)
-        except OSError as error:  # a file system over the network may find out only now that it is full
+        except OSError as error:  # a network file system may report a full disk only on closing
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error

@@ -1,8 +1,8 @@
-"""Edit netCDF files in place: all changes of the model and its values, without a copy of the file in between.
+"""Edit netCDF files in place: change the model and the values without a copy of the file.
 
-:func:`open_file` opens one that is there, :func:`create_file` makes a new one. What they give says its model
-(``dataset``) and the values of a variable (``data``), and takes changes of both (``update``, ``data(fqn).write``);
-``sync`` brings everything to the file.
+:func:`open_file` opens an existing file, :func:`create_file` creates a new one. Both return an object with
+the model (``dataset``) and the values of each variable (``data``). ``update`` changes the model,
+``data(fqn).write`` changes values, ``sync`` writes all changes to the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keep a classic file that is edited: its header, its values, and changes of both, in place."""
+"""Edit a classic file in place: its header and its values."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match
 
-#: What the copy of a file begins with while its data move: no program takes it for what it is not.
+#: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"
 
 
 class EditedClassic(FileEditor):
-    """A classic file (CDF-1, CDF-2, CDF-5) that is open for reading and writing.
+    """A classic file (CDF-1, CDF-2, CDF-5), open for reading and writing.
 
-    A record is counted when all variables have it: a process that is killed leaves a file that says no more than it
-    has. Where a header that has grown makes the data move, they move in a copy, which then takes the file's place; a
-    header that has grown once has room to grow.
+    The header counts a record once all variables have it, so a killed process leaves a file that states no
+    more than it contains. If a larger header makes the data move, they move in a copy, which then replaces
+    the file. A header that has grown once has spare room.
 
     Parameters
     ----------
     path : str
-        For messages.
+        The path in error messages.
     content : ByteFile
     dataset : Dataset, optional
-        What a new file says. None: the file is there.
+        The initial content of a new file. None for an existing file.
     output : Output, optional
-        Gives the file its name when it is published; None if it has it.
+        Renames a new file when it is published. None if the file has its final name.
     """
 
     disk_format = "NETCDF3"
-    #: A variable may be too large for the format.
+    #: A variable may exceed the format's sizes.
     limited = frozenset({"variable"})
 
     def __init__(
@@ -64,16 +64,16 @@ class EditedClassic(FileEditor):
     ) -> None:
         super().__init__(path, output, content)
         self._open = True
-        #: True while data move; it stays so if that fails.
+        #: True while data move. It stays True if the move fails.
         self._moving = False
-        #: While data move in a copy: the file, and the copy's name.
+        #: The original file and the name of its copy, while data move in the copy.
         self._replaced: ByteFile | None = None
         self._moved: Output | None = None
         self._locks: list[Lock] = []
-        #: False where the number of records in the file says that its size tells it.
+        #: False if the header leaves the number of records to the file's size.
         self._counted = True
         self._values: dict[str, ClassicValues] = {}
-        #: In the order of the file; the model's may be another.
+        #: The variables in the order of the file. The model's order may differ.
         self._dimensions: list[str] = []
         self.file = ClassicBytes(path, content)
         try:
@@ -119,12 +119,12 @@ class EditedClassic(FileEditor):
         make_header(dataset, self.header.version)
 
     def update(self, dataset: Dataset) -> None:
-        """Make the file say what `dataset` says; see :class:`FileEditor`.
+        """Change the file's content to `dataset`; see :class:`FileEditor`.
 
         Raises
         ------
         LossError, ModelError
-            Before anything is changed.
+            Before any change.
         """
         self._check_open()
         assert dataset.format is not None
@@ -146,13 +146,13 @@ class EditedClassic(FileEditor):
         self._sizes.clear()
 
     def _in_order(self, new: Dataset, found: Matches) -> Dataset:
-        """The new model in the order of the file: what is there keeps its place."""
+        """Return the new model in the order of the file, in which existing objects keep their positions."""
         dimensions = {was: fqn for fqn, was in found.dimensions.items()}
         variables = {was: fqn for fqn, was in found.variables.items()}
         gone = [fqn for fqn in self.dataset.all_variables if fqn not in variables]
         gone += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
         if gone:
-            raise ModelError("nothing can be taken out of a classic file", path=self.path, fqn=gone[0])
+            raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=gone[0])
         old: list[Dimension] = []
         for fqn in self._dimensions:
             dimension = self.dataset.all_dimensions[fqn]
@@ -182,7 +182,7 @@ class EditedClassic(FileEditor):
         )
 
     def _relay(self, planned: Header, ordered: Dataset, found: Matches) -> None:
-        """Bring header and data from what they are to what is planned."""
+        """Write the header and move the data from the current layout to the planned one."""
         old = self.header
         values = {fqn: self._values[was] for fqn, was in found.variables.items()}
         moving = moves(old, planned) and any(old.variables)
@@ -207,7 +207,7 @@ class EditedClassic(FileEditor):
             else:
                 values[fqn] = self._values_of(fqn, index, variable, ordered, fresh=True)
         for made in values.values():
-            if made.is_record:  # what is counted already must be there when the header says so
+            if made.is_record:  # the records that the new header counts must exist first
                 made.fill_records(planned.records)
         if moving or format_header(old) != format_header(planned):
             self._write_header()
@@ -216,10 +216,10 @@ class EditedClassic(FileEditor):
         self._moving = False
 
     def _go_beside(self) -> Output | None:
-        """Go on in a copy of the file, while its data move; a new file, or one in memory, needs none.
+        """Continue in a copy of the file while its data move. Return None for new files and files in memory.
 
-        Until the copy takes its place the file is as it was. In a folder in which no file can be made the data move in
-        the file itself, which is marked as no netCDF file meanwhile.
+        The file stays unchanged until the copy replaces it. In a folder without permission to create files,
+        the data move in the file itself, whose first bytes then mark it as invalid.
         """
         self._moving = True
         if self._output is not None or not isinstance(self._content, DiskFile):
@@ -244,7 +244,7 @@ class EditedClassic(FileEditor):
     def _take_place(self, output: Output) -> None:
         try:
             self.file.content.sync()
-            self._locks.append(Lock(str(output.path)))  # that of the old file keeps nobody from the new one
+            self._locks.append(Lock(str(output.path)))  # the lock of the old file does not cover the new one
             output.commit()
         except OSError as error:
             raise self._failed(error) from error
@@ -252,14 +252,14 @@ class EditedClassic(FileEditor):
         self._let_go_of_replaced()
 
     def _let_go_of_replaced(self) -> None:
-        """Close the file whose place was taken; nothing of it is wanted any more."""
+        """Close the replaced file, whose content is obsolete."""
         replaced, self._replaced = self._replaced, None
         if isinstance(replaced, DiskFile):
             replaced.durable = False
             replaced.close()
 
     def _write_header(self) -> None:
-        """Write the header, its first bytes last."""
+        """Write the header. Its first bytes are written last."""
         data = format_header(self.header)
         try:
             self.file.extend(len(data))
@@ -279,7 +279,7 @@ class EditedClassic(FileEditor):
         return True
 
     def count_records(self, records: int) -> None:
-        """Say that there are so many records, when they are on the disk."""
+        """Write the number of records after the records are on the disk."""
         self._check_open()
         with self.file.lock:
             self._count(records)
@@ -288,21 +288,21 @@ class EditedClassic(FileEditor):
             )
 
     def take_back_records(self) -> None:
-        """Make the file as long as the records that are counted."""
+        """Extend the file to the counted records."""
         with self.file.lock:
             for values in self._values.values():
                 if values.is_record:
                     values.records = self.header.records
             ends = [self.header.end(v) for v in self.header.variables]
             end = padded(max([len(format_header(self.header)), *ends]))
-            with suppress(OSError):  # what is left behind the last record is nothing to a reader
+            with suppress(OSError):  # readers ignore bytes behind the last record
                 if end < self.file.content.size:
                     self.file.content.truncate(end)
 
     def count_in_header(self) -> None:
-        """Say how many records there are, where the file leaves that to its size, as a stream does.
+        """Write the number of records to a header that leaves it to the file's size, as in a stream.
 
-        The file will be longer before they are complete.
+        The file grows before the new records are complete.
         """
         if self._counted:
             return
@@ -315,7 +315,7 @@ class EditedClassic(FileEditor):
         write_all(self.file.content, 4, self.header.records.to_bytes(width, "big"), self.path)
 
     def _count(self, records: int) -> None:
-        """Say that there are so many records, when all variables have them."""
+        """Increase the number of records to those that all variables have."""
         if records <= self.header.records:
             return
         for values in self._values.values():
@@ -328,24 +328,24 @@ class EditedClassic(FileEditor):
         self._write_count()
 
     def _wait_for_disk(self) -> None:
-        """Wait until the disk has the values, before the header speaks of them."""
+        """Wait until the values are on the disk, before the header counts them."""
         try:
             self.file.content.sync()
         except OSError as error:
             raise self._failed(error) from error
 
     def _extend(self, header: Header) -> None:
-        """Make the file as long as its header says, with the padding at the end."""
+        """Extend the file to the size that its header states, with the padding at the end."""
         end = max((header.end(v) for v in header.variables), default=0) or len(format_header(header))
         try:
             self.file.extend(-(-end // 4) * 4)
         except OSError as error:
             raise self._failed(error) from error
 
-    # -- the end
+    # -- closing
 
     def sync(self) -> None:
-        """Fill what nobody wrote."""
+        """Write fill values to unwritten regions."""
         self._check_open()
         for values in self._values.values():
             values.fill_blocks()
@@ -374,5 +374,5 @@ class EditedClassic(FileEditor):
     def _check_open(self) -> None:
         super()._check_open()
         if self._moving:
-            left = "it is damaged" if self._moved is None else "it is as it was before that"
-            raise NetCDFFileError(f"changing the file failed while its data moved; {left}", path=self.path)
+            left = "the file is damaged" if self._moved is None else "the file is unchanged"
+            raise NetCDFFileError(f"an earlier move of the file's data failed; {left}", path=self.path)

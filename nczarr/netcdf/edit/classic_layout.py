@@ -1,4 +1,4 @@
-"""Lay out a classic file whose header changes: where each variable begins, and which bytes have to move."""
+"""Lay out a classic file whose header changes: the offset of each variable, and the bytes to move."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from nczarr.netcdf.bytes import ByteFile, read_all, write_all
 from nczarr.netcdf.classic import ClassicFile, Header, format_header, padded
 
-#: Bytes that are moved at a time.
+#: Number of bytes in one step of a move.
 _BLOCK = 8 << 20
 
 
 class ClassicBytes(ClassicFile):
-    """A classic file for readers, on what an editor writes to; `lock` is held by who writes."""
+    """A reader of a classic file on the bytes that an editor writes to. Writers hold `lock`."""
 
     def __init__(self, path: str, content: ByteFile) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class ClassicBytes(ClassicFile):
         return bytes(buffer[: self.content.readinto(offset, buffer)])
 
     def extend(self, size: int) -> None:
-        """Make the file at least so long."""
+        """Extend the file to at least this size."""
         if self.content.size < size:
             self.content.truncate(size)
 
@@ -40,7 +40,7 @@ class ClassicBytes(ClassicFile):
         self.content.close()
 
     def move(self, source: int, target: int, size: int) -> None:
-        """Move bytes towards the end, from the last to the first: they may overlap."""
+        """Move bytes towards the end, from the last to the first, since the ranges may overlap."""
         while size:
             part = min(size, _BLOCK)
             size -= part
@@ -48,11 +48,11 @@ class ClassicBytes(ClassicFile):
             write_all(self.content, target + size, data, self.path)
 
     def spread(self, source: int, target: int, count: int, old: int, new: int) -> None:
-        """Move `count` records of `old` bytes towards the end, to where each has `new` bytes."""
+        """Move `count` records of `old` bytes towards the end, to slots of `new` bytes."""
         rows = max(1, _BLOCK // max(old, new, 1))
         for start in range((count - 1) // rows * rows, -1, -rows):
             n = min(rows, count - start)
-            # The last record may be without its padding.
+            # The last record may lack its padding.
             wanted = n * old
             there = min(wanted, self.content.size - (source + start * old))
             held = np.zeros(wanted, np.uint8)
@@ -64,15 +64,16 @@ class ClassicBytes(ClassicFile):
             write_all(self.content, target + start * new, moved.data, self.path)
 
 
-#: Room that is left behind a header that has grown, at least: it will grow again.
+#: Minimum spare room behind a header that has grown, for its next growth.
 _ROOM = 1024
 
 
 def laid_out(old: Header, new: Header) -> Header:
-    """The new header with the place of every variable.
+    """Return the new header with the offset of every variable.
 
-    Its first variables are those of the old one, in order. Nothing moves towards the beginning, variables without
-    records come before the records, and all are in the order of the header: netCDF's library refuses anything else.
+    The first variables are those of the old header, in order. No variable moves towards the beginning.
+    Variables without records precede the records, and all are in the order of the header. The netCDF library
+    rejects any other layout.
 
     Examples
     --------
@@ -107,14 +108,14 @@ def laid_out(old: Header, new: Header) -> Header:
 
 
 def moves(old: Header, new: Header) -> bool:
-    """True if anything that is there has another place."""
+    """Return True if the offset of any existing data differs."""
     return any(a.begin != b.begin for a, b in zip(old.variables, new.variables, strict=False)) or (
         old.record_size != new.record_size and any(map(old.is_record, old.variables))
     )
 
 
 def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[int]) -> None:
-    """Bring everything from its old place to its new one; `records` has how many there are of each variable."""
+    """Move all data from their old offsets to the new ones. `records` has the record count of each variable."""
     pairs = list(zip(old.variables, new.variables, strict=False))
     growing = [(a, b) for a, b in pairs if old.is_record(a)]
     count = max(records, default=0)

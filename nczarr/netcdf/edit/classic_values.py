@@ -1,4 +1,4 @@
-"""Read and write the values of one variable of a classic file that is edited."""
+"""Read and write the values of one variable of a classic file in editing."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from nczarr.netcdf.edit.classic_layout import ClassicBytes
 from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.sink import block_shape
 
-#: Bytes of the blocks in which values are best written.
+#: Target size of the blocks in which values are written, in bytes.
 _BLOCK = 256 << 10
-#: Bytes of the fill values that are written at a time.
+#: Size of one write of fill values, in bytes.
 _FILL = 4 << 20
-#: More runs than this are put into what is there, if there is not too much between them.
+#: Above this number of runs, a write reads the whole range, changes it and writes it back, unless the gaps
+#: are large.
 _RUNS = 8
 _SPAN = 4 << 20
 
 
 class Owner(Protocol):
-    """The file that the values are in."""
+    """The file of the values."""
 
     file: ClassicBytes
     header: Header
 
     def count_in_header(self) -> None:
-        """Say how many records there are, where the file leaves that to its size."""
+        """Write the number of records to a header that leaves it to the file's size."""
 
 
 @dataclass(eq=False)
 class ClassicValues(EditedValues):
-    """The values of a variable; `shape` is that of its dimensions.
+    """The values of a variable. `shape` is the shape of its dimensions.
 
     Attributes
     ----------
     index : int
-        The place of the variable in the header.
+        The position of the variable in the header.
     marks : ndarray of bool, or None
-        Of a variable without records: which blocks have values, or fill, in the file. None: all.
+        For a variable without records: the blocks that have values or fill in the file. None means all
+        blocks.
     records : int
-        Of a variable with records: so many have values, or fill, in the file.
+        For a record variable: the number of records that have values or fill in the file.
     """
 
     in_place = True
@@ -69,12 +71,12 @@ class ClassicValues(EditedValues):
 
     @property
     def is_record(self) -> bool:
-        """True if it grows."""
+        """Return True if the variable has records."""
         return self.owner.header.is_record(self.owner.header.variables[self.index])
 
     @cached_property
     def chunk_shape(self) -> tuple[int, ...]:
-        """Blocks that lie together in the file; some records."""
+        """Return the shape of a block that is contiguous in the file: some records."""
         if not self.shape:
             return ()
         itemsize = self.dtype.itemsize
@@ -85,10 +87,10 @@ class ClassicValues(EditedValues):
         return (max(1, _BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
 
     def check(self, values: np.ndarray) -> None:
-        """Nothing to do: each value of the type can be stored."""
+        """Do nothing: the format can store each value of the type."""
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Values of a shape as they are where nothing was written."""
+        """Return an array of the unwritten value."""
         return np.full(shape, self.fill, self.dtype)
 
     # -- reading
@@ -128,7 +130,7 @@ class ClassicValues(EditedValues):
         return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
     def _blocks(self, axes: Axes) -> list[tuple[tuple[int, ...], tuple[slice, ...], Axes]]:
-        """Cut ranges at the blocks: the block, the place in the selection, and the part of the ranges."""
+        """Split ranges at block boundaries: the block, its place in the selection, its part of the ranges."""
         cut: list[list[tuple[int, slice, range]]] = []
         for axis, length in zip(axes, self.chunk_shape, strict=True):
             found, done = [], 0
@@ -158,14 +160,14 @@ class ClassicValues(EditedValues):
                 self.records = max(self.records, axes[0][-1] + 1)
 
     def _prepare_records(self, axes: Axes) -> None:
-        """Fill the records that come into being without being written."""
+        """Write fill values to new records that the write does not cover."""
         first, stop = axes[0].start, axes[0][-1] + 1
         inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
         whole = inner and axes[0].step == 1
         self.fill_records(first if whole else stop)
 
     def _prepare_blocks(self, axes: Axes) -> None:
-        """Fill the blocks that are written to in parts for the first time."""
+        """Write fill values to blocks before their first partial write."""
         assert self.marks is not None
         block = self.chunk_shape
         for index, _, part in self._blocks(axes):
@@ -179,7 +181,7 @@ class ClassicValues(EditedValues):
             self.marks[index] = True
 
     def fill_records(self, count: int) -> None:
-        """See to it that so many records have values, or fill, in the file."""
+        """Ensure that the first `count` records have values or fill in the file."""
         with self.owner.file.lock:
             if self.fills and self.records < count:
                 inner = self.shape[1:]
@@ -190,7 +192,7 @@ class ClassicValues(EditedValues):
             self.records = max(self.records, count)
 
     def fill_blocks(self) -> None:
-        """See to it that everything has values, or fill, in the file."""
+        """Ensure that all values are in the file, or fill in their place."""
         if self.marks is None:
             return
         with self.owner.file.lock:
@@ -204,7 +206,7 @@ class ClassicValues(EditedValues):
             self.marks = None
 
     def _put(self, axes: Axes, values: np.ndarray) -> None:
-        """Put values into the file; its lock is held."""
+        """Write values to the file. The caller holds its lock."""
         if not values.size:
             return
         header = self.owner.header
@@ -227,7 +229,7 @@ class ClassicValues(EditedValues):
             self._runs(offset, big, steps)
 
     def _runs(self, offset: int, values: np.ndarray, steps: tuple[int, ...]) -> None:
-        """Write an array run by run: as much at once as lies together in the file."""
+        """Write an array run by run. A run is contiguous in the file."""
         if _together(values.shape, steps, values.itemsize) == values.nbytes:
             write_all(self.owner.file.content, offset, values.tobytes(), self.owner.file.path)
             return
@@ -235,17 +237,17 @@ class ClassicValues(EditedValues):
             self._runs(offset + i * steps[0], values[i, ...], steps[1:])
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept values in a larger shape."""
+        """Accept a larger shape."""
         if self.is_record:
             self.owner.count_in_header()
         self.shape = tuple(shape)
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Nothing to do: records that come into being are filled."""
+        """Do nothing: new records get fill values."""
 
 
 def _together(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> int:
-    """Bytes of an array that lie together where its elements have such steps."""
+    """Return the size in bytes of the contiguous runs of an array with these strides."""
     size = itemsize
     for length, step in zip(shape[::-1], steps[::-1], strict=True):
         if length != 1 and step != size:
@@ -255,7 +257,7 @@ def _together(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> 
 
 
 def fill_of(variable: Variable) -> Any:
-    """The value of what is never written."""
+    """Return the value of unwritten elements."""
     fill = variable.attribute.get("_FillValue")
     if fill is not None and fill.type == variable.type and len(fill.values) == 1:
         return fill.values[0]

@@ -1,4 +1,4 @@
-"""Keep what is the same for edited files of all formats: the model, the name of a new file, the end."""
+"""Share the model, publication and closing among the editors of all formats."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from nczarr.netcdf.bytes import ByteFile, DiskFile
 
 
 class FileEditor(ABC):
-    """A netCDF file that is open for reading and writing.
+    """A netCDF file, open for reading and writing.
 
     Parameters
     ----------
     path : str
-        For messages, and to find the file again.
+        The path in error messages and for finding the file again.
     output : Output, optional
-        Gives the file its name when it is published; None if it has it.
+        Renames a new file when it is published. None if the file has its final name.
     content : ByteFile
-        Its bytes.
+        The bytes of the file.
     """
 
-    #: The library's name of the kind of file.
+    #: The netCDF library's name of the disk format.
     disk_format: str
     _dataset: Dataset
 
@@ -35,7 +35,7 @@ class FileEditor(ABC):
         self._content = content
         self.process = os.getpid()
         self._output = output
-        #: Lengths that the model does not say yet.
+        #: Dimension lengths that the model does not have yet.
         self._sizes: dict[str, int] = {}
 
     @property
@@ -48,7 +48,7 @@ class FileEditor(ABC):
 
     @property
     def durable(self) -> bool | None:
-        """False: :meth:`sync` and :meth:`close` do not wait until the disk has everything."""
+        """False if :meth:`sync` and :meth:`close` do not wait for the disk."""
         return self._content.durable
 
     @durable.setter
@@ -60,7 +60,7 @@ class FileEditor(ABC):
 
     @property
     def place(self) -> str:
-        """Where the bytes are now: under another name until a new file is published."""
+        """The current path of the bytes: a temporary name until a new file is published."""
         return self.path if self._output is None else str(self._output.path)
 
     @property
@@ -74,30 +74,33 @@ class FileEditor(ABC):
         """The values of all variables, by FQN."""
 
     def data(self, fqn: str) -> Any:
-        """The values of a variable."""
+        """Return the values of a variable."""
         try:
             return self._data[fqn]
         except KeyError:
-            raise ModelError(f"there is no variable {fqn!r}", path=self.path) from None
+            raise ModelError(f"the file has no variable {fqn!r}", path=self.path) from None
 
     @abstractmethod
     def check_model(self, dataset: Dataset) -> None:
-        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+        """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
 
     @abstractmethod
     def update(self, dataset: Dataset) -> None:
-        """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
+        """Change the file's content to `dataset`.
+
+        A variable with data of :meth:`data` is that existing variable.
+        """
 
     @abstractmethod
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the lengths of unlimited dimensions, given by FQN; False if this takes an update."""
+        """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Write everything."""
+        """Write all pending changes."""
 
     def publish(self) -> None:
-        """Give a new file its name."""
+        """Rename a new file to its final name."""
         if self._output is not None:
             self.sync()
             output, self._output = self._output, None
@@ -111,7 +114,7 @@ class FileEditor(ABC):
         self.close()
 
     def close(self) -> None:
-        """Sync, publish, and close; a new file that cannot be completed is removed."""
+        """Sync, publish and close. A new file whose completion fails is removed."""
         if not self.is_open:
             return
         try:
@@ -129,17 +132,17 @@ class FileEditor(ABC):
             self._discard()
 
     def abandon(self) -> None:
-        """Close a new file that nobody wants any more: it goes."""
+        """Close and remove a new file."""
         self._discard()
         self._let_go()
 
     @abstractmethod
     def _finish(self) -> None:
-        """Bring the last bytes to the file."""
+        """Write the last bytes to the file."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Close the file, whatever happened; it may be closed already."""
+        """Close the file in any state. It may be closed already."""
 
     def _check_open(self) -> None:
         if not self.is_open:

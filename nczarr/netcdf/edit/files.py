@@ -1,4 +1,4 @@
-"""Open and create netCDF files to edit them, on disk or in memory."""
+"""Open and create netCDF files for editing, on disk or in memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from nczarr.netcdf.edit.classic_file import EditedClassic
 
 
 class EditedFile(Protocol):
-    """A netCDF file that is edited."""
+    """A netCDF file in editing."""
 
     path: str
-    #: The library's name of the kind of file.
+    #: The netCDF library's name of the disk format.
     disk_format: str
     #: False: :meth:`sync` and :meth:`close` do not wait until the disk has everything.
     durable: bool | None
@@ -33,34 +33,34 @@ class EditedFile(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the bytes are now: under another name until a new file is published."""
+        """The current path of the bytes: a temporary name until a new file is published."""
 
     def data(self, fqn: str) -> Any:
-        """The values of a variable."""
+        """Return the values of a variable."""
 
     def check_model(self, dataset: Dataset) -> None:
-        """Raise what :meth:`update` would raise for the parts of a dataset, and change nothing."""
+        """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
 
     def update(self, dataset: Dataset) -> None:
-        """Make the file say what `dataset` says."""
+        """Change the file's content to `dataset`."""
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the lengths of unlimited dimensions, given by FQN; False if this takes an update."""
+        """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
 
     def publish(self) -> None:
-        """Give a new file its name."""
+        """Rename a new file to its final name."""
 
     def sync(self) -> None:
-        """Write everything."""
+        """Write all pending changes."""
 
     def leave_unfinished(self) -> None:
         """Close after values could not be stored."""
 
     def close(self) -> None:
-        """Sync, and close."""
+        """Sync and close."""
 
     def abandon(self) -> None:
-        """Close a new file that nobody wants any more: it goes."""
+        """Close and remove a new file."""
 
 
 def create_file(
@@ -70,29 +70,29 @@ def create_file(
     overwrite: bool = False,
     content: ByteFile | None = None,
 ) -> EditedFile:
-    """Make a netCDF file that can be edited.
+    """Create a netCDF file for editing.
 
-    A file that has something in it stays until the new one is published or closed; otherwise the new one is there
-    at once.
+    A non-empty file at `path` stays until the new one is published or closed. If there is none, the new file
+    appears under its name at once.
 
     Parameters
     ----------
     path : path-like
     dataset : Dataset
-        What it says first; ``format`` is the format of the file.
+        The initial content. Its ``format`` is the format of the file.
     overwrite : bool
         Replace an existing file.
     content : ByteFile, optional
-        Where the bytes go, instead of the disk.
+        The destination of the bytes, in place of the disk.
 
     Raises
     ------
     DatasetExistsError
-        If the file exists and `overwrite` is false, or a directory is there.
+        If the file exists and `overwrite` is false, or the target is a directory.
     NetCDFFileError
-        If it cannot be written.
+        If the file cannot be written.
     UnsupportedError
-        If h5py is needed and not installed.
+        If h5py is required and not installed.
 
     Examples
     --------
@@ -128,20 +128,20 @@ def create_file(
 
 
 def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:
-    """Open a netCDF file of any format to edit it.
+    """Open a netCDF file of any format for editing.
 
     Parameters
     ----------
     path : path-like
     content : MemoryFile, optional
-        The file's bytes, if they are in memory; `path` is for messages then.
+        The bytes of a file in memory. `path` is then for error messages only.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no such file.
+        If the file does not exist.
     NetCDFFileError
-        If it is not a netCDF file, is damaged, or cannot be written to.
+        If the file is not a netCDF file, is damaged, or is not writable.
     UnsupportedError
         If the file is HDF5 and h5py is not installed.
 
@@ -171,12 +171,12 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
 
 @contextmanager
 def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
-    """Open a classic file to add records, alone; after an error those that are not counted are taken back.
+    """Open a classic file exclusively to append records. After an error, uncounted records are removed.
 
     Raises
     ------
     NetCDFFileError
-        If it cannot be written to, or somebody else writes to it.
+        If the file is not writable, or is open for writing elsewhere.
     """
     path = os.fspath(path)
     with _alone(path):
@@ -193,17 +193,18 @@ def edit_records(path: str | os.PathLike[str]) -> Iterator[EditedClassic]:
 
 @contextmanager
 def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
-    """Open a copy of a file to change it; at the end it takes the file's place, after an error it goes.
+    """Open a copy of a file for changes. At the end it replaces the file; after an error it is removed.
 
-    Whoever reads the file, with HDF5's locks or without, sees it as it was until then, and so does everybody after
-    a kill. Who writes to it meanwhile is kept away; of two that change copies of it the second has an error.
+    Readers, with HDF5's locks or without, see the old content until the replacement, and also after a kill.
+    Other writers of the file are locked out. If two processes change copies of one file, the second one
+    raises an error.
 
     Raises
     ------
     FixedFileError
-        If the file can be read, not changed.
+        If the file is readable but cannot be changed.
     NetCDFFileError
-        If it cannot be copied, or somebody else writes to it.
+        If the file cannot be copied, or is open for writing elsewhere.
     """
     path = os.fspath(path)
     with _alone(path, beside_readers=True):
@@ -223,7 +224,7 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
                 raise
             if _state(output.target) != before:
                 file.abandon()
-                raise NetCDFFileError("another process has changed the file meanwhile", path=path)
+                raise NetCDFFileError("another process changed the file during this change", path=path)
             file.close()
         finally:
             output.discard()
@@ -239,7 +240,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 @contextmanager
 def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
-    """Keep other writers away; HDF5's readers lock, too."""
+    """Lock other writers out. HDF5's readers take a lock, too."""
     try:
         lock = Lock(path, shared=beside_readers)
     except BlockingIOError as error:

@@ -1,4 +1,4 @@
-"""Change the objects of a netCDF-4 file from what one model says to what another says."""
+"""Change the objects of a netCDF-4 file from one model to another."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class GroupObject:
 
     @property
     def link(self) -> bytes:
-        """The name that the group has in the group above."""
+        """The name of the group in its parent."""
         return self.path.rpartition(b"/")[2]
 
     def at(self, link: bytes) -> bytes:
-        """The path of what has a name in the group."""
+        """Return the path of an object of the group."""
         return self.path.rstrip(b"/") + b"/" + link
 
 
 @dataclass
 class Scale:
-    """The scale of a dimension: of its coordinate variable, or a dataset without data."""
+    """The scale of a dimension: its coordinate variable, or a dataset without data."""
 
     number: int
     group: str
@@ -68,9 +68,9 @@ class Scale:
 
 @dataclass
 class HDF5Objects:
-    """All objects of a file that is edited, by fully qualified names; methods are called with HDF5's lock held.
+    """All objects of a file in editing, by fully qualified name. The caller of its methods holds HDF5's lock.
 
-    A dimension that is missing in `scales` has no scale in the file: other programs leave them out.
+    A dimension that is missing in `scales` has no scale in the file, as in files of some other programs.
     """
 
     owner: Owner
@@ -81,7 +81,7 @@ class HDF5Objects:
     next_number: int = 0
 
     def adopt(self, found: FoundObjects) -> None:
-        """Take over what is in a file."""
+        """Create the index of an existing file's objects."""
         for group in found.root.walk():
             self.groups[group.fqn] = GroupObject(group.id, group.path)
             self.make.types.committed.update(group.types)
@@ -117,18 +117,18 @@ class HDF5Objects:
     def change(
         self, old: Dataset, new: Dataset, found: Matches
     ) -> tuple[Dataset, list[tuple[str, Exception]]]:
-        """Make the file say what `new` says; it says `old`.
+        """Change the file's content from `old` to `new`.
 
         Returns
         -------
         (Dataset, list of (str, Exception))
-            What the file says now: `new` without the variables and attributes that HDF5 refused; and these, with
-            the reasons.
+            The resulting content, which is `new` without the variables and attributes that HDF5 refused; and
+            their FQNs with the reasons.
 
         Raises
         ------
         UnsupportedError, LossError, ModelError
-            Before anything is changed.
+            Before any change.
         """
         self._check(old, new, found)
         return _Change(self, old, new, found).all()
@@ -148,7 +148,7 @@ class HDF5Objects:
                 raise ModelError("the type and the rank of a variable cannot be changed", fqn=fqn)
 
     def lengthen(self, sizes: Mapping[str, int]) -> None:
-        """Make the scales of dimensions, given by FQN, as long as they are."""
+        """Resize the scales of dimensions, given by FQN, to the dimensions' lengths."""
         for fqn, size in sizes.items():
             scale = self.scales.get(fqn)
             if scale is None:
@@ -164,7 +164,10 @@ class HDF5Objects:
 
 
 class _Change:
-    """One change of a file, step by step; each step finds the objects as the one before has left them."""
+    """One change of a file, step by step.
+
+    Each step finds the objects in the state that the previous step left.
+    """
 
     def __init__(self, objects: HDF5Objects, old: Dataset, new: Dataset, found: Matches) -> None:
         self.objects = objects
@@ -172,15 +175,15 @@ class _Change:
         self.file = objects.owner.file
         self.old, self.new, self.found = old, new, found
         self.parked = 0
-        #: The HDF5 datasets that this change has made, by the ``id`` of their values.
+        #: HDF5 datasets that this change creates, by the ``id`` of their values.
         self.fresh: dict[int, Any] = {}
-        #: The values of the new model's variables, as far as they are there.
+        #: The values of the new model's variables that exist.
         self.values: dict[str, HDF5Values] = {}
         #: The ``id`` of values that are the scale of a dimension.
         self.owned: set[int] = set()
-        #: Variables and axes that need a scale.
+        #: The variables and axes that need a scale.
         self.loose: set[tuple[str, int]] = set()
-        #: What HDF5 refused.
+        #: Objects that HDF5 refused.
         self.refused: dict[Part, Exception] = {}
 
     def all(self) -> tuple[Dataset, list[tuple[str, Exception]]]:
@@ -194,7 +197,7 @@ class _Change:
     # -- groups and types
 
     def groups(self) -> None:
-        """Remove, rename and make groups; what is in them follows."""
+        """Remove, rename and create groups. Their content follows."""
         objects, staying = self.objects, set(self.found.groups.values())
         for fqn, group in objects.groups.items():
             if fqn not in staying and parent_of(fqn) in staying:
@@ -215,7 +218,7 @@ class _Change:
                 values.path = objects.groups[values.group].at(values.link)
 
     def renamed_groups(self) -> list[tuple[Any, bytes, bytes]]:
-        """Links of groups that get other names: in which group, the link, its name."""
+        """Return the links of groups that are renamed: the parent, the link, the name."""
         before, moves = self.objects.groups, []
         for fqn, was in self.found.groups.items():
             if fqn != "/" and parse_fqn(was)[-1] != parse_fqn(fqn)[-1]:
@@ -223,7 +226,7 @@ class _Change:
         return moves
 
     def groups_after(self, moves: list[tuple[Any, bytes, bytes]]) -> dict[str, GroupObject]:
-        """The groups of the new model, those that were not there made now."""
+        """Return the groups of the new model, with missing ones created."""
         before = self.objects.groups
         after = {"/": before["/"]}
         renamed = {(group.id, link): name for group, link, name in moves}
@@ -241,7 +244,7 @@ class _Change:
         return after
 
     def forget(self, group: str) -> None:
-        """Forget what is in a group that goes."""
+        """Remove the objects of a deleted group from the index."""
         self.file.forget()
         inside = [g for g in self.objects.groups if g == group or g.startswith(group + "/")]
         for values in [v for v in self.objects.values.values() if v.group in inside]:
@@ -259,7 +262,7 @@ class _Change:
                 before = None if was is None else join_fqn(was, type_.name)
                 if before is None or before not in self.old.all_types:
                     fresh.append((fqn, type_))
-                elif before in committed:  # a type of another program may have no name in the file
+                elif before in committed:  # another program's type may have no name in the file
                     renamed[type_.fqn] = committed[before]
         self.make.types.committed = renamed
         for fqn, type_ in fresh:
@@ -273,7 +276,7 @@ class _Change:
         self.values = {fqn: objects.values[was] for fqn, was in self.found.variables.items()}
         self.owned = {id(s.owner) for s in before.values() if s.owner is not None}
         coordinates = {d: coordinate_of(new, d) for d in new.all_dimensions}
-        #: What is the scale of a dimension after the change: a variable, or None for a dataset of its own.
+        #: The scale of a dimension after the change: a variable, or None for a dataset without data.
         owners = {d: None if v is None else self.values.get(d) for d, v in coordinates.items()}
         fresh = {d for d, v in coordinates.items() if v is not None and owners[d] is None}
         kept: dict[str, Scale] = {}
@@ -291,7 +294,7 @@ class _Change:
             numbers[d] = objects.next_number if scale is None else scale.number
             objects.next_number = max(objects.next_number, numbers[d] + 1)
         made = self.create(kept, coordinates, numbers)
-        new = self.new  # without what HDF5 refused
+        new = self.new  # without the objects that HDF5 refused
         self.attach(made, numbers)
         self.objects.values = self.values
         self.objects.scales = {d: kept[d] for d in new.all_dimensions if d in kept}
@@ -304,7 +307,7 @@ class _Change:
     def detach(
         self, before: dict[str, Scale], kept: dict[str, Scale], owners: dict[str, HDF5Values | None]
     ) -> None:
-        """Take scales off variables where they will be others, and the mark of a scale off what is none any more."""
+        """Detach scales that will change, and unmark datasets that are no longer a scale."""
         staying = {id(scale) for scale in kept.values()}
         becoming = {
             id(v) for d, v in owners.items() if v is not None and (d not in kept or kept[d].owner is not v)
@@ -324,7 +327,7 @@ class _Change:
                 self.loose = {item for item in self.loose if item[0] != fqn}
 
     def _loosen(self, fqn: str, axis: int, scale: Scale | None) -> None:
-        """Take the scale of an axis off."""
+        """Detach the scale of an axis."""
         self.loose.add((fqn, axis))
         if scale is not None:
             h5ds = hdf5().h5ds
@@ -333,7 +336,7 @@ class _Change:
                 h5ds.detach_scale(dataset, held, axis)
 
     def _unmark(self, before: dict[str, Scale], staying: set[int]) -> None:
-        """Take the mark of a scale off variables that are none any more."""
+        """Unmark variables that are no longer a scale."""
         names = {id(values): fqn for fqn, values in self.values.items()}
         for scale in before.values():
             if scale.owner is not None and id(scale) not in staying and id(scale.owner) in names:
@@ -344,13 +347,13 @@ class _Change:
                 self.loose.update((names[id(scale.owner)], axis) for axis in range(len(scale.owner.shape)))
 
     def scale_object(self, scale: Scale) -> Any:
-        """The HDF5 dataset of a scale."""
+        """Return the HDF5 dataset of a scale."""
         if scale.owner is not None:
             return self.dataset(scale.owner)
         return self.file.dataset(self.objects.groups[scale.group].at(scale.link))
 
     def remove(self, before: dict[str, Scale], kept: dict[str, Scale]) -> None:
-        """Remove variables that are gone, and datasets of scales that nobody needs."""
+        """Remove deleted variables and unused scale datasets."""
         groups = self.objects.groups
         here = set(map(id, self.values.values()))
         gone = [v for v in self.objects.values.values() if id(v) not in here]
@@ -367,7 +370,7 @@ class _Change:
                 _unlink(groups[group].id, link)
 
     def rename(self, kept: dict[str, Scale]) -> None:
-        """Give variables and scales their links."""
+        """Link variables and scales under their new names."""
         groups, moves = self.objects.groups, []
         for fqn, values in self.values.items():
             link = self.link_of(fqn)
@@ -399,9 +402,9 @@ class _Change:
     def create(
         self, kept: dict[str, Scale], coordinates: dict[str, Variable | None], numbers: dict[str, int]
     ) -> list[str]:
-        """Make scales and variables that are new; return the new variables.
+        """Create new scales and variables, and return the new variables.
 
-        A variable that HDF5 refuses is left out; a dimension of its name gets a dataset of its own.
+        A variable that HDF5 refuses is omitted. A dimension of its name gets a scale without data.
         """
         made = []
         for fqn, group in self.new.walk():
@@ -469,12 +472,12 @@ class _Change:
         return values
 
     def dataset(self, values: HDF5Values) -> Any:
-        """The HDF5 dataset of a variable; one that was just made is still open."""
+        """Return the HDF5 dataset of a variable. A new one is still open."""
         made = self.fresh.get(id(values))
         return self.file.dataset(values.path) if made is None else made
 
     def attach(self, made: list[str], numbers: dict[str, int]) -> None:
-        """Attach the scales of dimensions to variables, and note their numbers."""
+        """Attach the scales of dimensions to variables, and write their dimension numbers."""
         api, scales = hdf5(), self.objects.scales
         scaling = {id(scale.owner) for scale in scales.values() if scale.owner is not None}
         wanted = set(self.loose)
@@ -496,7 +499,7 @@ class _Change:
     # -- links
 
     def move(self, moves: list[tuple[Any, bytes, bytes]]) -> None:
-        """Rename links of groups; where names go round in a circle, by way of a name of their own."""
+        """Rename links of groups. A cycle of names is resolved through a temporary name."""
         pending = list(moves)
         while pending:
             free = [m for m in pending if not _exists(m[0], m[2])]
@@ -532,9 +535,9 @@ class _Change:
     def change_attributes(
         self, owner: Any, before: tuple[Attribute, ...], after: tuple[Attribute, ...], fqn: str
     ) -> None:
-        """Write what differs; HDF5 keeps attributes in the order in which they are made.
+        """Write changed attributes. HDF5 orders attributes by creation.
 
-        An attribute that HDF5 refuses is left out, or keeps its old value.
+        An attribute that HDF5 refuses is omitted, or keeps its old value.
         """
         known = self.old.all_variables.keys() | self.old.all_groups.keys()
         names = {a.name for a in after}
@@ -561,11 +564,11 @@ class _Change:
             except NCZarrError as error:
                 self.refused[Part("attribute", fqn, attribute.name)] = error
                 _drop_named(owner, attribute.name)
-                if fqn in known:  # its old value stays
+                if fqn in known:  # the old value stays
                     self.make.attributes(owner, [a for a in before if a.name == attribute.name], fqn)
 
     def overwrite(self, owner: Any, attribute: Attribute, fqn: str) -> bool:
-        """Write other values to an attribute; False if they do not fit into it."""
+        """Write other values to an attribute. Return False if its type or size differs."""
         api = hdf5()
         name = bytes_of(attribute.name)
         if not attribute.values.size or not api.h5a.exists(owner, name):
@@ -600,12 +603,12 @@ class _Change:
 
 
 def chunk_bytes(made: VariableObject) -> int:
-    """Bytes of a chunk of an HDF5 dataset that has chunks."""
+    """Return the size in bytes of a chunk of a chunked HDF5 dataset."""
     return math.prod(made.chunk or ()) * made.layout.dtype.itemsize
 
 
 def parent_of(fqn: str) -> str:
-    """The FQN of the group above."""
+    """Return the FQN of the parent group."""
     return format_fqn(parse_fqn(fqn)[:-1])
 
 
@@ -627,7 +630,10 @@ def _drop(owner: Any, name: bytes) -> None:
 
 
 def _drop_named(owner: Any, name: str) -> None:
-    """Delete an attribute by the model's name, which may have another Unicode form in the file."""
+    """Delete an attribute by its name in the model.
+
+    The stored name may have another Unicode normalization.
+    """
     wanted = bytes_of(name)
     if hdf5().h5a.exists(owner, wanted):
         hdf5().h5a.delete(owner, wanted)
@@ -645,5 +651,5 @@ def _names(owner: Any) -> Iterator[bytes]:
 
 
 def _same_text(a: bytes, b: bytes) -> bool:
-    """True if two names are the same in netCDF's Unicode form."""
+    """Return True if two names are equal in netCDF's Unicode normalization (NFC)."""
     return a == b or normalize_name(text_of(a)) == normalize_name(text_of(b))

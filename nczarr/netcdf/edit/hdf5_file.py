@@ -1,4 +1,4 @@
-"""Keep a netCDF-4 file that is edited: its model, its values, and changes of both, in place."""
+"""Edit a netCDF-4 file in place: its model and its values."""
 
 from __future__ import annotations
 
@@ -23,56 +23,57 @@ from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
 from nczarr.netcdf.hdf5.types import address_of
 
-#: Datasets of the file that are kept open.
+#: Number of datasets that stay open.
 _KEPT = 64
 _STRICT = "netCDF-4 classic model"
-#: A dimension has a dataset of 4-byte floats, whose size HDF5 counts in 64 bits.
+#: The scale of a dimension is a dataset of 4-byte floats, whose size HDF5 counts in 64 bits.
 _LARGEST_SCALE = 1 << 62
 
 
 class FixedFileError(NetCDFFileError):
-    """A file can be read, not changed."""
+    """The file is readable but cannot be changed."""
 
 
 class EditedHDF5(FileEditor):
-    """A netCDF-4 file that is open for reading and writing.
+    """A netCDF-4 file, open for reading and writing.
 
-    What was written is in the file after :meth:`sync`, and on the disk if the file is `durable`. Between two calls what
-    HDF5 writes of its own books is held back (:class:`~nczarr.netcdf.bytes.GuardedFile`), so that a process that is
-    killed leaves the file as it was at the last call.
+    After :meth:`sync`, all writes are in the file, and on the disk if the file is `durable`. Between two calls,
+    HDF5's metadata stay pending (:class:`~nczarr.netcdf.bytes.GuardedFile`), so a killed process leaves the
+    file as it was after the last call.
 
     Parameters
     ----------
     path : str
-        For messages, and to find the file again.
+        The path in error messages and for finding the file again.
     content : ByteFile
     dataset : Dataset, optional
-        What a new file says. None: the file is there.
+        The initial content of a new file. None for an existing file.
     output : Output, optional
-        Gives the file its name when it is published; None if it has it.
+        Renames a new file when it is published. None if the file has its final name.
 
     Raises
     ------
     FixedFileError
-        If the file does not keep its objects in order, as netCDF-4 wants it for writing, or has one under two names.
+        If the file lacks the creation order that netCDF-4 requires for writing, or has an object under two
+        names.
     NetCDFFileError
-        If it is damaged.
+        If the file is damaged.
     """
 
     disk_format = "HDF5"
-    #: In HDF5, variables, groups, types and dimensions of a group share their names.
+    #: In HDF5, the variables, groups, types and dimensions of a group share one name space.
     one_name_space = True
-    #: netCDF's library reads a file group by group, and finds no type of a group that comes later.
+    #: The netCDF library reads a file group by group, and does not find types of later groups.
     types_first = True
-    #: HDF5 keeps objects in the order of their links, and a renamed link is a new one.
+    #: HDF5 orders objects by the creation of their links, and a rename creates a new link.
     renamed_last = True
-    #: Strings are C's.
+    #: Strings end with a NUL, as in C.
     strings_end_at_nul = True
-    #: The chunks of strings and sequences hold references to HDF5's heaps.
+    #: The chunks of strings and sequences contain references to HDF5's heaps.
     strings_outside_chunks = True
-    #: A filter may not be there, a fill value, a dimension or a variable be too large.
+    #: A filter may be unavailable; a fill value, a dimension or a variable may be too large.
     limited = frozenset({"name", "variable"})
-    #: netCDF's books, and what its library computes when it is asked.
+    #: Attributes of netCDF's bookkeeping, and those that its library computes on request.
     reserved_names = frozenset(n.decode() for n in ROOT_BOOKS | SCALE_BOOKS | VARIABLE_BOOKS) | {
         "_Format",
         "_IsNetcdf4",
@@ -111,7 +112,7 @@ class EditedHDF5(FileEditor):
                 self._dataset = bind_data(found.dataset, self._objects.values)
             if dataset is not None:
                 self._dataset = replace(self._dataset, format=dataset.format)
-                if dataset != replace(self._dataset, name=dataset.name):  # something is in it
+                if dataset != replace(self._dataset, name=dataset.name):  # the file is not empty
                     self.update(replace(dataset, name=self._dataset.name))
             self.check()
             if output is None and self._on_disk:
@@ -122,7 +123,7 @@ class EditedHDF5(FileEditor):
             raise
 
     def check(self) -> None:
-        """Raise what went wrong while HDF5 was writing."""
+        """Raise the error of a write that HDF5 made, if any."""
         self._disk.check(self.path)
 
     # -- values and changes
@@ -136,7 +137,10 @@ class EditedHDF5(FileEditor):
             self._make.check(variable, dataset, fqn)
 
     def update(self, dataset: Dataset) -> None:
-        """Make the file say what `dataset` says; a variable with data of :meth:`data` is that variable."""
+        """Change the file's content to `dataset`.
+
+        A variable with data of :meth:`data` is that existing variable.
+        """
         self._check_open()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
@@ -152,7 +156,7 @@ class EditedHDF5(FileEditor):
                 raise PartlyStoredError(refused, path=self.path)
 
     def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the lengths of unlimited dimensions, given by FQN."""
+        """Write the lengths of unlimited dimensions, by FQN."""
         self._check_open()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
@@ -161,17 +165,17 @@ class EditedHDF5(FileEditor):
             self.check()
         return True
 
-    # -- the end
+    # -- closing
 
     def publish(self) -> None:
-        """Give a new file its name."""
+        """Rename a new file to its final name."""
         new = self._output is not None
         super().publish()
         if new:
             remember_editor(self.path, self)
 
     def sync(self) -> None:
-        """Write all that HDF5 holds."""
+        """Flush HDF5's pending writes."""
         self._check_open()
         for values in [v for v in self._objects.values.values() if v.touched and v.pointers]:
             values.complete()
@@ -216,18 +220,18 @@ def _bytes(name: str) -> bytes:
 
 
 def _check_order(root: Any, path: str) -> None:
-    """netCDF's library, too, does not write to a file that has no order of its objects."""
+    """Refuse a file without creation order, to which the netCDF library does not write either."""
     tracked = root.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED
     if not tracked:
         raise FixedFileError(
-            "the HDF5 file can be read, not changed: it does not keep the order of its objects, as netCDF-4 does",
+            "the HDF5 file is readable but cannot be changed: it does not record the order of its objects",
             path=path,
             hint="copy it first, which makes a netCDF-4 file",
         )
 
 
 def _check_links(root: FoundGroup, path: str) -> None:
-    """What is one object under two names would be changed, or given its dimensions, twice."""
+    """Refuse an object under two names: it would be changed, or get its dimensions, twice."""
     seen = set()
     file = address_of(root.id)[0]
     for group in root.walk():
@@ -236,7 +240,7 @@ def _check_links(root: FoundGroup, path: str) -> None:
             address = address_of(found)
             if address in seen or address[0] != file:
                 raise FixedFileError(
-                    "the HDF5 file can be read, not changed: a link leads to what has another name or file",
+                    "the HDF5 file is readable but cannot be changed: a link leads to another name or file",
                     path=path,
                     fqn=fqn,
                     hint="copy it first, which makes a netCDF-4 file",

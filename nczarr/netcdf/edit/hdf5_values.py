@@ -1,4 +1,4 @@
-"""Read and write the values of one variable of a netCDF-4 file that is edited."""
+"""Read and write the values of one variable of a netCDF-4 file in editing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nczarr.netcdf.hdf5.objects import VariableObject
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
 from nczarr.netcdf.sink import block_shape
 
-#: Bytes of the blocks in which values are best written that have no chunks.
+#: Target size of the blocks in which values without chunks are written, in bytes.
 _BLOCK = 256 << 10
 
 
 class _Facts(NamedTuple):
-    """What an HDF5 dataset is: its type, the block in which values are best written, and how these are written.
+    """The constant properties of an HDF5 dataset: its type, its block shape, its way of writing blocks.
 
-    `encoded`: chunks are encoded here. `plain`: chunks are stored as values lie in memory.
+    With `encoded`, chunks are encoded here. With `plain`, chunks are stored as values lie in memory.
     """
 
     type_id: Any
@@ -34,26 +34,26 @@ class _Facts(NamedTuple):
 
 
 class Owner(Protocol):
-    """The file that the values are in."""
+    """The file of the values."""
 
     file: HDF5File
 
     def check(self) -> None:
-        """Raise what went wrong while HDF5 was writing."""
+        """Raise the error of a write that HDF5 made, if any."""
 
 
 @dataclass(eq=False)
 class HDF5Values(EditedValues):
-    """The values of a variable; `shape` is that of its dimensions, of which the file may have less.
+    """The values of a variable. `shape` is the shape of its dimensions; the file may contain less.
 
     Attributes
     ----------
     group, link : str, bytes
-        Where it is: the FQN of its group, and the name there.
+        The FQN of the variable's group, and the name of its link there.
     stored : tuple of int
         The extent of the HDF5 dataset.
     touched : bool
-        It was made or written to, so that what HDF5 cannot read must not stay in it.
+        True if the dataset was created or written to; values that HDF5 cannot read must not stay in it.
     """
 
     owner: Owner
@@ -70,7 +70,7 @@ class HDF5Values(EditedValues):
     _facts: _Facts | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        #: The values are strings or sequences.
+        #: True if the values are strings or sequences.
         self.pointers = has_pointers(self.layout)
         self.limited = has_fixed_text(self.layout)
 
@@ -79,7 +79,7 @@ class HDF5Values(EditedValues):
         return self.type.dtype
 
     def known(self) -> _Facts:
-        """What does not change as long as the file is open."""
+        """The properties that stay constant while the file is open."""
         if self._facts is None:
             with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn):
                 opened = self.owner.file.opened(self.path)
@@ -95,7 +95,7 @@ class HDF5Values(EditedValues):
         return self._facts
 
     def note(self, made: VariableObject) -> None:
-        """Take over what is known of the HDF5 dataset."""
+        """Copy the properties of the open HDF5 dataset."""
         block = made.chunk
         if block is None:
             ones = (1,) * len(self.shape)
@@ -105,17 +105,17 @@ class HDF5Values(EditedValues):
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """The chunks; of what has none, blocks."""
+        """Return the chunk shape, or a block shape if the dataset has no chunks."""
         return (self._facts or self.known()).block
 
     def filled(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Values of a shape as they are where nothing was written."""
+        """Return an array of the unwritten value."""
         values = np.empty(shape, self.dtype)
         fill_with(values, self.fill)
         return values
 
     def check(self, values: np.ndarray) -> None:
-        """Raise :class:`UnsupportedError` if a text does not fit into strings of fixed size."""
+        """Raise :class:`UnsupportedError` if a text is too long for strings of fixed size."""
         encode(self.layout, values, self.type, [])
 
     def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
@@ -146,7 +146,7 @@ class HDF5Values(EditedValues):
             needed = tuple([max(n, a[-1] + 1) for n, a in zip(self.stored, axes, strict=True)])
             if needed != self.stored:
                 if any(n > most for n, most in zip(needed, self.shape, strict=True)):
-                    raise NetCDFFileError(f"there is no place {needed} in the shape {self.shape}")
+                    raise NetCDFFileError(f"the index {needed} is outside the shape {self.shape}")
                 dataset.set_extent(needed)
                 self.stored = needed
             origin = _chunk_at(axes, facts.block) if facts.plain else None
@@ -160,20 +160,20 @@ class HDF5Values(EditedValues):
             self.owner.check()
 
     def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept values in a larger shape; the file's own grows when some are written."""
+        """Accept a larger shape. The dataset grows when values are written there."""
         self.shape = tuple(shape)
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Nothing to do: HDF5 fills what comes when a dataset grows."""
+        """Do nothing: HDF5 fills the new part of a dataset."""
 
     def extend(self, shape: tuple[int, ...]) -> None:
-        """Make the HDF5 dataset as long as its dimensions; the caller holds the lock."""
+        """Extend the HDF5 dataset to the length of its dimensions. The caller holds the lock."""
         if shape != self.stored:
             self.owner.file.dataset(self.path).set_extent(shape)
             self.stored = shape
 
     def release(self) -> None:
-        """Let go of what belongs to the open file."""
+        """Release the HDF5 objects of the open file."""
         self._facts = None
 
     def complete(self) -> None:
@@ -191,7 +191,7 @@ class HDF5Values(EditedValues):
 
 
 def _chunk_at(axes: Axes, chunk: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Where the chunk begins that ranges are exactly; None if they are not."""
+    """Return the origin of the chunk that ranges cover exactly, or None if they cover no whole chunk."""
     for axis, length in zip(axes, chunk, strict=True):
         if len(axis) != length or axis.start % length or (axis.step != 1 and length != 1):
             return None

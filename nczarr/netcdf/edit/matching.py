@@ -1,8 +1,7 @@
-"""Match two models of one file: what of the new one is what of the old one, perhaps under another name.
+"""Match the objects of two models of one file, across renames.
 
-Variables say who they are by their data, or else by their names. From them follow the groups that they are in and
-the dimensions that they have; what no variable tells is the same if it has the same name, and otherwise if it looks
-the same.
+The data of a variable identify it, or else its name does. The groups and dimensions of matched variables
+match in turn. Objects without variables match by name, and otherwise by equal definitions.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from nczarr.model import Dataset, Group, format_fqn, join_fqn, parse_fqn
 
 @dataclass
 class Matches:
-    """Fully qualified names in the old model by those in the new one; what is new is missing."""
+    """Fully qualified names in the old model by those in the new one. New objects are absent."""
 
     variables: dict[str, str]
     groups: dict[str, str] = field(default_factory=dict)
@@ -24,7 +23,7 @@ class Matches:
 
 
 def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
-    """Match two models; `known` has the old variables by the ``id`` of their data.
+    """Match two models. `known` has the old variables by the ``id`` of their data.
 
     Examples
     --------
@@ -99,7 +98,7 @@ def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
 
 
 def _rest(after: Iterable[Any], before: dict[str, Any], look: Any) -> list[tuple[Any, Any]]:
-    """Pairs of one name, then pairs that look the same."""
+    """Return pairs with equal names, then pairs with equal definitions."""
     pairs, left = [], []
     for node in after:
         same = before.pop(node.name, None)

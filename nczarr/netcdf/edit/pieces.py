@@ -1,4 +1,4 @@
-"""Cut selections and blocks of a variable into regular pieces, which each format reads and writes in its own way."""
+"""Split selections and blocks of a variable into regular pieces, the unit that each format reads and writes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 
 #: One range for each axis.
 Axes = tuple[range, ...]
-#: A region that is read for nothing may be so many times larger than what is wanted …
+#: A single read may cover at most this multiple of the selected elements …
 _WASTE = 4
 #: … or have so many elements.
 _SMALL = 1 << 16
 
 
 class EditedValues(ABC):
-    """The values of a variable of an edited file; `shape` is that of its dimensions."""
+    """The values of a variable in editing. `shape` is the shape of its dimensions."""
 
     shape: tuple[int, ...]
-    #: A part of a block is written as it is.
+    #: True if a partial block is written without reading the rest.
     in_place = False
     limited = False
 
     @property
     @abstractmethod
     def chunk_shape(self) -> tuple[int, ...]:
-        """Blocks that lie together in the file."""
+        """Return the shape of a block that is contiguous in the file."""
 
     @abstractmethod
     def _write(self, axes: Axes, values: np.ndarray) -> None:
@@ -41,7 +41,7 @@ class EditedValues(ABC):
             self._write(axes, values[place] if place else values)
 
     def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
-        """Write a block, of which nothing is kept behind the shape."""
+        """Write a block. Its part outside the shape is dropped."""
         block = self.chunk_shape
         axes = tuple(
             [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
@@ -50,7 +50,7 @@ class EditedValues(ABC):
 
 
 def read_selected(read: Callable[[Axes], np.ndarray], selection: Any, dtype: np.dtype) -> np.ndarray:
-    """Read slices or increasing positions, one for each axis, from what reads regular pieces.
+    """Read slices or increasing positions, one for each axis, from a reader of regular pieces.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def read_selected(read: Callable[[Axes], np.ndarray], selection: Any, dtype: np.
 
 
 def pieces(selection: Any) -> Iterator[tuple[Axes, tuple[slice, ...]]]:
-    """Yield regular pieces of a selection, and where they are in it.
+    """Yield the regular pieces of a selection, and their places in it.
 
     Examples
     --------

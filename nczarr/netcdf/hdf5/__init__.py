@@ -1,9 +1,10 @@
 """Read and write netCDF-4 files, through the low-level interface of h5py.
 
-From the bottom up: ``library`` (h5py, its lock and errors), ``direct`` (C functions that h5py lacks), ``memory``
-(values with pointers), ``types``, ``filters`` (chunks of plugins' filters); on these ``tree`` (the objects of the
-groups), ``dimensions``, ``chunks`` (read outside HDF5's lock), ``source`` (values); on these ``reader``, ``objects``
-(that are made) and ``writer``. The bytes below are :mod:`nczarr.netcdf.bytes`.
+The modules from the bottom up: ``library`` (h5py, its lock and errors, and C functions that h5py lacks),
+``memory`` (values with pointers), ``types`` and ``filters`` (chunks with plugin filters). ``tree`` (the
+objects and dimensions of the groups), ``chunks`` (reads without HDF5's lock) and ``source`` (values) build on
+them, and ``reader``, ``objects`` (creation) and ``writer`` on these. :mod:`nczarr.netcdf.bytes` handles the
+bytes below.
 """
 
 from __future__ import annotations

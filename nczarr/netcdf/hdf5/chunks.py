@@ -1,7 +1,7 @@
-"""Read chunks of an HDF5 file outside HDF5's lock: positioned reads, and filters undone side by side.
+"""Read chunks of an HDF5 file without HDF5's lock, and decode them in parallel.
 
-HDF5 says where each chunk is. What is read then has nothing to do with the library: several threads read and
-inflate at once, with libdeflate where it is installed.
+HDF5 reports where each chunk is. The positioned reads that follow do not involve the library: several threads
+read and inflate at once, with libdeflate where it is installed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from nczarr.netcdf.bytes import Range, Ranges
 from nczarr.netcdf.hdf5.filters import decode_chunk
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
-#: Files with more chunks are asked for each one, others once for all.
+#: Up to this number, one call lists all chunks of a dataset. Above it, each chunk is looked up separately.
 _INDEXED = 200_000
-#: Smaller reads are quicker through HDF5 and its cache of chunks,
+#: Smaller reads are faster through HDF5 and its chunk cache,
 SMALLEST = 256 << 10
-#: but for those of whole datasets, which mostly nobody reads again.
+#: except for reads of whole datasets, which are rarely repeated.
 SMALLEST_WHOLE = 64 << 10
 
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """Where a chunk is in the file, which filters were left out, and what of it goes where."""
+    """A stored chunk: its bytes, its mask of skipped filters, and the part of it that a selection needs."""
 
     offset: int
     size: int
@@ -43,7 +43,7 @@ class StoredChunk:
 
 
 class ChunkPlaces:
-    """Where the chunks of a dataset are; made and asked with HDF5's lock held."""
+    """The locations of a dataset's chunks. The caller holds HDF5's lock."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -58,7 +58,7 @@ class ChunkPlaces:
             self._found = found
 
     def __getitem__(self, origin: tuple[int, ...]) -> tuple[int, int, int] | None:
-        """Offset, size and mask of the filters left out; None if the chunk was never written."""
+        """Return offset, size and mask of skipped filters, or None for a chunk that was never written."""
         if self._found is not None:
             return self._found.get(origin)
         info = self._dataset.get_chunk_info_by_coord(origin)
@@ -66,12 +66,12 @@ class ChunkPlaces:
 
 
 class DiskRanges:
-    """Ranges of a file on disk; the same file even when another takes its name.
+    """Byte ranges of a file on disk. They stay valid when another file takes its name.
 
     Raises
     ------
     NetCDFFileError
-        From reading, if bytes are not there.
+        On reading, if the file ends before the range.
     """
 
     together = 0
@@ -99,14 +99,14 @@ class DiskRanges:
         return [self.read(*one) for one in ranges]
 
     def close(self) -> None:
-        # Whoever reads in this moment has the file still; it is closed with the last of them.
+        # Concurrent readers keep their reference. The last of them closes the file.
         pass
 
 
 def ranges_of(file_id: Any, sec2: int) -> DiskRanges | None:
-    """Return the bytes of the very file that HDF5 has open; None where they are not to be had so.
+    """Return byte ranges of the file that HDF5 has open, or None if its driver does not permit them.
 
-    The descriptor is one of their own: they are of the same file even when another takes its name.
+    A duplicate descriptor keeps them on the same file when another file takes its name.
     """
     if not hasattr(os, "pread") or file_id.get_access_plist().get_driver() != sec2:
         return None
@@ -125,7 +125,7 @@ def read_chunks(
     path: str,
     fqn: str,
 ) -> None:
-    """Read chunks of `shape` into their places in `out`, which has the dtype of the file."""
+    """Read chunks of `shape` into their places in `out`, whose dtype is that of the file."""
     size = math.prod(shape) * out.itemsize
 
     def put(chunk: StoredChunk, data: Any) -> None:
@@ -149,7 +149,7 @@ def read_chunks(
                 for _ in pool.map(one, chunks):
                     pass
                 return
-            # The next ranges are under way while the last are decoded.
+            # Fetch the next ranges while the previous ones are decoded.
             decoding: list[Future[None]] = []
             for batch in _batches(chunks, file.together):
                 with placed(path, fqn=fqn):
@@ -165,7 +165,7 @@ def read_chunks(
 
 
 def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredChunk]]:
-    """Cut chunks where their stored bytes become too many."""
+    """Split chunks into batches by their stored size."""
     batch: list[StoredChunk] = []
     held = 0
     for chunk in chunks:
@@ -180,7 +180,7 @@ def _batches(chunks: Sequence[StoredChunk], limit: int) -> Iterator[list[StoredC
 
 @dataclass(frozen=True)
 class StoredBytes:
-    """The bytes of a chunk as they are in the file; calling it reads them."""
+    """The stored bytes of a chunk. A call reads them."""
 
     file: Ranges
     path: str
@@ -193,20 +193,20 @@ class StoredBytes:
 
     @property
     def on_disk(self) -> tuple[int, int, int] | None:
-        """Descriptor, offset and size; None if the file is behind a URL."""
+        """Return descriptor, offset and size, or None if the file is behind a URL."""
         return (self.file.fileno(), self.offset, self.size) if isinstance(self.file, DiskRanges) else None
 
 
 @dataclass(frozen=True)
 class StoredChunks:
-    """All chunks of a dataset as they are in the file.
+    """All chunks of a dataset in their stored form.
 
     Attributes
     ----------
     shape, extent : tuple of int
-        Of a chunk, and of the dataset.
+        The shapes of a chunk and of the dataset.
     places : dict
-        Offset and size by the chunk's origin.
+        Offset and size in the file, by the chunk's origin.
     """
 
     file: Ranges
@@ -217,7 +217,7 @@ class StoredChunks:
     places: dict[tuple[int, ...], tuple[int, int]]
 
     def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], Any]]]:
-        """Yield each chunk's origin, and what reads its bytes; those of a region of whole chunks, or all."""
+        """Yield the origin of each chunk and the reader of its bytes, for all chunks or those of a region."""
 
         origins: Iterable[tuple[int, ...]] = self.places
         if region is not None:

@@ -1,8 +1,8 @@
-"""Decode and encode chunks whose filters are plugins of HDF5, so that no plugin has to be installed.
+"""Decode and encode chunks whose filters are HDF5 plugins, without installed plugins.
 
-HDF5 itself has deflate, shuffle, fletcher32 and mostly szip. zstd, blosc and bzip2 are plugins for it, which may
-be missing, or may belong to another copy of the library that happens to be in the process. Their chunks go
-through HDF5 as they are, and through numcodecs here.
+HDF5 itself provides deflate, shuffle, fletcher32 and usually szip. zstd, blosc and bzip2 are plugins, which
+may be missing or belong to another copy of the library in the process. HDF5 transfers such chunks in their
+stored form, and numcodecs encodes and decodes them here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numcodecs.zstd import Zstd
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Filter
 
-try:  # libdeflate: more than twice as fast as zlib
+try:  # libdeflate is more than twice as fast as zlib
     import deflate as _libdeflate
 except ImportError:
     _libdeflate = None
@@ -51,7 +51,7 @@ _NAMES = {
 
 
 def filter_name(number: int) -> str:
-    """A filter for people.
+    """Return a filter's number and name for messages.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def filter_name(number: int) -> str:
 
 
 def is_ours(filters: Sequence[Filter]) -> bool:
-    """True if chunks with these filters go through this module: a plugin is among them, and all are known.
+    """Return True if this module handles these filters: it knows all of them, and one is a plugin.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def is_ours(filters: Sequence[Filter]) -> bool:
 
 
 def is_known(filters: Sequence[Filter]) -> bool:
-    """True if chunks with these filters can be decoded here.
+    """Return True if this module can decode chunks with these filters.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def is_known(filters: Sequence[Filter]) -> bool:
 
 
 def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
-    """The filter with the numbers that its plugin would add for a chunk of `size` bytes.
+    """Return the filter with the parameters that its plugin would add for a chunk of `size` bytes.
 
     Examples
     --------
@@ -99,10 +99,10 @@ def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
 
 
 def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
-    """Undo the filters of a chunk.
+    """Decode a chunk.
 
-    `filters` come in the order in which they were applied; bit `i` of `mask` is set if filter `i` was left out for
-    this chunk. The result has `size` bytes.
+    `filters` are in the order of encoding. Bit `i` of `mask` is set if the chunk skipped filter `i`. The
+    result has `size` bytes.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: in
 
 
 def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> bytes:
-    """Apply filters to a chunk.
+    """Encode a chunk.
 
     Examples
     --------
@@ -144,17 +144,17 @@ def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> 
 
 
 def _room(before: Sequence[int], size: int) -> int:
-    """How many bytes the filters before one have made of a chunk: of compressors, at most."""
+    """Return the size of a chunk after the filters before a given one; for compressors, the upper limit."""
     for number in before:
         if number == Filter.FLETCHER32:
             size += 4
         elif number in _COMPRESS:
-            size += size // 50 + 1024  # what cannot be compressed gets longer
+            size += size // 50 + 1024  # incompressible data grow
     return size
 
 
 def _decode(filter_: Filter, data: Any, itemsize: int, size: int, *, exact: bool) -> Any:
-    """Undo a filter that was given `size` bytes, or at most so many if not `exact`."""
+    """Undo a filter whose input had `size` bytes, or at most that many if not `exact`."""
     if filter_.id == Filter.SHUFFLE:
         return _unshuffle(np.frombuffer(data, np.uint8), itemsize)
     if filter_.id == Filter.FLETCHER32:
@@ -167,11 +167,11 @@ def _decode(filter_: Filter, data: Any, itemsize: int, size: int, *, exact: bool
     if filter_.id == Filter.ZSTD:
         said = _zstd_size(data)
         if said is not None and not _fits(said, size, exact):
-            raise ValueError("its header does not say the chunk's size")
+            raise ValueError("its header does not state the chunk's size")
         return Zstd().decode(data)
     said = int.from_bytes(data[4:8], "little")
     if len(data) < 16 or not _fits(said, size, exact):
-        raise ValueError("its header does not say the chunk's size")
+        raise ValueError("its header does not state the chunk's size")
     out = np.empty(said, np.uint8)
     blosc.decompress(data, out)
     return out
@@ -182,9 +182,9 @@ def _fits(said: int, size: int, exact: bool) -> bool:
 
 
 def _zstd_size(data: bytes) -> int | None:
-    """What a frame's header says of the size of its content; None if it says nothing (RFC 8878, 3.1.1.1)."""
+    """Return the content size in a frame's header, or None if the header has none (RFC 8878, 3.1.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
-        raise ValueError("it is no zstd frame")
+        raise ValueError("the data are not a zstd frame")
     flag, single, dictionary = data[4] >> 6, data[4] >> 5 & 1, data[4] & 3
     width = (single, 2, 4, 8)[flag]
     if not width:
@@ -209,7 +209,7 @@ def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
     level, shuffle, compressor = complete(filter_, itemsize, len(data)).parameters[4:7]
     name = _COMPRESSORS[compressor] if compressor < len(_COMPRESSORS) else "blosclz"
     if name not in blosc.list_compressors():
-        name = "lz4"  # another compressor of the same container: every reader of it can read it
+        name = "lz4"  # another compressor of the same container, which every reader supports
     raw = np.frombuffer(data, np.uint8)
     if len(raw) % itemsize == 0 and itemsize < 256:
         raw = raw.view(f"V{itemsize}")
@@ -217,15 +217,18 @@ def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
 
 
 def _inflate(data: Any, size: int) -> Any:
-    """Inflate to `size` bytes, or one more of a chunk that is damaged."""
+    """Inflate to `size` bytes, or to one byte more for a damaged chunk."""
     if _libdeflate is not None:
-        with suppress(Exception):  # zlib says what is wrong
+        with suppress(Exception):  # zlib reports the error
             return _libdeflate.zlib_decompress(data, size)
     return zlib.decompressobj().decompress(data, size + 1)
 
 
 def _shuffle(data: np.ndarray, itemsize: int) -> np.ndarray:
-    """HDF5's shuffle: first bytes of all elements, then second bytes …; what is left over stays at the end."""
+    """Apply HDF5's shuffle: the first bytes of all elements, then the second bytes …
+
+    The remainder stays at the end.
+    """
     whole = len(data) // itemsize * itemsize
     return np.concatenate([data[:whole].reshape(-1, itemsize).T.reshape(-1), data[whole:]])
 
@@ -234,7 +237,7 @@ def _unshuffle(data: np.ndarray, itemsize: int) -> np.ndarray:
     count = len(data) // itemsize
     out = np.empty(len(data), np.uint8)
     elements = out[: count * itemsize].reshape(count, itemsize)
-    for byte in range(itemsize):  # quicker than one transposed copy
+    for byte in range(itemsize):  # faster than one transposed copy
         elements[:, byte] = data[byte * count : (byte + 1) * count]
     out[count * itemsize :] = data[count * itemsize :]
     return out

@@ -1,8 +1,8 @@
-"""Load h5py when it is first needed, serialise its calls, turn its failures into ours, and call what it does not offer.
+"""Load h5py on first use, serialise its calls, translate its errors, and call C functions that it lacks.
 
-Values with pointers inside (strings, sequences) cannot be read in their own type through h5py without losing
-memory: h5py converts them once more and forgets the first copy. Nor can it set a fill value of such a type, or
-name an enum's value above 2**63. So some C functions are called in the library that h5py itself has loaded.
+h5py leaks memory on values with pointers (strings, sequences) that are read in their own type: it converts
+them again and loses the first copy. It also cannot set a fill value of such a type, or get an enum value
+above 2**63. For these tasks, this module calls C functions of the library that h5py has loaded.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _loaded: SimpleNamespace | None = None
 
 
 def hdf5() -> Any:
-    """The low-level modules of h5py, as attributes (``hdf5().h5t`` …).
+    """Return the low-level modules of h5py, as attributes (``hdf5().h5t`` …).
 
-    HDF5 is not safe for threads: whoever calls it holds ``hdf5().phil``, h5py's own lock, which also those hold
-    who use h5py beside us.
+    HDF5 is not thread-safe: every caller holds ``hdf5().phil``, h5py's own lock, which the program's other
+    uses of h5py take, too.
 
     Raises
     ------
@@ -81,7 +81,7 @@ class hdf5_errors(placed):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
-        if isinstance(error, NCZarrError):  # our own, some of which are OSErrors too
+        if isinstance(error, NCZarrError):  # errors of this package, some of which are OSErrors, too
             super().__exit__(kind, error, trace)
         elif isinstance(error, RecursionError):
             raise NetCDFFileError(
@@ -93,7 +93,7 @@ class hdf5_errors(placed):
 
 
 def available_filter(number: int) -> bool:
-    """True if HDF5 has the filter; the plugins of hdf5plugin are tried if that package is installed."""
+    """Return True if HDF5 has the filter, after an import of hdf5plugin if that package is installed."""
     with hdf5().phil:
         if hdf5().h5z.filter_avail(number):
             return True
@@ -103,10 +103,10 @@ def available_filter(number: int) -> bool:
 
 
 def access_to(file: Any) -> Any:
-    """Return a list of HDF5's access properties with which a file is the one given, in Python."""
+    """Return HDF5's access properties for a file object in Python."""
     api = hdf5()
     made = api.h5p.create(api.h5p.FILE_ACCESS)
-    # Objects that an exception still holds must not keep the file open behind our back.
+    # Closing the file also closes objects that an exception still references.
     made.set_fclose_degree(api.h5f.CLOSE_STRONG)
     made.set_fileobj_driver(api.h5fd.fileobj_driver, file)
     return made
@@ -135,7 +135,7 @@ _functions: dict[str, Any] = {}
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Call a function; the caller holds the lock. OSError if the function fails."""
+    """Call a C function. The caller holds the lock. Raises OSError if the function fails."""
     if not _functions:
         _functions.update(_load())
     if _functions[name](*arguments) < 0:
@@ -162,27 +162,27 @@ def _load() -> dict[str, Any]:
 
 
 def read_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, out: np.ndarray) -> None:
-    """H5Dread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    """Call H5Dread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
     _call("H5Dread", dataset.id, type_id.id, memory.id, chosen.id, 0, out.ctypes.data)
 
 
 def write_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, values: np.ndarray) -> None:
-    """H5Dwrite from a contiguous array."""
+    """Call H5Dwrite from a contiguous array."""
     _call("H5Dwrite", dataset.id, type_id.id, memory.id, chosen.id, 0, values.ctypes.data)
 
 
 def read_attribute(attribute: Any, type_id: Any, out: np.ndarray) -> None:
-    """H5Aread into a contiguous array; pointers in it are HDF5's until :func:`reclaim`."""
+    """Call H5Aread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
     _call("H5Aread", attribute.id, type_id.id, out.ctypes.data)
 
 
 def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
-    """H5Awrite from a contiguous array."""
+    """Call H5Awrite from a contiguous array."""
     _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
 
 
 def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) -> bool:
-    """H5Acreate2, H5Awrite: make an attribute of bytes as they are; False if that is refused, as for a name in use."""
+    """Call H5Acreate2 and H5Awrite for raw bytes. Return False if HDF5 refuses, as for a name in use."""
     if not _functions:
         _functions.update(_load())
     create, write, close = (_functions[name] for name in ("H5Acreate2", "H5Awrite", "H5Aclose"))
@@ -197,23 +197,23 @@ def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) ->
 
 
 def reclaim(type_id: Any, values: np.ndarray) -> None:
-    """Free the memory behind all pointers of an array that HDF5 has filled."""
+    """Free the memory behind all pointers of an array that HDF5 filled."""
     space = hdf5().h5s.create_simple((values.size,))
     _call("H5Dvlen_reclaim", type_id.id, space.id, 0, values.ctypes.data)
 
 
 def set_fill_value(creation: Any, type_id: Any, value: np.ndarray) -> None:
-    """Set the fill value of a creation list, in the dataset's own type; HDF5 makes its own copy."""
+    """Set the fill value of a creation property list, in the dataset's own type. HDF5 copies it."""
     _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
 
 
 def get_fill_value(creation: Any, type_id: Any, out: np.ndarray) -> None:
-    """Get the fill value of a creation list, in the dataset's own type."""
+    """Get the fill value of a creation property list, in the dataset's own type."""
     _call("H5Pget_fill_value", creation.id, type_id.id, out.ctypes.data)
 
 
 def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
-    """The value of a member of an enum whose base is `dtype`."""
+    """Return the value of a member of an enum whose base is `dtype`."""
     value = np.zeros((), dtype)
     _call("H5Tget_member_value", type_id.id, index, value.ctypes.data)
     return int(value)
@@ -221,19 +221,19 @@ def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
 
 def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
     """Add a member to an enum whose base is `dtype`."""
-    held = np.array(value, dtype)  # by a name, or its memory is free before the function looks at it
+    held = np.array(value, dtype)  # the variable keeps the memory alive during the call
     _call("H5Tenum_insert", type_id.id, name, held.ctypes.data)
 
 
 def file_number(file: Any) -> int:
-    """HDF5's own number for an open file, the same however often it is open."""
+    """Return HDF5's file number, which is equal for all handles of one file."""
     found = ctypes.c_ulong()
     _call("H5Fget_fileno", file.id, ctypes.byref(found))
     return found.value
 
 
 def plugin_loading(state: int | None = None) -> int:
-    """The kinds of plugins that HDF5 loads, as bits; changed first if `state` is given."""
+    """Return the kinds of plugins that HDF5 loads, as bits. If `state` is given, set it first."""
     if state is not None:
         _call("H5PLset_loading_state", state)
     found = ctypes.c_uint()
@@ -243,10 +243,10 @@ def plugin_loading(state: int | None = None) -> int:
 
 @contextmanager
 def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
-    """Hide filters that were loaded as plugins: HDF5 then stores their numbers and calls nobody.
+    """Unregister filters that HDF5 loaded as plugins, so that it stores their numbers without calling them.
 
-    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is made. The
-    caller holds the lock.
+    A plugin that is built for another copy of HDF5, such as netCDF4-python's, fails when a dataset is
+    created. The caller holds the lock.
     """
     h5z = hdf5().h5z
     before = plugin_loading()
@@ -254,7 +254,7 @@ def without_plugins(numbers: Iterable[int]) -> Iterator[None]:
     try:
         for number in numbers:
             if h5z.filter_avail(number):
-                # Refused while an open dataset needs it; then it has to do.
+                # HDF5 refuses this while an open dataset uses the filter. Then the filter stays.
                 with suppress(RuntimeError, ValueError):
                     h5z.unregister_filter(number)
         yield

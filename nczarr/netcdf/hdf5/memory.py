@@ -1,9 +1,9 @@
 """Convert values between HDF5's layout in memory and the model's.
 
-HDF5 hands over a string as a pointer and a sequence as a length and a pointer, at any depth inside a compound.
-h5py converts the simple cases only. So values are read and written here in the file's own type, without any
-conversion by HDF5 (this also keeps every bit of a float), and turned into the model's form by a walk along a
-:class:`MemoryLayout`.
+HDF5 passes a string as a pointer, and a sequence as a length and a pointer, at any depth inside a compound.
+h5py converts the simple cases only. This module therefore reads and writes values in the file's own type,
+without conversion by HDF5 (which also preserves every bit of a float), and converts them to the model's form
+along a :class:`MemoryLayout`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data",
 
 @dataclass(frozen=True)
 class MemoryLayout:
-    """How one value lies in memory; `dtype` has pointers as unsigned integers."""
+    """The layout of one value in memory. `dtype` has pointers as unsigned integers."""
 
     dtype: np.dtype
 
 
 @dataclass(frozen=True)
 class Plain(MemoryLayout):
-    """No pointers inside: numpy can read it as it is, in any byte order."""
+    """A value without pointers, which numpy can read directly in any byte order."""
 
 
 @dataclass(frozen=True)
 class FixedText(MemoryLayout):
-    """A string of fixed size, which only other programs than netCDF make.
+    """A string of fixed size. The netCDF library never writes them; other programs do.
 
     Attributes
     ----------
-    room : int
+    Maximum number of bytes of text.
         Bytes of text that it holds, at most.
-    pad : bytes
+    The byte that fills the rest.
         Fills the rest.
     """
 
@@ -58,7 +58,7 @@ class Text(MemoryLayout):
 
 @dataclass(frozen=True)
 class Sequence(MemoryLayout):
-    """A length and a pointer to that many values of `base`."""
+    """A length, and a pointer to that many values of `base`."""
 
     dtype: np.dtype = _SEQUENCE
     base: MemoryLayout = field(kw_only=True)
@@ -66,20 +66,20 @@ class Sequence(MemoryLayout):
 
 @dataclass(frozen=True)
 class Record(MemoryLayout):
-    """A compound that has pointers inside; one layout for each field of `dtype`."""
+    """A compound with pointers inside: one layout for each field of `dtype`."""
 
     fields: tuple[MemoryLayout, ...]
 
 
 def has_pointers(layout: MemoryLayout) -> bool:
-    """True if HDF5 allocates memory for values of the layout."""
+    """Return True if HDF5 allocates memory for values of the layout."""
     if isinstance(layout, Record):
         return any(has_pointers(part) for part in layout.fields)
     return isinstance(layout, Text | Sequence)
 
 
 def decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
-    """Turn a buffer of ``layout.dtype`` that HDF5 has filled into values of the model; everything is copied."""
+    """Copy a buffer of ``layout.dtype`` that HDF5 filled into values of the model."""
     if isinstance(layout, Plain):
         return raw.astype(type_.dtype)
     return _decode(layout, raw.reshape(-1), type_).reshape(raw.shape)
@@ -126,14 +126,15 @@ def _sequence_at(base: MemoryLayout, length: int, address: int, type_: Type) -> 
 
 
 def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
-    """Turn values of the model into a buffer for HDF5, the inverse of :func:`decode`.
+    """Encode values of the model into a buffer for HDF5. The inverse of :func:`decode`.
 
-    `keep` gets what the pointers point to; the buffer, which is contiguous, is good as long as the list is.
+    The function appends the targets of the pointers to `keep`. The contiguous buffer is valid as long as that
+    list is.
 
     Raises
     ------
     UnsupportedError
-        If a string has a NUL inside, or is too long for strings of fixed size.
+        If a string contains a NUL, or is too long for strings of fixed size.
     """
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype).reshape(values.shape)
@@ -166,7 +167,7 @@ def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[An
 
 
 def has_fixed_text(layout: MemoryLayout) -> bool:
-    """True if strings of the layout have a greatest length."""
+    """Return True if strings of the layout have a maximum length."""
     if isinstance(layout, Record):
         return any(has_fixed_text(part) for part in layout.fields)
     if isinstance(layout, Sequence):
@@ -178,7 +179,7 @@ def _fixed_text(text: str, layout: FixedText) -> bytes:
     data = _text_bytes(text)
     if len(data) > layout.room:
         raise UnsupportedError(
-            f"the text {text[:40]!r} has {len(data)} bytes, and the file has room for {layout.room}"
+            f"the text {text[:40]!r} has {len(data)} bytes, and the file's strings have at most {layout.room}"
         )
     return data.ljust(layout.dtype.itemsize, layout.pad)
 
@@ -186,7 +187,7 @@ def _fixed_text(text: str, layout: FixedText) -> bytes:
 def _text_bytes(text: str) -> bytes:
     data = text.encode("utf-8", "surrogateescape")
     if b"\0" in data:
-        raise UnsupportedError(f"netCDF-4 cannot hold a string with a NUL inside: {text!r}")
+        raise UnsupportedError(f"netCDF-4 cannot store a string with a NUL inside: {text!r}")
     return data
 
 

@@ -1,8 +1,8 @@
-"""Make the objects of a netCDF-4 file: groups, named types, dimension scales, datasets, attributes.
+"""Create the objects of a netCDF-4 file: groups, named types, dimension scales, datasets, attributes.
 
-netCDF4-python cannot write opaque types, sequences of compounds or compounds with strings, so the HDF5 objects are
-made here as netCDF's library would make them: named types, dimension scales with netCDF's numbers, creation order
-kept for everything.
+netCDF4-python cannot write opaque types, sequences of compounds or compounds with strings. This module
+creates HDF5 objects as the netCDF library does: named types, dimension scales with netCDF's numbers, and
+creation order for all objects.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hype
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE
 from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 
-#: What a chunk may have where no shape is asked for, and the steps of one whose dimensions all grow.
+#: Size limit of default chunks, and their length if all dimensions are unlimited.
 _CHUNK_BYTES, _LONE_STEPS = 4 << 20, 1024
-#: Filters with greater numbers are plugins.
+#: Filters with larger numbers are plugins.
 _LAST_OWN = 255
-#: Types of texts that are kept.
+#: Number of text types in the cache.
 _TEXT_TYPES = 256
 _CHUNK_LIMIT = (1 << 32) - 1
-#: Bytes of a fill value, which is in the header of the object.
+#: Size limit of a fill value, which is in the object header.
 _LARGEST_FILL = 65_000
 
 
@@ -65,10 +65,10 @@ class VariableObject:
     Attributes
     ----------
     encoded : bool
-        Its chunks are encoded here, not by HDF5.
+        True if chunks are encoded here, not by HDF5.
     chunk : tuple of int or None
     filtered : bool
-        Its chunks are not as values lie in memory.
+        True if chunks differ from the values in memory.
     """
 
     id: Any
@@ -79,7 +79,7 @@ class VariableObject:
     filtered: bool = True
 
     def write(self, axes: tuple[range, ...], raw: np.ndarray) -> None:
-        """Write values in the file's own form; the caller holds the lock."""
+        """Write values in the file's own form. The caller holds the lock."""
         if self.encoded:
             _write_chunks(self.id, axes, raw)
         else:
@@ -88,12 +88,12 @@ class VariableObject:
 
 
 class ObjectMaker:
-    """Makes the objects of one file; its methods are called with HDF5's lock held.
+    """Creates the objects of one file. The caller of its methods holds HDF5's lock.
 
     Attributes
     ----------
     path : str
-        For messages.
+        The path in error messages.
     types : TypeWriter
         The named types of the file.
     """
@@ -101,13 +101,13 @@ class ObjectMaker:
     def __init__(self, path: str) -> None:
         self.path = path
         self.types = TypeWriter()
-        #: HDF5's types of texts, by their length, and the space of one.
+        #: HDF5's string types by length, and the scalar dataspace.
         self._texts: dict[int, Any] = {}
         self._single: Any = None
         self._number: Any = None
 
     def file(self, name: str, access: Any, *, strict: bool) -> Any:
-        """Make a file with nothing but netCDF's own attributes; `strict`: of the classic model."""
+        """Create a file with netCDF's own attributes only; `strict` selects the classic model."""
         api = hdf5()
         access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
         creation = api.h5p.create(api.h5p.FILE_CREATE)
@@ -120,7 +120,7 @@ class ObjectMaker:
         return made
 
     def group(self, parent: Any, name: str) -> Any:
-        """Make a group."""
+        """Create a group."""
         creation = hdf5().h5p.create(hdf5().h5p.GROUP_CREATE)
         track(creation, links=True)
         return hdf5().h5g.create(parent, bytes_of(name), gcpl=creation)
@@ -139,7 +139,7 @@ class ObjectMaker:
             self.types.build(type_)
 
     def dimension(self, group: Any, dimension: Dimension, number: int, fqn: str) -> Any:
-        """Make a dimension that has no coordinate variable: a dataset of its own, without data."""
+        """Create the scale of a dimension without a coordinate variable: a dataset without data."""
         api = hdf5()
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
         track(creation)
@@ -159,13 +159,13 @@ class ObjectMaker:
             type_id = self.types.make(variable.type, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:
                 raise UnsupportedError(
-                    f"a value has {type_id.get_size()} bytes; HDF5 has room for {_LARGEST_FILL} in a fill value",
+                    f"a value has {type_id.get_size()} bytes; HDF5 limits a fill value to {_LARGEST_FILL} bytes",
                     path=self.path,
                     fqn=fqn,
                 )
             if math.prod(dataset.shape(variable)) * type_id.get_size() >= 1 << 64:
                 raise UnsupportedError(
-                    f"HDF5 counts the bytes of a variable in 64 bits; the shape is {dataset.shape(variable)}",
+                    f"the variable's size exceeds HDF5's 64-bit byte count; the shape is {dataset.shape(variable)}",
                     path=self.path,
                     fqn=fqn,
                 )
@@ -177,7 +177,7 @@ class ObjectMaker:
     def variable(
         self, group: Any, link: bytes, variable: Variable, dataset: Dataset, fqn: str
     ) -> VariableObject:
-        """Make the HDF5 dataset of a variable, without attributes and without its dimensions' scales."""
+        """Create the HDF5 dataset of a variable, without attributes and dimension scales."""
         api = hdf5()
         type_id = self.types.make(variable.type, variable.storage.endian)
         shape = dataset.shape(variable)
@@ -187,7 +187,7 @@ class ObjectMaker:
             limits = tuple(
                 api.h5s.UNLIMITED
                 if unlimited
-                else size or int(chunk is not None)  # HDF5 wants the limit to be at least a chunk
+                else size or int(chunk is not None)  # HDF5 requires a limit of at least one chunk
                 for unlimited, size in zip(grows, shape, strict=True)
             )
             space = api.h5s.create_simple(shape, limits)
@@ -195,7 +195,7 @@ class ObjectMaker:
             space = api.h5s.create(api.h5s.SCALAR)
         layout = self.types.layout(variable.type, type_id)
         if has_pointers(layout) and is_ours(variable.storage.filters):
-            # A chunk holds references only: a plugin has nothing to compress, and netCDF refuses it there.
+            # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
             own = tuple(f for f in variable.storage.filters if f.id <= _LAST_OWN)
             variable = replace(variable, storage=replace(variable.storage, filters=own))
         ours = is_ours(variable.storage.filters) and chunk is not None
@@ -222,7 +222,7 @@ class ObjectMaker:
             creation.set_chunk(chunk)
             chunk_size = math.prod(chunk) * type_id.get_size()
             for filter_ in storage.filters:
-                # It would cover the pointers, not what they point to; newer versions of HDF5 refuse it.
+                # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
                 if filter_.id == Filter.FLETCHER32 and has_pointers(layout):
                     continue
                 if is_ours(storage.filters) and filter_.id > _LAST_OWN:
@@ -233,7 +233,7 @@ class ObjectMaker:
         elif storage.layout == "compact" and size < 1 << 16:
             creation.set_layout(api.h5d.COMPACT)
         if storage.no_fill:
-            if not has_pointers(layout):  # HDF5 must know that pointers are none
+            if not has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
                 creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
             return creation
         keep: list[Any] = []
@@ -245,10 +245,10 @@ class ObjectMaker:
     def _put_filter(self, creation: Any, filter_: Filter, fqn: str) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
-                f"HDF5 here has no filter {filter_name(filter_.id)}",
+                f"the installed HDF5 has no filter {filter_name(filter_.id)}",
                 path=self.path,
                 fqn=fqn,
-                hint="install hdf5plugin, or take the filter off the variable",
+                hint="install hdf5plugin, or remove the filter from the variable",
             )
         if filter_.id == Filter.SHUFFLE:
             creation.set_shuffle()
@@ -260,9 +260,9 @@ class ObjectMaker:
             creation.set_filter(filter_.id, hdf5().h5z.FLAG_OPTIONAL, filter_.parameters)
 
     def attributes(self, owner: Any, attributes: Iterable[Attribute], fqn: str) -> None:
-        """Make attributes."""
+        """Create attributes."""
         for attribute in attributes:
-            # Text and single numbers go straight to HDF5: they are most of what attributes are.
+            # Text and single numbers, which are most attributes, go directly to HDF5.
             if not self._made_plain(owner, attribute):
                 with (
                     hdf5().phil,
@@ -287,7 +287,7 @@ class ObjectMaker:
         api = hdf5()
         name = bytes_of(attribute.name)
         if api.h5a.exists(owner, name):
-            raise LossError("the name is one of netCDF-4's own", path=self.path, fqn=fqn)
+            raise LossError("netCDF-4 reserves this attribute name", path=self.path, fqn=fqn)
         if attribute.type == CHAR and attribute.values.size:
             self.text(owner, name, attribute.values.tobytes())
             return
@@ -301,7 +301,7 @@ class ObjectMaker:
         write_attribute(made, type_id, encode(layout, attribute.values, attribute.type, keep))
 
     def text(self, owner: Any, name: bytes, text: bytes) -> None:
-        """Make an attribute of characters."""
+        """Create an attribute of characters."""
         type_id = self._text_type(len(text))
         made = hdf5().h5a.create(owner, name, type_id, self._scalar())
         made.write(np.frombuffer(text, "S1"), type_id)
@@ -327,7 +327,7 @@ class ObjectMaker:
         return self._number
 
     def books(self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False) -> None:
-        """Make an integer attribute of netCDF's bookkeeping."""
+        """Create an integer attribute of netCDF's bookkeeping."""
         api = hdf5()
         space = api.h5s.create(api.h5s.SCALAR) if scalar else api.h5s.create_simple((len(values),))
         made = api.h5a.create(owner, name, api.h5t.STD_I32LE, space)
@@ -335,7 +335,10 @@ class ObjectMaker:
 
 
 def coordinate_of(dataset: Dataset, dimension: str) -> Variable | None:
-    """The coordinate variable of a dimension: of its name, in its group, with it as the first dimension."""
+    """Return the coordinate variable of a dimension, or None.
+
+    It has the dimension's name and group, and the dimension is its first one.
+    """
     variable = dataset.all_variables.get(dimension)
     if variable is not None and variable.dimensions and variable.dimensions[0] == dimension:
         return variable
@@ -345,13 +348,13 @@ def coordinate_of(dataset: Dataset, dimension: str) -> Variable | None:
 def chunk_shape(
     variable: Variable, shape: tuple[int, ...], grows: tuple[bool, ...], itemsize: int
 ) -> tuple[int, ...] | None:
-    """The chunks that a variable gets; None if it is not chunked."""
+    """Return the chunk shape of a variable, or None for a contiguous one."""
     storage = variable.storage
     chunked = storage.layout == "chunked" or storage.chunk_shape is not None or storage.filters
     if not shape or not (chunked or any(grows)):
         return None
     chunk = list(storage.chunk_shape or ())
-    if not chunk:  # what grows may be empty, whatever is there now: steps are added by other programs too
+    if not chunk:  # choose as for an empty variable, since later writers append steps
         start = [0 if g else n for n, g in zip(shape, grows, strict=True)]
         steps = _LONE_STEPS if all(grows) else 1
         chunk = list(default_chunks(start, grows, itemsize, target=_CHUNK_BYTES // 2, growing_steps=steps))
@@ -363,7 +366,7 @@ def chunk_shape(
 
 
 def track(creation: Any, *, links: bool = False) -> None:
-    """Keep the order in which attributes (and links) are made, and no times: equal input gives equal files."""
+    """Track the creation order of attributes (and links) and store no times: equal input gives equal files."""
     h5p = hdf5().h5p
     both = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
     creation.set_attr_creation_order(both)
@@ -373,12 +376,12 @@ def track(creation: Any, *, links: bool = False) -> None:
 
 
 def bytes_of(name: str) -> bytes:
-    """A name of the model as a name of the file."""
+    """Return a name of the model in the file's encoding."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> None:
-    """Write chunk by chunk what has filters that HDF5 itself lacks."""
+    """Write values chunk by chunk through filters that HDF5 itself lacks."""
     plist = dataset.get_create_plist()
     shape, filters = plist.get_chunk(), filters_of(plist)
     for origin, place, inside in chunks_of(dataset, axes):
@@ -386,7 +389,7 @@ def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> 
             a.step == 1 and a.start == o and a.stop == min(o + c, n)
             for a, o, c, n in zip(inside, origin, shape, dataset.shape, strict=True)
         )
-        if whole:  # what is behind the edge of a dataset that grows must be as if it was never written
+        if whole:  # the part behind the dataset's edge must equal unwritten values when the dataset grows
             chunk = unwritten_chunk(dataset, values.dtype)
         else:
             chunk = decoded_chunk(dataset, origin, values.dtype).copy()

@@ -1,7 +1,7 @@
-"""Read netCDF-4 files into the model: find in the HDF5 file what netCDF's own library finds.
+"""Read netCDF-4 files into the model, with the objects that the netCDF library finds in an HDF5 file.
 
-h5py's low-level interface reads the file, because netCDF4-python skips variables, types and attributes of
-types that it does not know, and gives other attributes in another form than they are stored.
+h5py's low-level interface reads the file. netCDF4-python skips variables, types and attributes of types that
+it does not know, and returns other attributes in a converted form.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SZIP_CHOICES = 4 | 32
 
 @dataclass(frozen=True)
 class FoundObjects:
-    """The model of a file, and where everything is in it."""
+    """The model of a file, and the locations of its objects."""
 
     dataset: Dataset
     root: FoundGroup
@@ -61,12 +61,12 @@ class FoundObjects:
 
 
 def read_hdf5(file: HDF5File, name: str) -> Dataset:
-    """Read all metadata of an open file; the variables get lazy sources.
+    """Read all metadata of an open file. The variables load their values on access.
 
     Raises
     ------
     NetCDFFileError
-        If the file is damaged, or has something that the model has no place for; the message names it.
+        If the file is damaged, or has an object that the model cannot represent. The message names it.
     """
     return find_objects(file, name).dataset
 
@@ -174,7 +174,7 @@ class _Reader:
         kind = space.get_simple_extent_type()
         if type_id.get_class() == api.h5t.STRING and not type_id.is_variable_str():
             scalar = kind != api.h5s.SIMPLE
-            if scalar:  # text: netCDF's form of char
+            if scalar:  # text, which is netCDF's char
                 raw = np.zeros(0 if kind == api.h5s.NULL else type_id.get_size(), "S1")
                 if raw.size:
                     attribute.read(raw, type_id)
@@ -198,7 +198,7 @@ class _Reader:
 
 
 def _attribute_ids(owner: Any) -> Iterator[Any]:
-    """The attributes of an object in order of creation; by name where the file has lost that order."""
+    """Return the attributes of an object by creation order, or by name if the file has no such order."""
     api = hdf5()
     order = api.h5.INDEX_CRT_ORDER
     for i in range(api.h5a.get_num_attrs(owner)):
@@ -212,7 +212,7 @@ def _attribute_ids(owner: Any) -> Iterator[Any]:
 
 
 def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
-    """The value beyond the end of a variable that is shorter than its unlimited dimension."""
+    """Return the value of elements beyond the end of a variable that is shorter than its unlimited dimension."""
     for attribute in attributes:
         if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
             return attribute.values[0]
@@ -236,7 +236,7 @@ def _storage(plist: Any, type_: Type, layout: MemoryLayout) -> Storage:
         chunk_shape=tuple(plist.get_chunk()) if kind == "chunked" else None,
         filters=tuple(_filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters())),
         endian=endian,
-        # As netCDF has it: without a fill value of its own, a variable is not filled.
+        # As in netCDF, a variable whose dataset defines no fill value is in no-fill mode.
         no_fill=plist.fill_value_defined() != api.h5d.FILL_VALUE_USER_DEFINED,
     )
 

@@ -44,20 +44,20 @@ from nczarr.netcdf.places import FilePlaces
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
-#: Bytes of the chunks that HDF5 keeps of a dataset, if it is not told otherwise.
+#: HDF5's default size of the chunk cache of a dataset, in bytes.
 OWN_CACHE = 1 << 20
 
 
-#: What is open for reading, by HDF5's own number for a file, and for how many.
+#: The files open for reading and their numbers of users, by HDF5's file number.
 _opened: dict[int, tuple[Any, int]] = {}
 
 
 def _shared(file: Any) -> tuple[Any, int]:
-    """Return a file that was just opened as it was opened first, and its number; call it with the lock held.
+    """Return the first handle of a file in place of a new one, and its number. The caller holds the lock.
 
-    Who opens a file that is open gets what HDF5 has of its datasets already. There the fill value of strings belongs to
-    the file as it was opened by the first who read it: once that is closed, HDF5 reads it from memory that is free, or
-    another file's. So all have one and the same.
+    A second handle shares HDF5's state of the datasets. In that state, the fill value of strings belongs to
+    the first handle that read it: after that handle closes, HDF5 reads freed memory or another file's. All
+    users therefore share one handle.
     """
     number = file_number(file)
     first, users = _opened.get(number, (file, 0))
@@ -68,7 +68,7 @@ def _shared(file: Any) -> tuple[Any, int]:
 
 
 def _close_for_one(number: int) -> None:
-    """Close a file for one of those who opened it; with the last, all that is open in it is closed, too."""
+    """Release one use of a file. The last release closes the file and its open objects."""
     api = hdf5()
     with api.phil:
         file, users = _opened.pop(number)
@@ -100,27 +100,27 @@ class _Opened:
 
 @dataclass(eq=False)
 class OpenDataset:
-    """A dataset that is open, and what it was made with, which never changes; use it with the lock held."""
+    """An open dataset and its constant creation properties. The caller holds the lock."""
 
     id: Any
 
     @cached_property
     def plist(self) -> Any:
-        """Its creation list."""
+        """The creation property list."""
         return self.id.get_create_plist()
 
     @cached_property
     def type_id(self) -> Any:
-        """Its type in the file."""
+        """The type in the file."""
         return self.id.get_type()
 
     @cached_property
     def filters(self) -> tuple[Filter, ...]:
-        """Its filters, in the order in which they are applied on writing."""
+        """The filters, in the order of encoding."""
         return filters_of(self.plist)
 
     def lacks_chunks(self) -> bool:
-        """True if some chunk was never written."""
+        """Return True if any chunk was never written."""
         if self.plist.get_layout() != hdf5().h5d.CHUNKED:
             return False
         sizes = zip(self.id.shape, self.plist.get_chunk(), strict=True)
@@ -129,30 +129,30 @@ class OpenDataset:
 
 @dataclass
 class HDF5File:
-    """An HDF5 file that is open for reading, and the datasets that were used last.
+    """An HDF5 file, open for reading, and its recently used datasets.
 
-    Few datasets are kept open, because HDF5 keeps a cache of decoded chunks for each.
+    Few datasets stay open, because HDF5 has a cache of decoded chunks for each.
     """
 
     path: str
     id: Any
-    #: What the file is, if it is not HDF5 that has it open; closed together with it.
+    #: The file object behind the handle, unless HDF5 opened the path. It is closed with the file.
     disk: GuardedFile | None = None
-    #: So many datasets are kept open.
+    #: Number of datasets that stay open.
     kept: int = _OPEN_DATASETS
     _datasets: OrderedDict[bytes, OpenDataset] = field(default_factory=OrderedDict)
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
-    #: Closes it, if it is open for reading; does so too when it is dropped.
+    #: Closes a file that is open for reading, also when the object is garbage-collected.
     _close: Any = None
     _raw: Ranges | None = None
     _asked: bool = False
 
     @classmethod
     def open(cls, path: str, file: Any = None, ranges: Ranges | None = None) -> HDF5File:
-        """Open a file, or what a file object has; :class:`NetCDFFileError` if HDF5 refuses it.
+        """Open a file by path or through a file object. :class:`NetCDFFileError` if HDF5 refuses it.
 
-        `ranges` are its bytes for reading beside the file object.
+        `ranges` are the bytes of the file, for reads without the file object.
         """
         close_dropped()
         api = hdf5()
@@ -171,11 +171,11 @@ class HDF5File:
             return opened
 
     def dataset(self, link: bytes) -> Any:
-        """The open dataset of a path, as h5py has it; call it with the lock held."""
+        """Return the open dataset of a path as h5py's object. The caller holds the lock."""
         return self.opened(link).id
 
     def opened(self, link: bytes) -> OpenDataset:
-        """The open dataset of a path; call it with the lock held."""
+        """Return the open dataset of a path. The caller holds the lock."""
         if self.id is None:
             raise NetCDFFileError("the file is closed", path=self.path)
         found = self._datasets.get(link)
@@ -187,7 +187,7 @@ class HDF5File:
         return found
 
     def keep(self, link: bytes, dataset: Any) -> None:
-        """Take over a dataset that was just made; call it with the lock held."""
+        """Add a new dataset to the open ones. The caller holds the lock."""
         self._datasets[link] = OpenDataset(dataset)
         if len(self._datasets) > self.kept:
             self._datasets.popitem(last=False)
@@ -201,11 +201,11 @@ class HDF5File:
             for filter_ in found.filters:
                 if not available_filter(filter_.id):
                     raise NetCDFFileError(
-                        f"HDF5 here has no filter {filter_name(filter_.id)}",
-                        hint="the package hdf5plugin has many filters",
+                        f"the installed HDF5 has no filter {filter_name(filter_.id)}",
+                        hint="install hdf5plugin, which provides many filters",
                     )
             chunk = math.prod(found.plist.get_chunk()) * found.type_id.get_size()
-            # HDF5's own cache may be too small for one chunk: each read would decode anew
+            # HDF5's default cache may be smaller than one chunk. Each read would then decode the chunk again.
             if chunk > OWN_CACHE:
                 access = api.h5p.create(api.h5p.DATASET_ACCESS)
                 access.set_chunk_cache(521, max(chunk, min(4 * chunk, _CACHE_LIMIT)), 1.0)
@@ -213,7 +213,7 @@ class HDF5File:
         return found
 
     def chunk(self, link: bytes, dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A chunk that HDF5 cannot decode, as an array; call it with the lock held."""
+        """Return a chunk that HDF5 cannot decode, as an array. The caller holds the lock."""
         found = self._decoded.get((link, origin))
         if found is None:
             found = self._decoded[link, origin] = decoded_chunk(dataset, origin, dtype)
@@ -223,14 +223,17 @@ class HDF5File:
         return found
 
     def raw_file(self) -> Ranges | None:
-        """The file's bytes, None if they cannot be read beside HDF5; call it with the lock held."""
+        """Return the file's byte ranges, or None if they are not readable without HDF5.
+
+        The caller holds the lock.
+        """
         if not self._asked:
             self._asked = True
             self._raw = ranges_of(self.id, hdf5().h5fd.SEC2)
         return self._raw
 
     def places(self, link: bytes, dataset: Any) -> ChunkPlaces:
-        """Where the chunks of a dataset are; call it with the lock held."""
+        """Return the locations of a dataset's chunks. The caller holds the lock."""
         found = self._places.pop(link, None)
         if found is None:
             found = ChunkPlaces(dataset)
@@ -240,7 +243,10 @@ class HDF5File:
         return found
 
     def forget(self, link: bytes | None = None) -> None:
-        """Forget what was decoded of a dataset; of all, and close them; call it with the lock held."""
+        """Drop the decoded chunks of a dataset; without `link`, drop all and close the datasets.
+
+        Needs the lock.
+        """
         if link is None:
             self._datasets.clear()
             self._decoded.clear()
@@ -249,12 +255,12 @@ class HDF5File:
                 del self._decoded[key]
 
     def close(self) -> None:
-        """Close the file; the sources cannot be read any more."""
+        """Close the file. Its sources are no longer readable."""
         with hdf5().phil:
             self._places.clear()
             if self._raw is not None:
                 self._raw.close()
-            self._raw = None  # whoever reads in this moment has it still
+            self._raw = None  # concurrent readers keep their reference
             self._datasets.clear()
             self._decoded.clear()
             if self.id is not None:
@@ -268,8 +274,8 @@ class HDF5File:
 class HDF5Source:
     """An :class:`~nczarr.model.ArraySource` on a dataset of an HDF5 file.
 
-    `stored` is the dataset's extent; along an unlimited dimension it may be less than `shape`, and the rest has
-    the value `fill`.
+    `stored` is the dataset's extent. Along an unlimited dimension, it may be less than `shape`; the remaining
+    elements have the value `fill`.
     """
 
     file: HDF5File
@@ -315,8 +321,8 @@ class HDF5Source:
                 raw = self._decoded_here(opened.id, axes, shape)
             elif not has_pointers(self.layout):
                 raw = _buffer(opened.plist, shape, self.layout.dtype)
-                # Nothing may be freed inside the call: an interrupt that came meanwhile would be raised in the
-                # callback that h5py has for freed objects, and be lost there.
+                # No object may be freed inside this call: h5py has a callback for freed objects, and an
+                # interrupt that is raised there would be lost.
                 memory, chosen = hyperslab(opened.id, axes)
                 opened.id.read(memory, chosen, raw, opened.type_id)
             elif opened.lacks_chunks():
@@ -326,7 +332,7 @@ class HDF5Source:
         return raw if raw.dtype == self.dtype else decode(self.layout, raw, self.type)
 
     def _beside_hdf5(self, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray | None:
-        """Read whole chunks without HDF5's lock; None if that cannot be done, or would not be quicker."""
+        """Read whole chunks without HDF5's lock. Return None if that is impossible or not faster."""
         wanted = math.prod(shape) * self.layout.dtype.itemsize
         if wanted < (SMALLEST_WHOLE if shape == self.stored else SMALLEST) or has_pointers(self.layout):
             return None
@@ -373,7 +379,7 @@ class HDF5Source:
             return size, int(dataset.get_num_chunks()), count
 
     def chunk_places(self) -> FilePlaces | None:
-        """Return where the chunks are in the file; None where their bytes alone do not say the values."""
+        """Return the locations of the chunks, or None if the values need more than their bytes."""
         if has_pointers(self.layout) or self.layout.dtype.kind not in "iuf" or self.shape != self.stored:
             return None
         big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
@@ -397,7 +403,9 @@ class HDF5Source:
                 if at is None:
                     continue
                 if at[2]:
-                    raise NetCDFFileError("a chunk leaves out a filter, which no reference can say")
+                    raise NetCDFFileError(
+                        "a chunk's filter mask is not zero; a reference cannot express that"
+                    )
                 found[index] = at[:2]
             return FilePlaces(shape, filters_of(plist), big, found, self.read)
 
@@ -423,7 +431,7 @@ class HDF5Source:
         return StoredChunks(file, self.file.path, shape, self.stored, big, found)
 
     def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
-        """Read chunk by chunk what has filters that HDF5 itself lacks."""
+        """Read values chunk by chunk through filters that HDF5 itself lacks."""
         if has_pointers(self.layout):
             raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
         raw = np.empty(shape, self.layout.dtype)
@@ -446,7 +454,7 @@ class HDF5Source:
             reclaim(opened.type_id, raw)
 
     def _by_chunk(self, opened: OpenDataset, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
-        """Read chunk by chunk: HDF5 cannot read strings or sequences from a chunk that was never written."""
+        """Read values chunk by chunk, since HDF5 cannot read strings or sequences from an unwritten chunk."""
         out = np.empty(shape, self.dtype)
         fill_with(out, self.fill)
         for origin, place, inside in chunks_of(opened.id, axes):
@@ -457,13 +465,13 @@ class HDF5Source:
 
 
 def _buffer(plist: Any, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Memory to read into: zeros where HDF5 leaves it as it was, which is so for what was never written nor filled."""
+    """Return a read buffer. It has zeros if HDF5 leaves elements that are neither written nor filled."""
     filled = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
     return np.empty(shape, dtype) if filled else np.zeros(shape, dtype)
 
 
 def _refuse_external(plist: Any) -> None:
-    """Refuse values that are in other files: as external storage, or as a virtual dataset."""
+    """Refuse values in other files: external storage and virtual datasets."""
     h5d = hdf5().h5d
     names: list[str] = []
     if plist.get_layout() == h5d.VIRTUAL:
@@ -476,19 +484,21 @@ def _refuse_external(plist: Any) -> None:
 
 
 def filters_of(plist: Any) -> tuple[Filter, ...]:
-    """The filters of a dataset's creation list, in the order in which they are applied on writing."""
+    """Return the filters of a creation property list, in the order of encoding."""
     return tuple(Filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters()))
 
 
 def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A chunk with filters that HDF5 itself lacks, in the file's own type; the fill value if it was never written."""
+    """Return a chunk with filters that HDF5 lacks, in the file's type, or its fill value if unwritten."""
     plist = dataset.get_create_plist()
     shape = plist.get_chunk()
     if dataset.get_chunk_info_by_coord(origin).byte_offset is None:
         inside = tuple(range(o, min(o + c, n)) for o, c, n in zip(origin, shape, dataset.shape, strict=True))
         found = unwritten_chunk(dataset, dtype)
         part = _buffer(plist, [len(axis) for axis in inside], dtype)
-        dataset.read(*hyperslab(dataset, inside), part, dataset.get_type())  # no chunk, so no filter either
+        dataset.read(
+            *hyperslab(dataset, inside), part, dataset.get_type()
+        )  # an unwritten chunk has no filters
         found[tuple(slice(n) for n in part.shape)] = part
         return found
     mask, data = dataset.read_direct_chunk(origin)
@@ -497,7 +507,7 @@ def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.
 
 
 def unwritten_chunk(dataset: Any, dtype: np.dtype) -> np.ndarray:
-    """A chunk of a dataset as it is where nothing was written, in the file's own type."""
+    """Return an unwritten chunk of a dataset, in the file's own type."""
     plist = dataset.get_create_plist()
     fill = np.zeros((), dtype)
     if plist.fill_value_defined() != hdf5().h5d.FILL_VALUE_UNDEFINED:
@@ -508,14 +518,14 @@ def unwritten_chunk(dataset: Any, dtype: np.dtype) -> np.ndarray:
 def chunks_of(
     dataset: Any, axes: tuple[range, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
-    """The chunks that a selection touches: start of the chunk, place in the selection, what is inside."""
+    """Yield the chunks of a selection: origin, place in the selection, range inside the chunk."""
     sizes = dataset.get_create_plist().get_chunk()
     for pieces in product(*(_cut(axis, size) for axis, size in zip(axes, sizes, strict=True))):
         yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
 
 
 def fill_with(out: np.ndarray, value: Any) -> None:
-    """Set every element, also where an element is an array or a record with arrays inside."""
+    """Set every element, including elements that are arrays or records with arrays."""
     if not out.dtype.hasobject:
         out[...] = value
         return
@@ -524,7 +534,7 @@ def fill_with(out: np.ndarray, value: Any) -> None:
 
 
 def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
-    """Cut an axis of a selection at chunk borders: start of the chunk, place in the selection, what is inside."""
+    """Split an axis of a selection at chunk boundaries: origin, place in the selection, and range inside."""
     pieces = []
     place = 0
     while place < len(axis):
@@ -536,7 +546,7 @@ def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
 
 
 def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:
-    """HDF5's dataspaces for a selection of a dataset: in memory and in the file."""
+    """Return HDF5's dataspaces for a selection of a dataset: in memory and in the file."""
     h5s = hdf5().h5s
     if not axes:
         return h5s.ALL, h5s.ALL

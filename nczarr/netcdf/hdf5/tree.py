@@ -1,6 +1,6 @@
 """List the groups of a netCDF-4 file, their objects and dimensions, without netCDF's bookkeeping.
 
-Dimensions are the file's own, and those that netCDF's library makes up for other files.
+The dimensions are those of the file, and those that the netCDF library generates for other HDF5 files.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from nczarr.netcdf.hdf5.types import address_of
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 NON_COORDINATE = b"_nc4_non_coord_"
-#: Attributes with which netCDF-4 and HDF5's dimension scales keep their books.
+#: Bookkeeping attributes of netCDF-4 and of HDF5's dimension scales.
 ROOT_BOOKS = frozenset({b"_NCProperties", b"_nc3_strict"})
 VARIABLE_BOOKS = frozenset({b"DIMENSION_LIST", b"_Netcdf4Dimid", b"_Netcdf4Coordinates"})
 SCALE_BOOKS = frozenset({b"CLASS", b"NAME", b"REFERENCE_LIST"})
 
-#: What to do about content that is in other files.
-FOLLOW = "a file of a stranger could name any file here; NCZARR_EXTERNAL_FILES=1 allows it"
+#: The hint for content in other files.
+FOLLOW = "if you trust the file, set NCZARR_EXTERNAL_FILES=1; a file can name any other file"
 
 
 @dataclass(eq=False)
 class FoundGroup:
-    """A group of the file with its objects, in order; types are pairs of FQN and HDF5 type."""
+    """A group of the file with its objects, in order. Types are pairs of FQN and HDF5 type."""
 
     name: str
     fqn: str
@@ -42,23 +42,23 @@ class FoundGroup:
     groups: list[FoundGroup] = field(default_factory=list)
 
     def walk(self) -> Iterator[FoundGroup]:
-        """This group and all below it, parents first."""
+        """Yield this group and all groups below it, parents first."""
         yield self
         for group in self.groups:
             yield from group.walk()
 
     def link_path(self, link: bytes) -> bytes:
-        """HDF5's path of an object of the group."""
+        """Return HDF5's path of an object of the group."""
         return self.path.rstrip(b"/") + b"/" + link
 
 
 def collect(file: Any, path: str) -> FoundGroup:
-    """Walk an open HDF5 file.
+    """Walk the groups of an open HDF5 file.
 
     Raises
     ------
     NetCDFFileError
-        If a group contains itself through a link, or an object cannot be opened.
+        If a group contains itself through a link, or an object is not readable.
     """
     root = FoundGroup("", "/", b"/", hdf5().h5g.open(file, b"/"))
     _collect(root, path, frozenset())
@@ -73,7 +73,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
             f"more than {limit('NCZARR_MAX_DEPTH')} groups inside each other",
             path=path,
             fqn=group.fqn,
-            hint="the setting NCZARR_MAX_DEPTH allows more",
+            hint="set NCZARR_MAX_DEPTH to a larger number",
         )
     for link in _link_names(group.id):
         name = normalize_name(text_of(link))
@@ -97,11 +97,11 @@ def _refuse_external(group: Any, link: bytes) -> None:
     api = hdf5()
     if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not may_follow_external_files():
         name = os.fsdecode(group.links.get_val(link)[0])
-        raise NetCDFFileError(f"it is in another file, {name!r}", hint=FOLLOW)
+        raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
 
 
 def _link_names(group: Any) -> list[bytes]:
-    """Names of the links of a group, in order of creation where the file keeps it."""
+    """Return the link names of a group, in order of creation if the file records it."""
     api = hdf5()
     tracked = group.get_create_plist().get_link_creation_order() & api.h5p.CRT_ORDER_TRACKED
     names: list[bytes] = []
@@ -115,7 +115,7 @@ def _link_names(group: Any) -> list[bytes]:
 
 
 def variable_name(link: bytes, dataset: Any) -> str | None:
-    """The name of the variable of a dataset; None for a dimension without a variable."""
+    """Return the name of a dataset's variable, or None for a dimension without a variable."""
     h5ds = hdf5().h5ds
     if h5ds.is_scale(dataset) and (h5ds.get_scale_name(dataset) or b"").startswith(NO_VARIABLE):
         return None
@@ -123,13 +123,13 @@ def variable_name(link: bytes, dataset: Any) -> str | None:
 
 
 def text_of(name: bytes) -> str:
-    """A name of the file as text."""
+    """Return a name of the file as text."""
     return name.decode("utf-8", "surrogateescape")
 
 
 @dataclass(eq=False)
 class FoundDimension:
-    """A dimension with netCDF's number for it, and the path of its scale; None if it is made up."""
+    """A dimension with netCDF's dimension number and the path of its scale; None if it is generated."""
 
     number: int
     fqn: str
@@ -141,14 +141,14 @@ class FoundDimension:
 
 
 class FoundDimensions:
-    """All dimensions of a file, and which of them each variable has.
+    """All dimensions of a file, and those of each variable.
 
     Attributes
     ----------
     of_variable : dict of tuple of FoundDimension
-        By the variable's FQN.
+        The dimensions by the variable's FQN.
     of_group : dict of list of Dimension
-        By the group's FQN, in netCDF's order.
+        The dimensions by the group's FQN, in netCDF's order.
     """
 
     def __init__(self, root: FoundGroup, path: str) -> None:
@@ -191,7 +191,7 @@ class FoundDimensions:
         return made
 
     def references(self, group: FoundGroup) -> None:
-        """Find the dimensions of every variable, groups below first: so netCDF numbers those it makes up."""
+        """Find the dimensions of every variable, child groups first, as netCDF numbers generated dimensions."""
         for child in group.groups:
             self.references(child)
         for link, dataset in group.datasets:
@@ -202,7 +202,7 @@ class FoundDimensions:
             with hdf5().phil, hdf5_errors(self.path, fqn):
                 if dataset.shape is None:
                     raise NetCDFFileError(
-                        "it has HDF5's null dataspace, neither a shape nor values: netCDF has no such"
+                        "it has HDF5's null dataspace, without shape and values, which netCDF cannot represent"
                     )
                 numbers = self.variable_dimensions(group, dataset)
                 self.numbers[fqn] = numbers
@@ -240,7 +240,7 @@ class FoundDimensions:
         return seen[0] if seen else None
 
     def phony(self, group: FoundGroup, size: int, unlimited: bool, taken: list[int | None]) -> int:
-        """A dimension for an axis that has none, as netCDF's library makes them up: one for each size."""
+        """Return a dimension for an axis without a scale: one for each size, as in the netCDF library."""
         for known in self.dimensions.values():
             same = known.group is group and known.size == size and known.unlimited == unlimited
             if same and known.number not in taken:
@@ -249,7 +249,7 @@ class FoundDimensions:
         return made.number
 
     def measure(self) -> None:
-        """Sizes: an unlimited dimension is as long as the longest variable that uses it."""
+        """Set sizes: an unlimited dimension has the length of the longest variable along it."""
         longest: dict[int, int] = {}
         for fqn, numbers in self.numbers.items():
             for number, size in zip(numbers, self.extents[fqn], strict=True):
@@ -263,7 +263,7 @@ class FoundDimensions:
 
 
 def _integers(dataset: Any, name: bytes) -> tuple[int, ...] | None:
-    """An integer attribute of the bookkeeping."""
+    """Return an integer attribute of the bookkeeping."""
     if not hdf5().h5a.exists(dataset, name):
         return None
     attribute = hdf5().h5a.open(dataset, name)

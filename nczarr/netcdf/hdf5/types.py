@@ -31,25 +31,25 @@ _BASES = b"_nczarr_bases"
 
 
 def address_of(object_id: Any) -> tuple[int, int]:
-    """What tells one object of a file from another."""
+    """Return the identity of an object of a file."""
     info = hdf5().h5o.get_info(object_id)
     return info.fileno, info.addr
 
 
 @dataclass
 class KnownTypes:
-    """The named types of a file, and the way from any HDF5 type to the model's.
+    """The named types of a file, and the conversion of any HDF5 type to the model's.
 
-    netCDF does not say in the file by which name a variable's type goes. It is the first named type that is
-    equal, parents before children: the netCDF library looks for it so. A type that no name fits (other programs
-    write such) gets one: ``unnamed_enum_1`` and so on, in the group where it is used.
+    netCDF does not store the name of a variable's type. The type is the first equal named type, parents
+    before children, as the netCDF library searches. A type without an equal named type (other programs write
+    such types) gets a name in its group: ``unnamed_enum_1`` and so on.
 
     Attributes
     ----------
-    taken : set of str
+    The FQNs in use.
         FQNs that are in use.
     unnamed : dict of list of UserType
-        The types that got a name here, by group.
+        The types that got a generated name, by group.
     """
 
     taken: set[str] = field(default_factory=set)
@@ -62,13 +62,13 @@ class KnownTypes:
     def declare(self, found: list[tuple[str, str, Any]]) -> dict[str, UserType]:
         """Add the named types of a file.
 
-        `found` has the group, FQN and HDF5 type of each, in any order: a type may be built on one that stands
-        later. Types that only name one that netCDF has anyway are not in the result.
+        `found` has the group, FQN and HDF5 type of each, in any order, since a type may contain one that
+        comes later. The result omits types that only rename a built-in type of netCDF.
 
         Raises
         ------
         NetCDFFileError
-            If a type holds something that netCDF has no type for.
+            If a type contains one that netCDF lacks.
         """
         made: dict[str, UserType] = {}
         while found:
@@ -94,12 +94,12 @@ class KnownTypes:
         return made
 
     def find(self, type_id: Any, group: str) -> tuple[Type, MemoryLayout]:
-        """The model's type and the layout of an HDF5 type that is used in a group.
+        """Return the model's type and the layout of an HDF5 type that is used in a group.
 
         Raises
         ------
         NetCDFFileError
-            If netCDF has no such type; without the place, which the caller adds.
+            If netCDF has no such type. The caller adds path and FQN.
         """
         h5t = hdf5().h5t
         kind = type_id.get_class()
@@ -149,7 +149,7 @@ class KnownTypes:
         return made
 
     def layout(self, type_id: Any, type_: Type, group: str) -> MemoryLayout:
-        """How values of an HDF5 type of the model's type `type_` lie in memory."""
+        """Return the memory layout of an HDF5 type whose type in the model is `type_`."""
         if isinstance(type_, EnumType):
             return Plain(_number_dtype(type_id.get_super()))
         if isinstance(type_, OpaqueType):
@@ -215,7 +215,7 @@ _KINDS = {
 
 
 def _recorded_bases(type_id: Any) -> list[str]:
-    """FQNs of the types inside a named type, where :func:`record_bases` has written them."""
+    """Return the FQNs of the types inside a named type, from the attribute of :func:`record_bases`."""
     h5a = hdf5().h5a
     if not type_id.committed() or not h5a.exists(type_id, _BASES):
         return []
@@ -226,10 +226,10 @@ def _recorded_bases(type_id: Any) -> list[str]:
 
 
 def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) -> None:
-    """Write down the names of the types inside a committed type, if HDF5 cannot tell them from others.
+    """Store the names of the types inside a committed type, if HDF5 cannot distinguish them.
 
-    A type inside another has no name in HDF5, so two declared types of one definition are the same to it. An
-    attribute of the named type, which netCDF's library does not look at, keeps the names apart.
+    HDF5 stores no names for types inside a type, so two declared types of one definition are equal to it. An
+    attribute of the named type, which the netCDF library ignores, preserves the names.
     """
     bases = [f.type for f in type_.fields] if isinstance(type_, CompoundType) else []
     if isinstance(type_, VlenType):
@@ -249,7 +249,7 @@ def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) 
 
 
 def _alike(a: Type, b: Type) -> bool:
-    """True if two types differ in their names only."""
+    """Return True if two types differ in their names only."""
     if isinstance(a, CompoundType) and isinstance(b, CompoundType):
         return len(a.fields) == len(b.fields) and all(
             f.name == g.name and f.shape == g.shape and _alike(f.type, g.type)
@@ -295,32 +295,32 @@ def _array_base(type_id: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 class TypeWriter:
-    """From the model's types to HDF5's; named types are committed once and used from then on."""
+    """Converts the model's types to HDF5's. Named types are committed once and reused."""
 
     def __init__(self) -> None:
         self.committed: dict[str, Any] = {}
 
     def make(self, type_: Type, endian: str = "native") -> Any:
-        """The HDF5 type of a type of the model: the committed one, if there is one."""
+        """Return the HDF5 type of a type of the model: the committed one if it exists."""
         if isinstance(type_, UserType):
             return self.committed.get(type_.fqn) or self.build(type_)
         assert isinstance(type_, PrimitiveType)
         return _primitive(type_, endian)
 
     def build(self, type_: UserType) -> Any:
-        """A new HDF5 type, not committed yet.
+        """Return a new HDF5 type that is not committed yet.
 
         Raises
         ------
         LossError
-            If two members of an enum have one value: HDF5 has no room for that.
+            If two members of an enum have equal values, which HDF5 cannot represent.
         """
         h5t = hdf5().h5t
         if isinstance(type_, EnumType):
             made = h5t.enum_create(_primitive(type_.base, "native"))
             if len({value for _, value in type_.members}) != len(type_.members):
                 raise LossError(
-                    "netCDF-4 files cannot hold an enum with two names for one value", fqn=type_.fqn
+                    "netCDF-4 files cannot store an enum with two names for one value", fqn=type_.fqn
                 )
             for name, value in type_.members:
                 insert_member(made, name.encode("utf-8", "surrogateescape"), value, type_.dtype)
@@ -346,7 +346,7 @@ class TypeWriter:
         return made
 
     def layout(self, type_: Type, type_id: Any) -> MemoryLayout:
-        """The memory layout of a type that :meth:`make` made."""
+        """Return the memory layout of a type from :meth:`make`."""
         if isinstance(type_, PrimitiveType):
             if type_ == STRING:
                 return Text()
@@ -389,7 +389,7 @@ def _primitive(type_: PrimitiveType, endian: str) -> Any:
 
 
 def _alignment(type_: Type) -> int:
-    """The alignment that a C compiler would give, so that netCDF's own programs see the struct they expect."""
+    """Return the alignment that a C compiler gives, so that netCDF programs see the expected struct."""
     if isinstance(type_, CompoundType):
         return max(_alignment(f.type) for f in type_.fields)
     if isinstance(type_, OpaqueType):

@@ -1,4 +1,4 @@
-"""Write netCDF-4 files from the model: all objects at once, then the values region by region."""
+"""Write netCDF-4 files from the model: first all objects, then the values region by region."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from nczarr.netcdf.sink import FileSink
 
 
 class HDF5Sink(FileSink):
-    """A netCDF-4 file that is being written."""
+    """A netCDF-4 file in the course of writing."""
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool, *, strict: bool = False) -> None:
         super().__init__(path, dataset, overwrite)
@@ -65,7 +65,7 @@ class HDF5Sink(FileSink):
                 self._groups[join_fqn(fqn, child.name)] = self._make.group(self._groups[fqn], child.name)
         declared = self.dataset.all_types.values()
         for fqn, group in self.dataset.walk():
-            # In declared order; one that another needs first is committed before it.
+            # Types are in declared order, except that a type's members are committed before it.
             for type_ in ordered_types(group.types):
                 self._make.type(self._groups[fqn], type_, declared)
         for fqn, group in self.dataset.walk():
@@ -136,14 +136,14 @@ class HDF5Sink(FileSink):
             for fqn, made in self._variables.items():
                 if has_pointers(made.layout) and OpenDataset(made.id).lacks_chunks():
                     self._fill_chunks(fqn, made.id)
-            # What fails while objects are closed is not told to anybody: all must be in the file before.
+            # HDF5 does not report errors while objects close: everything must be in the file before.
             hdf5().h5f.flush(self._file, hdf5().h5f.SCOPE_GLOBAL)
             self._check()
             self._close()
             self._check()
 
     def _fill_chunks(self, fqn: str, dataset: Any) -> None:
-        """Write the chunks of strings or sequences that nobody has: HDF5 could not read them otherwise."""
+        """Write unwritten chunks of strings or sequences, which HDF5 cannot read otherwise."""
         variable = self.dataset.variable_at(fqn)
         for region in regions(dataset.shape, dataset.get_create_plist().get_chunk()):
             origin = tuple(s.start for s in region)
@@ -166,13 +166,13 @@ class HDF5Sink(FileSink):
 
 
 def check_names(dataset: Dataset, path: str) -> None:
-    """HDF5 has one space of names in a group, and netCDF-4 keeps its books in attributes."""
+    """Refuse names that clash in a group's single HDF5 name space, and netCDF-4's bookkeeping names."""
     for fqn, group in dataset.walk():
         taken: dict[str, str] = {}
         for what, name in _link_names(group):
             if taken.setdefault(name, what) != what:
                 raise LossError(
-                    f"netCDF-4 cannot hold a {taken[name]} and a {what} of one name",
+                    f"netCDF-4 cannot store a {taken[name]} and a {what} of the same name in one group",
                     path=path,
                     fqn=join_fqn(fqn, name),
                 )
@@ -184,17 +184,20 @@ def check_names(dataset: Dataset, path: str) -> None:
             for attribute in attributes:
                 if attribute.name in names:
                     raise LossError(
-                        f"netCDF-4 needs the attribute name {attribute.name!r} for itself",
+                        f"netCDF-4 reserves the attribute name {attribute.name!r}",
                         path=path,
                         fqn=owner,
                     )
 
 
 def check_types(dataset: Dataset, path: str) -> None:
-    """netCDF's library reads a file group by group, and finds no type of a group that comes later."""
+    """Refuse types that are used before their group.
+
+    The netCDF library reads a file group by group and would not find them.
+    """
     for fqn, type_ in forward_references(dataset, attributes=False):
         raise LossError(
-            f"netCDF-4 cannot hold a use of the type {type_.fqn} before the group that declares it",
+            f"netCDF-4 cannot store a use of the type {type_.fqn} before the group that declares it",
             path=path,
             fqn=fqn,
             hint="declare the type in the root group",
