@@ -1,6 +1,6 @@
-"""The table of docs/netcdf4-compatibility.md: what is the same as in netCDF4-python, what is better, what differs.
+"""Generate docs/netcdf4-compatibility.md, which compares nczarr with netCDF4-python name by name.
 
-Each row is a script that runs with both libraries; ``tests/netcdf4/test_compatibility.py`` executes it. To write the page anew:
+Each row has a script for both libraries, which ``tests/netcdf4/test_compatibility.py`` executes. To generate the page:
 ``python tests/helpers/netcdf4_table.py``.
 """
 
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "netcdf4-compatibility.md"
 
 @dataclass(frozen=True)
 class Row:
-    """Names, what is to be said of them, and a script with ``nc`` (the library), ``path`` and ``log``."""
+    """A row of the table: names, a verdict and a note, and a script with ``nc`` (the library), ``path`` and ``log``."""
 
     names: str
     verdict: Literal["same", "better", "different"]
@@ -37,7 +37,7 @@ def different(names: str, script: str, note: str) -> Row:
     return Row(names, "different", script, note)
 
 
-#: Put before each script: a small dataset `ds` that is open for writing.
+#: The first lines of each script: a small dataset `ds`, open for writing.
 START = """
 ds = nc.Dataset(path, "w")
 ds.createDimension("t", None); ds.createDimension("x", 3)
@@ -69,27 +69,29 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`getlibversion`, `__netcdf4libversion__`, `__has_…__`",
             "log(type(nc.getlibversion()), nc.__has_rename_grp__, nc.__has_ncfilter__)",
-            "the netCDF-C whose behaviour is followed",
+            "the version of netCDF-C whose behaviour nczarr follows",
         ),
         same(
             "`__has_szip_support__`, `compression='szip'`",
             "ds.createDimension('p', 40); v = ds.createVariable('z', 'i4', ('p',), compression='szip', szip_coding='ec')\n"
             "v[:] = range(len(v)); log(nc.__has_szip_support__, v.filters(), v[:])",
-            "recorded with its settings, and szip again in netCDF files; Zarr has no such codec, so zstd is stored",
+            "Zarr has no szip codec, so Zarr stores use zstd and record szip with its settings; netCDF files use szip",
         ),
         same(
             "`parallel=`, without MPI: `ValueError`",
             "attempt(lambda: nc.Dataset(path + 'p', 'w', parallel=True))",
-            "writing together needs no MPI: see `shared=True`",
+            "joint writing needs no MPI: see `shared=True`",
         ),
         same(
-            "`rc_get`, `rc_set`", "nc.rc_set('A', 'b'); log(nc.rc_get('A'), nc.rc_get('none'))", "remembered"
+            "`rc_get`, `rc_set`",
+            "nc.rc_set('A', 'b'); log(nc.rc_get('A'), nc.rc_get('none'))",
+            "stores the setting without effect",
         ),
         same(
             "`get_chunk_cache`, `set_chunk_cache`",
             "old = nc.get_chunk_cache(); nc.set_chunk_cache(1 << 20, 100, 0.5); log(nc.get_chunk_cache())\n"
             "nc.set_chunk_cache(*old)",
-            "bytes of decoded chunks for each dataset (for each variable in HDF5); also `NCZARR_CACHE`",
+            "size of the decoded chunks in the cache of each dataset (of each variable in HDF5); also `NCZARR_CACHE`",
         ),
         same(
             "`utils.ncinfo`, `utils.nc3tonc4`, `utils.nc4tonc3`",
@@ -99,13 +101,13 @@ SECTIONS: dict[str, list[Row]] = {
             "nc.utils._nc3tonc4(path + '3.nc', path + '5.nc', quiet=True, istop=9)\n"
             "log(nc.Dataset(path + '3.nc').data_model, nc.Dataset(path + '5.nc')['v'][:])\n"
             "attempt(lambda: nc.utils._nc4tonc3(path + '3.nc', path + '6.nc'))",
-            "limits (`valid_range` …) are unpacked with the values, what is missing and what is fill stay apart, and a"
-            " target is there only when it is complete; groups, types and a second unlimited dimension are refused",
+            "limits (`valid_range` …) are unpacked with the values, missing values and fill values stay distinct, and a"
+            " target appears when it is complete; groups, types and a second unlimited dimension are refused",
         ),
         better(
             "`install()`, `uninstall()`",
             "log(hasattr(nc, 'install'))",
-            "stands in for netCDF4 in programs that cannot be edited, under its name",
+            "replaces netCDF4 under its name, in programs that cannot be edited",
         ),
     ],
     "Dataset": [
@@ -113,12 +115,12 @@ SECTIONS: dict[str, list[Row]] = {
             "`auto_complex=True`",
             "c = nc.Dataset(path + 'c', 'w', auto_complex=True); c.createDimension('x', 2)\n"
             "z = c.createVariable('z', 'c16', ('x',)); z[:] = [1j, 2]; log(c.auto_complex, z.dtype, z[:])",
-            "compounds of `r` and `i`, in netCDF-3 models pairs along a dimension; read, too, from dimensions of two called `ri` or `complex`",
+            "stores compounds of `r` and `i`, or pairs along a dimension in netCDF-3 models; also reads dimensions of size two called `ri` or `complex`",
         ),
         same("modes `r`, `w`, `x`, `a`, `r+`", "ds.close(); log(nc.Dataset(path, 'a').variables['v'].shape)"),
         same("unknown mode or format: `ValueError`", "attempt(lambda: nc.Dataset(path, 'q'))"),
         same(
-            "unknown format of what is there: ignored",
+            "unknown format for an existing dataset: ignored",
             "ds.close(); ds = nc.Dataset(path, 'r', format='netcdf4'); log(ds.data_model); ds.close(); ds = nc.Dataset(path, 'a')",
         ),
         same(
@@ -126,7 +128,7 @@ SECTIONS: dict[str, list[Row]] = {
             "try: nc.Dataset(path + 'x')\nexcept FileNotFoundError as e: log(e.errno, e.filename == path + 'x')",
         ),
         same(
-            "what is no dataset: `OSError` -51",
+            "a file of another kind: `OSError` -51",
             "open(path + 'g', 'w').write('garbage' * 9)\ntry: nc.Dataset(path + 'g')\nexcept OSError as e: log(e.errno)",
         ),
         same(
@@ -135,12 +137,12 @@ SECTIONS: dict[str, list[Row]] = {
             "    open(p, 'wb').write(b[:n])\n    try: nc.Dataset(p)\n    except OSError as e: log(e.errno, e.filename == p)",
         ),
         same(
-            "a place where no file can be: `PermissionError` 13 when writing",
+            "a path that cannot be created: `PermissionError` 13 when writing",
             "open(path + 'f', 'w')\nfor p in (path + '-no/a.nc', path + 'f/a.nc', path + 'x' * 300):\n    try: nc.Dataset(p, 'w')\n"
             "    except PermissionError as e: log(e.errno, e.filename == p)",
         ),
         different(
-            "what is there with mode `x`, or `clobber=False`",
+            "an existing dataset with mode `x`, or `clobber=False`",
             "ds.close()\ntry: nc.Dataset(path, 'x')\nexcept OSError as e: log(isinstance(e, FileExistsError))",
             "`FileExistsError` with errno 17, where netCDF4 has an `OSError` -35",
         ),
@@ -157,17 +159,17 @@ SECTIONS: dict[str, list[Row]] = {
         same(
             "`memory=`",
             "m = nc.Dataset('m', 'w', memory=100); b = m.close(); log(bytes(b[:4]))",
-            'for a name in `.zarr` or `.zip`, or with `storage="zarr"`, a zip archive of the Zarr hierarchy',
+            'a zip archive of the Zarr hierarchy for a name in `.zarr` or `.zip`, or with `storage="zarr"`',
         ),
         same(
             "`keepweakref`",
             "ds.close(); d = nc.Dataset(path, keepweakref=True); w = d['v']; del d; attempt(lambda: w[:])",
         ),
-        same("`ds['g/v']`, `IndexError` for what is missing", "log(ds['v'].shape); attempt(lambda: ds['w'])"),
+        same("`ds['g/v']`, `IndexError` for a missing name", "log(ds['v'].shape); attempt(lambda: ds['w'])"),
         better(
-            "names that are not there",
+            "missing names",
             "try: ds.variables['vv']\nexcept KeyError as e: log('did you mean' in str(e))",
-            "the error says which name may have been meant",
+            "the error suggests a similar name",
         ),
         same(
             "`createGroup`, `createDimension`, rename…",
@@ -189,17 +191,17 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "pickling",
             "ds.close()\nimport pickle\nd = nc.Dataset(path)\ntry: log(pickle.loads(pickle.dumps(d))['v'].shape)\nexcept NotImplementedError: log('refused')",
-            "a dataset that is open for reading can be sent to other processes, with its variables",
+            "datasets that are open for reading, and their variables, can be sent to other processes",
         ),
         better(
             "use after `close()`",
             "ds.close()\ntry: v[:]\nexcept RuntimeError as e: log('the dataset is closed' in str(e))",
-            "the same classes of errors, in words",
+            "errors of the same classes, with a message in words",
         ),
         different(
             "a second writer in the same process",
             "ds.sync()\ntry: nc.Dataset(path, 'a').close(); log('opened')\nexcept PermissionError: log('refused')",
-            "refused, as in another process; `shared=True` asks for writing different chunks together",
+            "refused, as in another process; `shared=True` permits joint writing of different chunks",
         ),
     ],
     "Variable": [
@@ -266,7 +268,9 @@ SECTIONS: dict[str, list[Row]] = {
             "k = ds.createEnumType('u1', 'k', {'a': 0, 'b': 1}); c = ds.createVariable('c', k, ('x',), fill_value=0); c[:] = 1; log(c[:], k.enum_dict)",
         ),
         better(
-            "opaque types", "log(hasattr(ds, 'opaquetypes'))", "are read; netCDF4-python skips such variables"
+            "opaque types",
+            "log(hasattr(ds, 'opaquetypes'))",
+            "readable; netCDF4-python skips variables of these types",
         ),
     ],
     "Several files": [
@@ -280,7 +284,7 @@ SECTIONS: dict[str, list[Row]] = {
         better(
             "`MFDataset` of data model NETCDF4",
             "ds.close()\ntry: m = nc.MFDataset([path]); log(m.variables['v'].shape)\nexcept ValueError: log('refused')",
-            "are joined, too",
+            "supported",
         ),
         better(
             "`MFTime` of days and hours",
@@ -289,7 +293,7 @@ SECTIONS: dict[str, list[Row]] = {
             "    q = d.createVariable('q', 'f8', ('t',)); q.units, q.calendar = u + ' since 2000-01-01', 'standard'\n"
             "    q[:] = [0, 12]; d.close()\n"
             "m = nc.MFDataset([path + '0', path + '1']); log(nc.MFTime(m.variables['q'])[:]); m.close()",
-            "hours of one file become days of another; netCDF4-python takes them for days",
+            "hours of one file are converted to days of another; netCDF4-python treats them as days",
         ),
     ],
 }
@@ -311,10 +315,11 @@ assert netCDF4.Dataset is nczarr.Dataset
 nczarr.netcdf4.uninstall()  # undoes it
 ```
 
-A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` is a **netCDF file**, any other name
-is **Zarr**; `storage="netcdf"` or `storage="zarr"` overrules the name. So much for what is made: what is there already is
-opened as what it is. The rule is {func}`nczarr.formats.storage_of`. netCDF files of all five formats are made, read and
-edited in place, with the same classes (netCDF-4 needs the package h5py).
+A path that ends in `.nc`, `.nc3`, `.nc4`, `.cdf`, `.netcdf`, `.h5`, `.hdf5` or `.he5` is a **netCDF file**,
+any other name is **Zarr**. `storage="netcdf"` or `storage="zarr"` overrides the name. This rule,
+{func}`nczarr.formats.storage_of`, applies to new datasets; an existing dataset is opened by its content. The
+same classes create, read and edit netCDF files of all five formats in place (netCDF-4 needs the package
+h5py).
 
 ```python
 import nczarr
@@ -327,88 +332,98 @@ with nczarr.Dataset("made.nc", "a") as ds:
     assert (ds.data_model, ds.disk_format) == ("NETCDF3_CLASSIC", "NETCDF3")
 ```
 
-**same**: the same script has the same results (values, types, masks, classes of errors). **better**: it does more.
-**different**: programs can notice.
+**same**: a script has the same results with both libraries (values, types, masks, classes of errors).
+**better**: nczarr does more. **different**: programs can notice the difference.
 
 """
 
-TAIL = """## What random programs showed
+TAIL = """## Random programs
 
-`tests/netcdf4/test_random_programs.py` runs random programs (make, rename, write, append, read, mask, scale, attributes,
-numbers, characters and text, strings, compounds, sequences and enums, indexes of all kinds, `sync()`, open again) with both
-libraries, in all five formats, ours on a netCDF file, on Zarr and in a zip file, and compares every value, dtype, mask and
-kind of error (`NCZARR_PROGRAMS=2000` for many at random). What it leaves out, because netCDF4-python or netCDF-C is at fault there or neither says:
+`tests/netcdf4/test_random_programs.py` runs random programs with both libraries and compares every value,
+dtype, mask and class of error (`NCZARR_PROGRAMS=2000` runs many of them). The programs create, rename, write,
+append, read, mask, scale, synchronise and reopen, and use attributes, numbers, characters and text, strings,
+compounds, sequences, enums and indexes of all kinds. They cover all five formats, and for nczarr netCDF
+files, Zarr and zip files. The comparison excludes the following cases, in which netCDF4-python or netCDF-C
+has a fault or the documentation is silent:
 
-* An index behind the end is an `IndexError`; netCDF4-python raises `RuntimeError` in the classic formats, and takes any index of
-  a variable without dimensions there.
-* A call that fails changes nothing; netCDF4-python leaves a variable behind where chunk sizes or the fill value do not fit, and
-  a classic file in define mode, where it can neither be read nor written.
-* Renaming a variable to the name of a dimension, or the other way round, works; netCDF-C may crash.
-* `v[-3:] = values`, where there are fewer steps, is refused if there are none and writes what is there otherwise; netCDF4-python
-  refuses it, or drops the values.
-* With a `scale_factor` or `add_offset` that is no single number nothing is written; netCDF4-python packs with a vector that fits
-  the values, and does not unpack with it.
-* Where `_FillValue` is deleted, unwritten elements read as the type's own fill value; with netCDF-C as what the attribute said when
-  the variable was made. With `fill_value=False` they are undefined.
-* `v[1] = [7, 8]` is an `IndexError`; netCDF4-python keeps the last value.
-* `v[::-1, [2, 0]] = values` writes them; netCDF4-python raises `IndexError`.
-* An attribute that needs more than the 32 bits that a classic model has is an `OverflowError`, and a string with a NUL inside a
-  `ValueError` in netCDF-4 files; netCDF4-python stores another number, and cuts the string.
-* Characters are never packed; with `scale_factor` netCDF4-python can neither read nor write them. Where the last dimension
-  of text is empty, it is read as no characters; netCDF4-python raises `ValueError`.
-* Where two things are wrong with a call, the error may be that of the other one.
+* An index behind the end raises `IndexError`. netCDF4-python raises `RuntimeError` in the classic formats,
+  and accepts any index of a variable without dimensions there.
+* A failed call changes nothing. netCDF4-python leaves a variable behind if chunk sizes or the fill value do
+  not fit, and leaves a classic file in define mode, in which it is neither readable nor writable.
+* A variable may be renamed to the name of a dimension, and vice versa. netCDF-C may crash.
+* `v[-3:] = values` on a dimension with fewer steps is refused if there are none, and otherwise writes the
+  existing steps. netCDF4-python refuses it, or drops the values.
+* A write with a `scale_factor` or `add_offset` that is not a single number is refused. netCDF4-python packs
+  with a vector that fits the values, and does not unpack with it.
+* After `_FillValue` is deleted, unwritten elements read as the default fill value of the type; in netCDF-C,
+  they read as the attribute's value at the creation of the variable. With `fill_value=False`, they are
+  undefined.
+* `v[1] = [7, 8]` raises `IndexError`. netCDF4-python keeps the last value.
+* `v[::-1, [2, 0]] = values` writes the values. netCDF4-python raises `IndexError`.
+* An attribute that exceeds the 32 bits of a classic model raises `OverflowError`, and a string with a NUL
+  inside raises `ValueError` in netCDF-4 files. netCDF4-python stores another number, and truncates the
+  string.
+* Characters are never packed. netCDF4-python can neither read nor write them with `scale_factor`. If the last
+  dimension of text is empty, a read returns no characters; netCDF4-python raises `ValueError`.
+* If a call has two errors, the libraries may report different ones.
 
 ## Several threads, processes and crashes
 
-* One dataset can be used by many threads at once: reading, writing, attributes, making and renaming variables.
-  Who goes through `variables`, `groups` or `dimensions` sees what was there at the beginning; once a dataset is closed in
-  one thread, the others get "the dataset is closed".
-* Free-threaded Python (3.14t) runs it as well, in parallel: [what was tried](trust.md#without-the-interpreter-lock).
-* A forked child of a process that writes leaves the dataset alone: it can neither write it nor finish it. What is open
-  for reading can be used in the child, and pickled to any other process.
-* One writer: opening a dataset for writing that is open for writing elsewhere raises `NetCDFLockedError` (a
-  `PermissionError`). The lock is the operating system's, on the directory or zip file itself: it goes with its owner,
-  however that ends. `shared=True`, in all processes, asks for writing together: then only values can be written, and no
-  two processes may write to one chunk. **There is no lock** on object stores and web servers (`s3://`, `https://`, …), in
-  memory, on Windows, and on network file systems without `flock`: there, see to it that one process writes.
-* Values that are written in parts wait in a cache of decoded chunks (64 MiB for a dataset; `NCZARR_CACHE`,
-  `set_chunk_cache`). `sync()` and `close()` write them; after a crash everything that `sync()` acknowledged is there.
-  Readers see values before the sizes that claim them, never the other way round.
-* A dataset that a program drops without closing it is written when Python collects it, at the latest when the same process
-  opens its path again.
-* Values that a killed writer left behind the end of a dimension never come back: they are removed before it grows.
+* Many threads can use one dataset at once: for reading, writing, attributes, and the creation and renaming of
+  variables. A loop over `variables`, `groups` or `dimensions` sees the state at its start. After one thread
+  closes a dataset, the others get the error "the dataset is closed".
+* Free-threaded Python (3.14t) runs nczarr in parallel: see [the
+  trials](trust.md#without-the-interpreter-lock).
+* A forked child of a writing process can neither write nor complete the dataset. Datasets that are open for
+  reading can be used in the child, and pickled to any other process.
+* A dataset has one writer. A second opening for writing raises `NetCDFLockedError` (a `PermissionError`). The
+  lock is the operating system's, on the directory or zip file itself, and ends with its owner's process in
+  any case. `shared=True` in all processes permits joint writing: of values only, and with no chunk written by
+  two processes. **There is no lock** on object stores (`s3://`, …; `nczarr copy --append` marks
+  them, [](howto/object-stores.md#two-programs-that-write)), in memory, on Windows, and on network file
+  systems without `flock`: ensure there that only one process writes.
+* Partial writes of chunks wait in a cache of decoded chunks (64 MiB for each dataset; `NCZARR_CACHE`,
+  `set_chunk_cache`). `sync()` and `close()` write them. After a crash, the dataset has every value that
+  `sync()` acknowledged. Values are stored before the sizes that include them, never the other way round.
+* A dataset that a program drops without closing it is written when Python collects it, and at the latest when the
+  same process opens its path again.
+* Values that a killed writer left behind the end of a dimension never reappear: nczarr removes them before
+  the dimension grows.
 
 ## netCDF files
 
-* A new file is there at once, under its name; one that has something in it is replaced when the new one is synced or
-  closed, and stays as it was until then.
-* The lock is on the file. netCDF-4's own library takes the same one, so it can neither read nor write a netCDF-4 file
-  while nczarr writes to it, and the other way round. Readers in the same process see all that was synced, and more.
-* A classic file counts a record when all variables have it, and the number is written last. A header that grows beyond
-  its room makes the data move; until they have moved, the file begins with no format's mark, so that a process killed
-  then leaves a file that is refused, not one with wrong values. There is room behind a header that has grown once.
-* A netCDF-4 file gets HDF5's books at `sync()` (or when 16 MiB of them wait), in an order of ours: what is new first, then
-  the superblock, then indexes, and last the headers that say how much there is. A file whose writer is killed between two
-  calls is as the last call left it. One whose writer is killed within a `sync()` that appends numbers without compression
-  can be read, and has every step that was acknowledged. **Not promised** is a kill within the fraction of a millisecond
-  of a `sync()` that writes a chunk of strings or a compressed chunk once more, or makes variables: HDF5 puts other bytes
-  in their place, and may refuse that chunk, or the file, afterwards. netCDF4-python's files have no more than that.
-* `sync()` and `close()` wait until the disk has everything, which netCDF-C's do not: what they acknowledged outlives a
-  loss of power. `durable=False`, for both and for `Dataset`, leaves that to the system;
-  [what it costs](trust.md#writing).
-* A type that another group declares can be used in groups that come after that one; elsewhere it is refused when the
-  variable or type is made (netCDF-C writes such files, and cannot read them).
-* A full disk is an error, and not the end of the process. A file that was being edited then may be damaged.
-* An HDF5 file that does not keep the order of its objects (h5py makes such by default) can be read, not changed, as with
-  netCDF-C. Nor can one with a link to what has another name, or is in another file.
-* Attributes keep their places when they get longer values; netCDF-C puts them at the end.
-* What is renamed keeps its place in the dataset, and goes to the end of the open one's dictionaries, as with netCDF4-python.
-  In netCDF-4 files variables and groups that are renamed later go to the end, where the HDF5 library of h5py has them.
-* HDF5 keeps variables, groups, types and dimensions of a group under one set of names: what would need one twice is
-  refused when it is made.
-* `diskless=True` holds a netCDF file in memory if the name is one of a netCDF file, `memory=` for all names but `.zarr`
-  and `.zip`; `close()` returns its bytes, or writes them with `persist=True`, for which nobody else may write to it as long
-  as it is open. `options=` and `shared=` are for Zarr.
+* A new file appears under its name at once. A new file in place of a non-empty one replaces it at the first
+  `sync()` or at `close()`; until then, the old file stays unchanged.
+* The lock is on the file. The netCDF-4 library takes the same lock, so it can neither read nor write a
+  netCDF-4 file during nczarr's writes, and vice versa. Readers in the same process see all synced data, and
+  possibly more.
+* A classic file counts a record once all variables have it, and the number of records is written last. A
+  header that outgrows its room makes the data move. During the move, the file begins with an invalid
+  signature, so after a kill the file is refused and does not show wrong values. A header that has grown once
+  has spare room.
+* HDF5's metadata reach a netCDF-4 file at `sync()` (or when 16 MiB of them are pending), in an order that
+  nczarr chooses: new objects first, then the superblock, then indexes, and last the headers with the sizes.
+  After a kill between two calls, the file has the state of the last call. After a kill within a `sync()` that
+  appends numbers without compression, the file is readable and has every acknowledged step. **Not promised**
+  is a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or a
+  compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the file,
+  afterwards. Files of netCDF4-python have the same risk.
+* `sync()` hands everything to the system and does not wait for the disk, as netCDF-C's does not: what it acknowledged
+  outlives the process, but not always a loss of power.
+* Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the
+  variable or type (netCDF-C writes such files, and cannot read them).
+* A full disk raises an error and does not end the process. A file in editing may then be damaged.
+* An HDF5 file without creation order (the default of h5py) is readable but cannot be changed, as with
+  netCDF-C. The same applies to a file with a link to another name or another file.
+* Attributes keep their positions when they get longer values. netCDF-C moves them to the end.
+* A renamed object keeps its position in the dataset, and moves to the end of the open dataset's dictionaries,
+  as in netCDF4-python. In netCDF-4 files, renamed variables and groups move to the end, where h5py's HDF5
+  library places them.
+* In HDF5, the variables, groups, types and dimensions of a group share one name space. nczarr refuses a
+  second use of a name on creation.
+* `diskless=True` creates a netCDF file in memory if the name is that of a netCDF file; `memory=` does so for
+  all names except `.zarr` and `.zip`. `close()` returns its bytes, or with `persist=True` writes them to the
+  file, which is locked against other writers until then. `options=` and `shared=` apply to Zarr only.
 """
 
 
@@ -416,8 +431,8 @@ CLIENTS = Path(__file__).parents[1] / "clients" / "clients.toml"
 
 CLIENTS_HEAD = """## Programs
 
-`tests/clients/run.py` runs the tests of packages that use netCDF4-python with it and with nczarr in its place. What passes
-with the one is to pass with the other, but for the exceptions:
+`tests/clients/run.py` runs the tests of packages that use netCDF4-python, with netCDF4-python and with nczarr
+in its place. Tests that pass with the former must pass with the latter, with these exceptions:
 
 | package | tests | passed with netCDF4, with nczarr | exceptions |
 |---|---|---|---|
@@ -425,7 +440,7 @@ with the one is to pass with the other, but for the exceptions:
 
 
 def clients() -> str:
-    """The packages whose tests are run, and what may fail there."""
+    """Return the table of the packages whose tests run with nczarr, with the exceptions."""
     lines = []
     for name, client in tomllib.loads(CLIENTS.read_text(encoding="utf-8"))["client"].items():
         found = [f"`{e['test'].strip('*:')}`: {e['reason']}" for e in client.get("exception", [])]
@@ -435,7 +450,7 @@ def clients() -> str:
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     lines = [HEAD.rstrip(), ""]
     for title, rows in SECTIONS.items():
         lines += [f"## {title}", "", "| name | | |", "|---|---|---|"]
