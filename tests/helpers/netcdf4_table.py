@@ -353,7 +353,7 @@ has a fault or the documentation is silent:
 * A variable may be renamed to the name of a dimension, and vice versa. netCDF-C may crash.
 * `v[-3:] = values` on a dimension with fewer steps is refused if there are none, and otherwise writes the
   existing steps. netCDF4-python refuses it, or drops the values.
-* A write with a `scale_factor` or `add_offset` that is not a single number is refused. netCDF4-python packs
+* Nothing is written with a `scale_factor` or `add_offset` that is not a single number. netCDF4-python packs
   with a vector that fits the values, and does not unpack with it.
 * After `_FillValue` is deleted, unwritten elements read as the default fill value of the type; in netCDF-C,
   they read as the attribute's value at the creation of the variable. With `fill_value=False`, they are
@@ -404,8 +404,7 @@ has a fault or the documentation is silent:
 * HDF5's metadata reach a netCDF-4 file at `sync()` (or when 16 MiB of them are pending), in an order that
   nczarr chooses: new objects first, then the superblock, then indexes, and last the headers with the sizes.
   After a kill between two calls, the file has the state of the last call. After a kill within a `sync()` that
-  appends numbers without compression, the file is readable and has every acknowledged step. **Not promised**
-  is a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or a
+  appends numbers without compression, the file is readable and has every acknowledged step. **There is no promise** for a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or a
   compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the file,
   afterwards. Files of netCDF4-python have the same risk.
 * `sync()` hands everything to the system and does not wait for the disk, as netCDF-C's does not: what it acknowledged
