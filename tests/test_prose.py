@@ -42,6 +42,21 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string.lstrip("#: ")
 
 
+def paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the paragraphs of a Markdown document, without code, with their first lines."""
+    text = re.sub(
+        r"^(`{3,})(?!{).*?^\1",
+        lambda block: "\n" * block[0].count("\n"),
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    line = 1
+    for part in re.split(r"(\n\s*\n)", text):
+        if part.strip():
+            yield line, re.sub(r"`[^`]*`", "`…`", part)
+        line += part.count("\n")
+
+
 def odd_phrases(text: str) -> list[str]:
     """Return the phrases of a text that are not plain English."""
     folded = re.sub(r"\s+", " ", text)
@@ -63,6 +78,30 @@ def test_prose_is_plain(package: str) -> None:
     ]
     assert modules(package), f"there is no package {package}"
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_plain(page: str) -> None:
+    place = HOUSE / page
+    documents = sorted(place.glob("*.md")) if place.is_dir() else [place]
+    found = [
+        f"{path.relative_to(HOUSE)}:{line}: {phrase}"
+        for path in documents
+        for line, text in paragraphs(path.read_text(encoding="utf-8"))
+        for phrase in odd_phrases(text)
+    ]
+    assert documents, f"there are no documents in {page}"
+    assert not found, "\n".join(found)
+
+
+def test_code_is_not_prose() -> None:
+    text = "A page.\n\n```python\n# Who asks?\n```\n\nWhoever reads `who` is nobody."
+    assert [line for line, _ in paragraphs(text)] == [1, 7]
+    assert [phrase for _, text in paragraphs(text) for phrase in odd_phrases(text)] == [
+        "Whoever ",
+        "Whoever",
+        "nobody",
+    ]
 
 
 def test_odd_phrases_are_recognised() -> None:
