@@ -19,7 +19,7 @@ _BLOCK_BYTES = 4 << 20
 
 
 class FileSink(ABC):
-    """A netCDF file in the course of writing; a :class:`~nczarr.model.DatasetSink`.
+    """Writes a netCDF file; implements :class:`~nczarr.model.DatasetSink`.
 
     The file grows under a temporary name beside the target. :meth:`commit` renames it to the target,
     :meth:`abort` removes it. As a context manager, the sink aborts on exit unless it was committed. Methods

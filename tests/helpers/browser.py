@@ -1,4 +1,4 @@
-"""A headless Chromium that looks at pages made by Panel and Bokeh."""
+"""Drive a headless Chromium that shows pages of Panel and Bokeh."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ return null;
 
 
 def missing_programs() -> str:
-    """What is not installed of the browser; empty if all is there."""
+    """Return the missing parts of the browser's installation, or an empty text."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return ", ".join(missing)
 
@@ -70,25 +70,25 @@ def missing_programs() -> str:
 class Browser:
     """A page in the browser."""
 
-    #: Seconds after which a test gives up; nothing is measured by it.
+    #: Seconds before a test fails. Nothing is measured against it.
     PATIENCE = 90.0
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
     def open(self, url: str) -> None:
-        """Open a page, and wait until Bokeh has drawn something or the page says that there is nothing."""
+        """Open a page, and wait until Bokeh has drawn a figure or the page states that there is none."""
         self.driver.get(url)
         self.wait(lambda: self.driver.execute_script("return !!window.Bokeh && Bokeh.documents.length > 0"))
 
     def wait(self, is_done: Callable[[], Any]) -> Any:
-        """Wait until something is true, and return it."""
+        """Wait until a condition is true, and return its value."""
         end = time.monotonic() + self.PATIENCE
         error: Exception | None = None
         while time.monotonic() < end:
             try:
                 found = is_done()
-            except Exception as problem:  # elements come and go while the page is made
+            except Exception as problem:  # elements appear and disappear during the page's construction
                 found, error = None, problem
             if found:
                 return found
@@ -96,11 +96,11 @@ class Browser:
         raise AssertionError(f"not seen in time; last error: {error}")
 
     def find(self, selector: str) -> list[Any]:
-        """Elements by a CSS selector, in all shadow roots."""
+        """Return elements by a CSS selector, in all shadow roots."""
         return list(self.driver.execute_script(_FIND, selector))
 
     def text(self) -> str:
-        """All text of the page."""
+        """Return all text of the page."""
         return str(
             self.driver.execute_script(
                 """
@@ -118,24 +118,24 @@ class Browser:
         )
 
     def has_figure(self, name: str) -> bool:
-        """True if there is a figure of this name."""
+        """Return True if the page has a figure of this name."""
         return bool(self.driver.execute_script(_VIEW + "return !!view", name))
 
     def title_of(self, name: str) -> str:
-        """The title of a figure."""
+        """Return the title of a figure."""
         return str(self.driver.execute_script(_VIEW + "return view.model.title.text", name))
 
     def column(self, figure: str, name: str) -> list[Any]:
-        """A column of the data that a figure shows; missing numbers are None."""
+        """Return a column of a figure's data. Missing numbers are None."""
         return list(self.wait(lambda: self.driver.execute_script(_SOURCE, figure, name)))
 
     def place(self, figure: str, x: float, y: float) -> tuple[float, float]:
-        """Where a place of a figure is in the window."""
+        """Return the position of a figure's point in the window."""
         left, top = self.driver.execute_script(_PLACE, figure, x, y)
         return float(left), float(top)
 
     def click(self, figure: str, x: float, y: float) -> None:
-        """Click at a place of a figure."""
+        """Click at a point of a figure."""
         from selenium.webdriver.common.action_chains import ActionChains
 
         left, top = self.place(figure, x, y)
@@ -145,7 +145,7 @@ class Browser:
         actions.perform()
 
     def scroll(self, figure: str, x: float, y: float, by: int) -> None:
-        """Turn the mouse wheel at a place of a figure."""
+        """Turn the mouse wheel at a point of a figure."""
         from selenium.webdriver.common.action_chains import ActionChains
         from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 
@@ -154,7 +154,7 @@ class Browser:
         ActionChains(self.driver).scroll_from_origin(origin, 0, by).perform()
 
     def images(self, figure: str) -> list[list[int] | None]:
-        """Rows and columns of the images of a figure; None for one that is not shown."""
+        """Return rows and columns of the images of a figure, or None for a hidden one."""
         return list(
             self.driver.execute_script(
                 _VIEW
@@ -170,14 +170,14 @@ class Browser:
         )
 
     def pixels(self) -> np.ndarray:
-        """The window as it is seen: rows, columns, red-green-blue."""
+        """Return the pixels of the window: rows, columns, red-green-blue."""
         from PIL import Image
 
         with Image.open(io.BytesIO(self.driver.get_screenshot_as_png())) as image:
             return np.asarray(image.convert("RGB"))
 
     def figure_pixels(self, figure: str) -> np.ndarray:
-        """The part of the window with a figure: rows, columns, red-green-blue."""
+        """Return the pixels of a figure: rows, columns, red-green-blue."""
         left, top, width, height = self.driver.execute_script(
             _VIEW
             + "const box = view.el.getBoundingClientRect(); return [box.left, box.top, box.width, box.height]",
@@ -186,21 +186,21 @@ class Browser:
         return self.pixels()[int(top) : int(top + height), int(left) : int(left + width)]
 
     def colour_at(self, figure: str, x: float, y: float) -> tuple[int, int, int]:
-        """The colour at a place of a figure."""
+        """Return the colour at a point of a figure."""
         left, top = self.place(figure, x, y)
         red, green, blue = self.pixels()[int(top), int(left)]
         return int(red), int(green), int(blue)
 
     def errors(self) -> list[str]:
-        """What the browser's console has of errors since the last call.
+        """Return the errors in the browser's console since the last call.
 
-        A page may ask for more (a font of letters just shown) when the test is over and its server gone: no error.
+        A page may request more (a font of new letters) after the test, when its server is gone. That is no error.
         """
         said = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
         return [message for message in said if "net::ERR_CONNECTION_REFUSED" not in message]
 
     def addresses(self) -> set[str]:
-        """The addresses that pages have asked for since the last call, but for those of the browser itself."""
+        """Return the addresses that pages requested since the last call, except the browser's own."""
         import json
 
         found = set()

@@ -1,4 +1,4 @@
-"""Count what is asked of a store."""
+"""Count the requests to a store."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from nczarr.stores.base import Buffer, Names, Request, Store, Values
 
 
 class CountingStore(Store):
-    """Pass every call on to `store`, and keep a list of the calls.
+    """Forward every call to `store`, and record the calls.
 
     Attributes
     ----------
     calls : list of (str, int)
-        The name of each call and the number of keys that it concerns. A batch is one call.
+        The name of each call and its number of keys. A batch is one call.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class CountingStore(Store):
 
     @property
     def requests(self) -> int:
-        """The number of keys and listings asked for: what a server would see."""
+        """Return the number of keys and listings, which is the number of a server's requests."""
         return sum(count for _, count in self.calls)
 
     def get(self, key: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""A Hypothesis strategy for what other programs may do to the documents of a hierarchy."""
+"""Generate changes that other programs may make to the documents of a hierarchy, for Hypothesis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def changes(draw: st.DrawFn, good: Documents) -> Documents:
-    """Documents in which nodes are deleted, renamed, and edited at random."""
+    """Return documents with nodes that are deleted, renamed and edited at random."""
     changed = copy.deepcopy(good)
     for _ in range(draw(st.integers(1, 4))):
         key = draw(st.sampled_from(sorted(changed)))

@@ -1,4 +1,4 @@
-"""A store whose process dies at the n-th operation that changes something."""
+"""Provide a store whose process dies at its n-th change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from nczarr.stores import Store
 
 
 class Died(BaseException):
-    """The process is no more; nothing that it does afterwards reaches the store."""
+    """The process has died. Its later operations do not reach the store."""
 
 
 class DyingStore(Store):
-    """Pass `steps` changes on to a store, and none after."""
+    """Forward `steps` changes to a store, and drop all later ones."""
 
     def __init__(self, store: Store, steps: int) -> None:
         self.store = store

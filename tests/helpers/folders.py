@@ -1,4 +1,4 @@
-"""Give folders to what makes hundreds of them in one test; all are removed when the tests are over."""
+"""Create temporary folders for tests that need hundreds of them, and remove all at the end of the run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _above: list[str] = []
 
 
 def new_folder() -> str:
-    """Make a folder."""
+    """Create a folder."""
     if not _above:
         _above.append(tempfile.mkdtemp(prefix="nczarr-test-"))
     return tempfile.mkdtemp(dir=_above[0])
 
 
 def remove_folders() -> None:
-    """Remove all that were made. A process of pytest-xdist ends without what is registered for the end."""
+    """Remove all folders. A process of pytest-xdist ends without its exit handlers."""
     while _above:
         shutil.rmtree(_above.pop(), ignore_errors=True)

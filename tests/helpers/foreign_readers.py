@@ -1,6 +1,6 @@
-"""Other people's Zarr readers, each as a function from a store and the path of an array to its values.
+"""Wrap other Zarr readers as functions from a store and an array's path to its values.
 
-A reader that is not installed raises :class:`Absent`. What a reader refuses it refuses with an error of its own.
+A missing reader raises :class:`Absent`. A reader that refuses an array raises its own error.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ def module(name: str) -> ModuleType:
 
 
 def zarr_python(store: Path, path: str) -> Any:
-    """zarr-python, one array."""
+    """Read an array with zarr-python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return module("zarr").open_array(str(store), path=path, mode="r")[...]
 
 
 def zarrs_pipeline(store: Path, path: str) -> Any:
-    """zarrs' codecs below zarr-python."""
+    """Read an array with zarr-python and the codecs of zarrs."""
     module("zarrs")
     with module("zarr").config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):
         return zarr_python(store, path)
 
 
 def zarrs(store: Path, path: str) -> Any:
-    """zarrs itself, by zarrista."""
+    """Read an array with zarrs, through zarrista."""
     zarrista = module("zarrista")
     array = zarrista.Array.open(module("zarrista.store").FilesystemStore(str(store)), f"/{path}")
     return array.retrieve_array_subset(array.subset_all).to_numpy()
 
 
 def tensorstore(store: Path, path: str) -> Any:
-    """tensorstore; compounds are read field by field, as it wants."""
+    """Read an array with tensorstore, which requires compounds to be read field by field."""
     ts = module("tensorstore")
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{store / path}/"}}
 
@@ -70,7 +70,7 @@ def tensorstore(store: Path, path: str) -> Any:
 
 
 def gdal(store: Path, path: str) -> Any:
-    """GDAL's multidimensional arrays."""
+    """Read an array with GDAL's multidimensional API."""
     try:
         gdal_multidim.library()
     except gdal_multidim.Unavailable as error:

@@ -1,4 +1,4 @@
-"""GDAL's multidimensional arrays through ctypes: its C library, from a wheel (rasterio, pyogrio) or the system."""
+"""Read GDAL's multidimensional arrays through ctypes, from a wheel (rasterio, pyogrio) or the system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-#: GDALDataType: name of the numpy dtype by number.
+#: Names of the numpy dtypes by GDALDataType number.
 DTYPES = {
     1: "u1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "f8", 10: "c8", 11: "c16", 12: "u8", 13: "i8", 14: "i1",
 }  # fmt: skip
@@ -25,7 +25,7 @@ POINTERS = (
 
 
 class Unavailable(Exception):
-    """There is no GDAL, or none that knows Zarr v3."""
+    """GDAL is missing, or does not support Zarr v3."""
 
 
 @cache
@@ -35,7 +35,7 @@ def library() -> ctypes.CDLL:
     for package in ("rasterio", "pyogrio"):
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin:
-            importlib.import_module(package)  # it loads what its GDAL needs
+            importlib.import_module(package)  # loads the dependencies of its GDAL
             names += [str(p) for p in Path(spec.origin).parents[1].glob(f"{package}.libs/libgdal*")]
     names += [found] if (found := ctypes.util.find_library("gdal")) else []
     for name in names:
@@ -49,7 +49,7 @@ def library() -> ctypes.CDLL:
                 getattr(gdal, f"GDAL{function}").restype = c_void_p
             gdal.GDALDimensionGetSize.restype = c_uint64
             gdal.GDALAllRegister()
-            if b"blosc" not in _compressors(gdal):  # some wheels are built without
+            if b"blosc" not in _compressors(gdal):  # some wheels lack it
                 continue
             gdal.CPLPushErrorHandler(ctypes.cast(gdal.CPLQuietErrorHandler, c_void_p))
             return gdal
@@ -64,12 +64,12 @@ def _compressors(gdal: ctypes.CDLL) -> bytes:
 
 
 def read(store: Path, path: str) -> np.ndarray:
-    """Read one whole array of a Zarr store; text comes as an array of str.
+    """Read one whole array of a Zarr store. Text is returned as an array of str.
 
     Raises
     ------
     OSError
-        GDAL refuses it.
+        If GDAL refuses the array.
     """
     gdal = library()
     dataset = c_void_p(gdal.GDALOpenEx(f"ZARR:{store}".encode(), MULTIDIMENSIONAL, None, None, None))

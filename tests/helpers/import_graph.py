@@ -13,25 +13,25 @@ Graph = dict[str, set[str]]
 
 
 def name_of(path: Path) -> str:
-    """Dotted name of a module; a package is named as its folder."""
+    """Return the dotted name of a module. A package has the name of its folder."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module by its name."""
+    """Return every module by its name."""
     return {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 @cache
 def packages() -> tuple[str, ...]:
-    """Names of the package and its sub-packages."""
+    """Return the names of the package and its sub-packages."""
     return tuple(name for name, path in modules().items() if path.name == "__init__.py")
 
 
 def imports_of(name: str) -> set[str]:
-    """Modules of ours that a module imports, inside functions and under TYPE_CHECKING too."""
+    """Return the modules of this package that a module imports, also in functions and under TYPE_CHECKING."""
     known, found = modules(), set()
     for node in ast.walk(ast.parse(known[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -49,12 +49,12 @@ def imports_of(name: str) -> set[str]:
 
 @cache
 def module_graph() -> Graph:
-    """Which modules each module imports."""
+    """Return the imports of each module."""
     return {name: imports_of(name) for name in modules()}
 
 
 def part_of(module: str, package: str) -> str | None:
-    """The part of a package (module, sub-package, or its own front) that a module is in; None if in none."""
+    """Return the part of a package (module, sub-package, or its front) that contains a module, or None."""
     if module == package:
         return package
     if not module.startswith(package + "."):
@@ -63,7 +63,7 @@ def part_of(module: str, package: str) -> str | None:
 
 
 def parts_graph(package: str) -> Graph:
-    """Which parts of a package import which other parts of it."""
+    """Return the imports between the parts of a package."""
     graph: Graph = {}
     for module, imported in module_graph().items():
         own = part_of(module, package)
@@ -74,7 +74,7 @@ def parts_graph(package: str) -> Graph:
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """The strongly connected components of more than one node (Tarjan)."""
+    """Return the strongly connected components of more than one node (Tarjan)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,6 +1,6 @@
-"""The main job on one netCDF file: to Zarr v3, to CDL and through ncgen, back, and as other readers see it.
+"""Run the main job on one netCDF file: to Zarr v3, to CDL and through ncgen, back, and through other readers.
 
-``python tests/helpers/main_job.py FILE.nc ...`` prints a table of what each comparison says.
+``python tests/helpers/main_job.py FILE.nc ...`` prints a table of the results.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 import nczarr
 from nczarr.cli import main as command
 
-#: What netcdf-c adds to a file by itself.
+#: Attributes that netcdf-c adds to a file.
 PROVENANCE = ["_NCProperties"]
 SAME = "identical"
 
 
 def differences(left: Path, right: Path, **options: Any) -> str:
-    """``identical``, or the first differences."""
+    """Return ``identical``, or the first differences."""
     found = [str(d) for d, _ in zip(nczarr.diff(left, right, **options), range(5))]
     return "; ".join(found) or SAME
 
 
 def through_cdl(nc: Path, zarr: Path, work: Path) -> str:
-    """Dump the copy, let ncgen read the text, and compare its file with the original."""
+    """Dump the copy, read the text with ncgen, and compare the result with the original."""
     text, again = work / "dump.cdl", work / "ncgen.nc"
     if command(["dump", str(zarr), "-o", str(text)]):
         return "nczarr dump failed"
@@ -37,12 +37,12 @@ def through_cdl(nc: Path, zarr: Path, work: Path) -> str:
     )
     if made.returncode or made.stderr:
         return f"ncgen: {made.returncode} {made.stderr.strip()[:200]}"
-    # CDL has one NaN only
+    # CDL has a single NaN
     return differences(nc, again, ignore_attributes=PROVENANCE, nan_payloads=False)
 
 
 def and_back(nc: Path, zarr: Path, work: Path) -> str:
-    """Copy the copy back to a netCDF file and compare, storage included."""
+    """Copy the copy back to a netCDF file and compare, including the storage."""
     back = work / "back.nc"
     nczarr.copy(zarr, back)
     return differences(nc, back, storage=True, ignore_attributes=PROVENANCE)
@@ -89,7 +89,7 @@ def as_zarr_python_sees_it(zarr: Path) -> str:
 
 
 def table(files: Iterable[Path]) -> Iterable[str]:
-    """The rows of a Markdown table."""
+    """Return the rows of a Markdown table."""
     yield "| file | copy → dump → `ncgen -4` | copy → back | xarray | zarr-python |"
     yield "|---|---|---|---|---|"
     for nc in files:
@@ -110,7 +110,7 @@ def table(files: Iterable[Path]) -> Iterable[str]:
             ):
                 try:
                     cells.append(check())
-                except Exception as error:  # the table is to show it
+                except Exception as error:  # the table shows the error
                     cells.append(f"{type(error).__name__}: {str(error)[:100]}")
             yield f"| {nc.name} | {' | '.join(cells)} |"
 

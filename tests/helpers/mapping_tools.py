@@ -1,4 +1,4 @@
-"""Helpers of the mapping's tests."""
+"""Provide helpers for the tests of the mapping."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nczarr.mapping import StoredDataset, WriteOptions, create_dataset, open_dat
 from nczarr.model import Dataset, compare, regions
 
 TESTS = Path(__file__).parents[1]
-#: The attributes of groups that are NCZarr's.
+#: Attributes of groups that belong to NCZarr.
 OWN = ("_nczarr_superblock", "_nczarr_group", "_nczarr_array", "_nczarr_attr", "zarr_conventions")
 
 
 def fill(sink: StoredDataset, dataset: Dataset) -> None:
-    """Write all values, block by block, as a copy does."""
+    """Write all values block by block, like a copy."""
     for fqn, variable in dataset.all_variables.items():
         shape = dataset.shape(variable)
         if variable.data is not None and 0 not in shape:
@@ -29,6 +29,6 @@ def copy(dataset: Dataset, target: Any, options: WriteOptions | None = None, **m
 
 
 def differences(dataset: Dataset, target: Any, **how: Any) -> list[str]:
-    """What a store says otherwise than a dataset."""
+    """Return the differences between a store and a dataset."""
     with open_dataset(target) as stored:
         return [str(d) for d in compare(dataset, stored.dataset, **{"storage": True, **how})]

@@ -1,4 +1,4 @@
-"""Make random programs on datasets in memory: diskless, kept or not, and given or returned as bytes."""
+"""Generate random programs on datasets in memory: diskless, persistent or not, and from or to bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netcdf4_wide_programs import WideRun, wide_programs
 
 import nczarr.netcdf4 as ours
 
-#: How a dataset is opened next: from its bytes, in memory and written at the end or not, or where it is.
+#: Ways to open a dataset next: from its bytes, in memory with or without a final write, or on disk.
 _WAYS = st.sampled_from(["memory", "persist", "lose", "disk"])
 
 
@@ -24,15 +24,15 @@ def memory_programs(draw: st.DrawFn, formats: tuple[str, ...] = FORMATS) -> tupl
 
 
 class MemoryRun(WideRun):
-    """A program of which nczarr's datasets are in memory.
+    """A program whose nczarr datasets are in memory.
 
-    netCDF4-python's are in files where netCDF-C's are not what they say: of a diskless dataset that was opened for
-    appending it writes nothing.
+    netCDF4-python's datasets are in files where netCDF-C's differ from its documentation: netCDF-C writes
+    nothing of a diskless dataset that was opened for appending.
     """
 
-    #: How the dataset is made: ``memory``, ``persist`` or ``disk``.
+    #: The creation of the dataset: ``memory``, ``persist`` or ``disk``.
     begin = "memory"
-    #: netCDF4-python reads what nczarr makes.
+    #: netCDF4-python reads nczarr's file.
     both_read = True
 
     def __init__(self, library: Any, path: str, format: str, log: Any) -> None:
@@ -42,14 +42,14 @@ class MemoryRun(WideRun):
 
     def opened(self, mode: str, **options: Any) -> Any:
         way = self._way
-        # A netCDF-4 file that netCDF-C has made in memory cannot always be opened for appending.
+        # netCDF-C sometimes cannot append to a netCDF-4 file that it created in memory.
         reliable = self.library is ours or "NETCDF3" in options.get("format", "")
         if way == "memory" and mode == "w" and reliable:
             return self.library.Dataset(self.path, mode, memory=100, **options)
         if way == "memory" and mode == "r" and Path(self.path).is_file():
             content = Path(self.path).read_bytes()
             if self.library is netCDF4 and content[:3] == b"CDF":
-                content += bytes(4096)  # netCDF-C wants more than the header of a classic file
+                content += bytes(4096)  # netCDF-C rejects a classic file that is only a header
             return self.library.Dataset(self.path, mode, memory=content, **options)
         if self.library is ours and way in ("persist", "lose") and mode != "r":
             return ours.Dataset(self.path, mode, diskless=True, persist=way == "persist", **options)
@@ -73,7 +73,7 @@ class MemoryRun(WideRun):
         self.look()
 
     def close(self) -> None:
-        """Close, and look at what is there with both libraries."""
+        """Close the dataset, and read it with both libraries."""
         self._way = "disk"
         super().close()
         self._way, library = "memory", self.library

@@ -1,4 +1,4 @@
-"""Make random programs of netCDF4-python, and run them with a library."""
+"""Generate random programs of netCDF4-python, and run them with a library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _index = st.one_of(
 _indices = st.one_of(
     st.just(Ellipsis), _index, st.tuples(_index, _index), st.tuples(st.just(Ellipsis), _index)
 )
-#: For writing: netCDF4-python loses values, or fails, where a slice begins at a negative position.
+#: For writing: with a negative start of a slice, netCDF4-python loses values or fails.
 _from = st.builds(
     slice, st.none() | st.integers(0, 4), st.none() | st.integers(-3, 5), st.sampled_from([None, 1, 2])
 )
@@ -79,7 +79,8 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
         st.just("attribute"), groups, st.none() | _variables, st.sampled_from(_ATTRIBUTES), _attribute_values
     )
     return st.one_of(
-        # In the group no name that is in use above: netCDF4-python takes the one for the other when it opens the file.
+        # Names in the group differ from those of its parent: netCDF4-python confuses them on opening the
+        # file.
         st.tuples(st.just("dimension"), st.just(""), st.sampled_from(_DIMENSIONS), _sizes),
         st.tuples(st.just("dimension"), groups, st.just("own"), _sizes),
         makes,
@@ -92,7 +93,7 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
         attributes,
         attributes,
         st.tuples(st.just("delete"), groups, st.none() | _variables, st.sampled_from(_ATTRIBUTES)),
-        # No name of a dimension for a variable, nor the other way round: netCDF-C crashes, or loses values.
+        # Variables and dimensions have different names: netCDF-C crashes, or loses values.
         st.tuples(
             st.just("rename"), groups, st.just("Variable"), st.sampled_from("vw"), st.sampled_from("vwu")
         ),
@@ -104,7 +105,7 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
             groups,
             st.just("Attribute"),
             st.sampled_from(_ATTRIBUTES),
-            st.just("b"),  # the classic formats take no longer name outside of define mode
+            st.just("b"),  # the classic formats reject longer names outside of define mode
         ),
         st.tuples(
             st.just("set"),
@@ -118,7 +119,7 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def programs(draw: st.DrawFn, formats: tuple[str, ...] = FORMATS) -> tuple[str, list[tuple[Any, ...]]]:
-    """A format, and steps: at first some dimensions and a variable."""
+    """A format, and steps that begin with some dimensions and a variable."""
     format = draw(st.sampled_from(formats))
     start = [
         ("dimension", "", "t", None),
@@ -140,7 +141,7 @@ class Run:
             self.ds.createGroup("g")
 
     def opened(self, mode: str, **options: Any) -> Any:
-        """The dataset, opened."""
+        """Return the open dataset."""
         return self.library.Dataset(self.path, mode, **options)
 
     def closed(self) -> None:
@@ -155,10 +156,11 @@ class Run:
         self.types = {**self.ds.cmptypes, **self.ds.vltypes, **self.ds.enumtypes}
 
     def step(self, step: tuple[Any, ...]) -> None:
-        """Do one step, and log what came of it."""
+        """Run one step, and log its result."""
         getattr(self, step[0])(*step[1:])
         if hasattr(self.ds, "_enddef") and self.ds.isopen():
-            # After an error netCDF-C leaves classic files in define mode, where values can neither be read nor written.
+            # After an error, netCDF-C leaves classic files in define mode, in which values are neither
+            # readable nor writable.
             self.ds._enddef()
 
     def group(self, name: str) -> Any:
@@ -173,7 +175,7 @@ class Run:
             given = dict(options)
             if (
                 "chunksizes" in given
-            ):  # as many as there are dimensions: netCDF4-python leaves a variable behind
+            ):  # the number of dimensions: otherwise netCDF4-python leaves a variable behind
                 given["chunksizes"] = (given["chunksizes"],) * len(dimensions)
             made = self.group(group).createVariable(name, datatype, dimensions, **given)
             return made.dtype, made.shape
@@ -194,7 +196,7 @@ class Run:
         return np.shape(v[index]) if kind == "fit" else () if kind == "scalar" else shape
 
     def data(self, v: Any, index: Any, kind: str, shape: tuple[int, ...], start: int, form: str) -> Any:
-        """Values for a variable, the same for each library that has the same variable."""
+        """Return values for a variable, equal for each library with the same variable."""
         shape = self.shape_of_data(v, index, kind, shape)
         size = int(np.prod(shape))
         if v.dtype is str:
@@ -227,7 +229,7 @@ class Run:
         self.log.attempt(read)
 
     def place(self, v: Any, index: Any) -> Any:
-        """The index; of a variable without dimensions the classic formats take any."""
+        """Return the index. The classic formats accept any index of a variable without dimensions."""
         return index if v.dimensions else ...
 
     def owner(self, group: str, variable: str | None) -> Any:
@@ -263,17 +265,18 @@ class Run:
         self.look()
 
     def close(self) -> None:
-        """Close, and look at what is there."""
+        """Close the dataset, and log its content."""
         self.open("r")
         self.ds.set_auto_maskandscale(False)
         self.look()
         self.ds.close()
 
     def look(self) -> None:
-        """Log all that the dataset has."""
+        """Log the whole content of the dataset."""
         for group in (self.ds, *self.ds.groups.values()):
             self.log(group.path, group.data_model, {n: group.getncattr(n) for n in group.ncattrs()})
-            # What is renamed goes to the end in HDF5, or keeps its place, as the HDF5 library has it.
+            # In HDF5, a renamed object moves to the end or keeps its position, depending on the library's
+            # version.
             self.log(sorted((d.name, len(d), d.isunlimited()) for d in group.dimensions.values()))
             for _, v in sorted(group.variables.items()):
                 self.log(v.name, v.dtype, v.dimensions, v.shape)

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "netcdf4-compatibility.md"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: names, a verdict and a note, and a script with ``nc`` (the library), ``path`` and ``log``."""
+    """A row of the table, with a script that uses ``nc`` (the library), ``path`` and ``log``."""
 
     names: str
     verdict: Literal["same", "better", "different"]
@@ -411,7 +411,7 @@ has a fault or the documentation is silent:
   outlives the process, but not always a loss of power.
 * Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the
   variable or type (netCDF-C writes such files, and cannot read them).
-* A full disk raises an error and does not end the process. A file in editing may then be damaged.
+* A full disk raises an error and does not end the process. A file that is open for editing may then be damaged.
 * An HDF5 file without creation order (the default of h5py) is readable but cannot be changed, as with
   netCDF-C. The same applies to a file with a link to another name or another file.
 * Attributes keep their positions when they get longer values. netCDF-C moves them to the end.

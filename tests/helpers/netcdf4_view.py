@@ -1,4 +1,4 @@
-"""What netCDF4-python (netcdf-c) sees of a dataset, as a list of differences between two of them."""
+"""List the differences between two datasets as netCDF4-python (netcdf-c) reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def differences(left: Any, right: Any, path: str = "/") -> Iterator[str]:
-    """Yield how two open netCDF4 datasets differ: dimensions, variables, attributes, values to the bit."""
+    """Yield the differences of two open netCDF4 datasets: dimensions, variables, attributes, exact values."""
     for kind in ("dimensions", "variables", "groups"):
         if list(getattr(left, kind)) != list(getattr(right, kind)):
             yield f"{path}: {kind}: {list(getattr(left, kind))} {list(getattr(right, kind))}"

@@ -1,4 +1,4 @@
-"""Make random programs of more of netCDF4-python: user types, text, masks, settings, attributes of all types."""
+"""Generate random programs of more of netCDF4-python: user types, text, masks, settings, all attribute types."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _indices = st.one_of(
     st.just(()),
     st.just("mask"),
 )
-#: For writing: netCDF4-python loses values, or fails, where a slice begins at a negative position.
+#: For writing: with a negative start of a slice, netCDF4-python loses values or fails.
 _at = st.one_of(
     st.integers(0, 5),
     st.integers(-2, -1),
@@ -137,7 +137,7 @@ _names = st.sampled_from(_VARIABLES)
 
 
 def _fits_int(value: Any) -> bool:
-    """False for integers that need more than 32 bits."""
+    """Return False for integers that need more than 32 bits."""
     array = np.array(value) if isinstance(value, int | list | np.integer) else np.array(0)
     return array.dtype.kind not in "iu" or not array.size or bool((np.abs(array.astype("f8")) < 2**31).all())
 
@@ -171,7 +171,7 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
         options,
     )
     read = st.tuples(st.just("read"), groups, _names, _indices)
-    # Where there are no integers of 64 bits, netCDF4-python cuts them.
+    # In formats without 64-bit integers, netCDF4-python truncates them.
     values = _attribute_values if full else _attribute_values.filter(_fits_int)
     attribute = st.tuples(
         st.just("attribute"), groups, st.none() | _names, st.sampled_from(_ATTRIBUTES), values
@@ -229,7 +229,7 @@ def steps(format: str) -> st.SearchStrategy[tuple[Any, ...]]:
 
 @st.composite
 def wide_programs(draw: st.DrawFn, formats: tuple[str, ...] = FORMATS) -> tuple[str, list[tuple[Any, ...]]]:
-    """A format, and steps: at first dimensions and some variables."""
+    """A format, and steps that begin with dimensions and some variables."""
     format = draw(st.sampled_from(formats))
     start: list[tuple[Any, ...]] = [
         ("dimension", "", "t", None),
@@ -269,13 +269,13 @@ class WideRun(Run):
                 for k, v in options.items()
                 if k not in ("fill_value", "least_significant_digit", "endian")
             }
-        if options.get("contiguous"):  # what does not go together leaves a variable behind in netCDF4-python
+        if options.get("contiguous"):  # netCDF4-python leaves a variable behind after a conflict
             fixed = not {"t", "n", "own"} & set(dimensions)
             options = {k: v for k, v in options.items() if k == "fill_value" or (fixed and k == "contiguous")}
         if type_[0] == "u" and options.get("fill_value") in (
             -1,
             2.5,
-        ):  # fails, and leaves a variable behind there
+        ):  # netCDF4-python fails and leaves a variable behind
             options = {**options, "fill_value": 7}
         if type_ == "text" and dimensions:
             super().variable(group, name, "S1", dimensions, options)
@@ -324,7 +324,7 @@ class WideRun(Run):
     def packing(self, group: str, variable: str, scale: float, offset: float) -> None:
         def pack() -> Any:
             v = self.owner(group, variable)
-            if v.dtype is str or v.dtype.kind not in "iuf":  # what is no number is not packed by us
+            if v.dtype is str or v.dtype.kind not in "iuf":  # nczarr packs numbers only
                 return None
             v.setncatts({"scale_factor": scale, "add_offset": offset})
             return v[...]
@@ -360,7 +360,7 @@ class WideRun(Run):
         def look() -> Any:
             v = self.owner(group, variable)
             return (
-                # Chunks of compounds follow their size, which is the C compiler's in netCDF4-python.
+                # Chunks of compounds depend on their size, which is the C compiler's in netCDF4-python.
                 v.shape,
                 v.size,
                 v.ndim,
@@ -379,7 +379,7 @@ class WideRun(Run):
         self.log.attempt(look)
 
     def look(self) -> None:
-        """Log all that the dataset has; attributes that change type go to the end in netCDF-C."""
+        """Log the whole content of the dataset. netCDF-C moves attributes that change type to the end."""
         groups = [self.ds, *self.ds.groups.values()]
         groups += [below for g in self.ds.groups.values() for below in g.groups.values()]
         for group in groups:

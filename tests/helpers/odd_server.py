@@ -1,4 +1,4 @@
-"""A web server on loopback whose answers a test makes up."""
+"""Run a web server on loopback whose answers a test defines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class OddServer:
-    """Answers the path of a request by calling ``answers[path]`` with the handler; others get 404."""
+    """Answers a request by calling ``answers[path]`` with the handler, and with 404 for other paths."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
@@ -22,7 +22,7 @@ class OddServer:
                 answer = outer.answers.get(self.path.partition("?")[0], lambda h: send(h, 404))
                 try:
                     answer(self)
-                except OSError:  # the client has heard enough
+                except OSError:  # the client closed the connection
                     self.close_connection = True
 
             def log_message(self, *_: Any) -> None:
@@ -30,7 +30,7 @@ class OddServer:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: Any) -> None:
-                """Say nothing of clients that went away."""
+                """Log nothing for clients that disconnected."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -43,7 +43,7 @@ class OddServer:
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
-    """Send a whole answer; ``_`` in the name of a header is ``-``."""
+    """Send a whole answer. ``_`` in the name of a header stands for ``-``."""
     handler.send_response(status)
     for name, value in headers.items():
         handler.send_header(name.replace("_", "-"), value)

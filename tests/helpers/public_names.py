@@ -1,7 +1,7 @@
-"""Describe every public name: fronts with their signatures, and the command line with its options.
+"""Describe every public name: modules with their signatures, and the command line with its options.
 
-``python tests/helpers/public_names.py --write`` puts new names into the list that the tests compare with; what the list
-says stays there until somebody takes it out by hand.
+``python tests/helpers/public_names.py --write`` adds new names to the list that the tests compare with. Names
+leave the list only by hand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_function(value: Any) -> bool:
 
 
 def signature(function: Any) -> list[str]:
-    """Parameters, each as ``name``, ``name=default``, ``*name`` or ``**name``; ``*`` before keywords."""
+    """Return the parameters as ``name``, ``name=default``, ``*name`` or ``**name``; ``*`` precedes keywords."""
     described: list[str] = []
     previous = None
     for parameter in inspect.signature(function).parameters.values():
@@ -59,7 +59,7 @@ def signature(function: Any) -> list[str]:
 
 
 def members(cls: type) -> dict[str, Any]:
-    """Public methods and properties of a class, those of its bases among them."""
+    """Return the public methods and properties of a class, including those of its bases."""
     found: dict[str, Any] = {}
     for name in dir(cls):
         value = inspect.getattr_static(cls, name)
@@ -91,7 +91,7 @@ def front(name: str) -> dict[str, Any]:
 
 
 def command_line() -> dict[str, list[str]]:
-    """Options and arguments of each command."""
+    """Return the options and arguments of each command."""
     from nczarr.cli.arguments import build_parser
 
     verbs = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
@@ -106,7 +106,7 @@ def described() -> dict[str, Any]:
 
 
 def missing(pinned: Any, now: Any, where: str = "") -> list[str]:
-    """What the list says and the package does not: names, members, parameters in their order, options."""
+    """Return the entries of the list that the package lacks: names, members, parameters in order, options."""
     if isinstance(pinned, dict):
         if not isinstance(now, dict):
             return [f"{where}: was {sorted(pinned)}, is {now}"]
@@ -124,7 +124,7 @@ def missing(pinned: Any, now: Any, where: str = "") -> list[str]:
 
 
 def with_new(pinned: Any, now: Any) -> Any:
-    """The list with what is new."""
+    """Return the list with the new entries."""
     if isinstance(pinned, dict) and isinstance(now, dict):
         return {
             n: with_new(pinned.get(n, now.get(n)), now.get(n, pinned.get(n))) for n in sorted(pinned | now)

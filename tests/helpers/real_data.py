@@ -1,4 +1,4 @@
-"""Find the real data that tests read: the full collection where it is there, else the repository's selection."""
+"""Find the real data for tests: the full collection if present, otherwise the repository's selection."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-#: What the repository itself carries; `tests/data/selection/README.md` says where each file is from.
+#: The data in the repository. `tests/data/selection/README.md` states the source of each file.
 SELECTION = TESTS / "data" / "selection"
 
 
 def find() -> Path:
-    """The folder that NCZARR_SHARED names, ``shared`` beside the checkout, or the selection."""
+    """Return the folder of NCZARR_SHARED, ``shared`` beside the checkout, or the selection."""
     named = os.environ.get("NCZARR_SHARED")
     if named is not None:
         return Path(named) / "data"

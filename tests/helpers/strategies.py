@@ -1,4 +1,4 @@
-"""Hypothesis strategies for datasets of the model, made to be hard on every writer and reader.
+"""Generate datasets of the model for Hypothesis, with cases that are difficult for writers and readers.
 
 ``datasets()`` builds resolved datasets: groups with shadowed dimension and type names, all types and nestings,
 hostile names, attributes of all types, and small data of all types bound as :class:`MemorySource`.
@@ -74,28 +74,28 @@ def _legal(name: str) -> bool:
 
 
 def _starts_well(name: str) -> bool:
-    # The first character that netCDF's library takes.
+    # The first character that the netCDF library accepts.
     return not name[0].isascii() or name[0].isalnum() or name[0] == "_"
 
 
 def plain_names() -> st.SearchStrategy[str]:
-    """Names that every tool takes."""
+    """Return names that every tool accepts."""
     return st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True).filter(lambda n: n not in _RESERVED_ALL)
 
 
 def names(*, reserved: bool = True) -> st.SearchStrategy[str]:
-    """Names that netCDF's library takes, most of them unpleasant.
+    """Return names that the netCDF library accepts, most of them unusual.
 
     Parameters
     ----------
     reserved : bool
-        Reserved words of CDL too; ncgen cannot read those.
+        Also return reserved words of CDL, which ncgen cannot read.
     """
     return wild_names(reserved=reserved).filter(_starts_well)
 
 
 def wild_names(*, reserved: bool = True) -> st.SearchStrategy[str]:
-    """Names that the model takes: they may also begin with punctuation or a blank."""
+    """Return names that the model accepts: they may also begin with punctuation or a blank."""
     listed = _HOSTILE + (_RESERVED if reserved else [])
     return st.one_of(
         st.from_regex(r"[a-z][a-z0-9_]{0,3}", fullmatch=True),
@@ -120,7 +120,7 @@ _RESERVED_ALL = frozenset(
 
 
 def values(type_: Type) -> st.SearchStrategy[Any]:
-    """Single values of a type: scalars, str, bytes; dicts for compounds; 1-D arrays for vlens."""
+    """Return single values of a type: scalars, str, bytes; dicts for compounds; 1-D arrays for vlens."""
     if isinstance(type_, EnumType):
         return st.sampled_from([value for _, value in type_.members])
     if isinstance(type_, OpaqueType):
@@ -151,7 +151,7 @@ def values(type_: Type) -> st.SearchStrategy[Any]:
 
 @st.composite
 def arrays(draw: st.DrawFn, type_: Type, shape: tuple[int, ...]) -> np.ndarray:
-    """Arrays of a type in the model's memory form."""
+    """Return arrays of a type in the model's memory form."""
     count = math.prod(shape)
     flat = np.empty(count, type_.dtype)
     for i in range(count):
@@ -195,7 +195,7 @@ def user_types(
     member_names: st.SearchStrategy[str] | None = None,
     fixed_size: bool = False,
 ) -> UserType:
-    """A user-defined type named `fqn`, built on the primitives and on `visible` types."""
+    """Return a user-defined type named `fqn`, built on the primitives and on `visible` types."""
     inner = names() if member_names is None else member_names
     bases: list[Type] = [*PRIMITIVES.values(), *visible, *visible]
     if fixed_size:
@@ -229,7 +229,7 @@ def user_types(
 
 @st.composite
 def attributes(draw: st.DrawFn, name: str, types: tuple[Type, ...], *, empty: bool = True) -> Attribute:
-    """An attribute of one of the types, with none to three values."""
+    """Return an attribute of one of the types, with up to three values."""
     type_ = draw(st.sampled_from([*PRIMITIVES.values(), PRIMITIVES["char"], *types]))
     if type_.name == "char" and draw(st.booleans()):
         return Attribute.of(
@@ -267,18 +267,18 @@ def datasets(
     empty_attributes: bool = True,
     fill_values: bool = True,
 ) -> Dataset:
-    """Resolved datasets with data.
+    """Return resolved datasets with data.
 
     Parameters
     ----------
     names : strategy of str, optional
-        Names of everything; default :func:`names`.
+        The names of all objects; default :func:`names`.
     depth : int
         Levels of groups below the root.
     types : {'all', 'fixed', 'none'}
         User types: all, only those without string or vlen inside, none at all.
     unlimited : bool
-        Unlimited dimensions, in any position; lengths are those that some data need.
+        Unlimited dimensions, in any position. Their lengths are those of the data.
     anonymous, zero_sizes : bool
         Anonymous dimensions; fixed dimensions of size 0. CDL and netCDF files have neither.
     storage, empty_attributes, fill_values : bool
@@ -366,7 +366,7 @@ def datasets(
 
 
 def _needed_lengths(root: Dataset) -> Dataset:
-    """Set unlimited lengths that no element needs to zero: no text could tell them."""
+    """Set unlimited lengths that no element needs to zero: no text can express them."""
     while True:
         needed = {
             d

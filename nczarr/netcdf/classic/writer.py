@@ -191,7 +191,7 @@ def format_header(header: Header) -> bytes:
 
 
 class ClassicSink(FileSink):
-    """A classic file in the course of writing. Unwritten values become the fill value at the end."""
+    """Writes a classic file. Unwritten values become the fill value at the end."""
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool, format_: str) -> None:
         super().__init__(path, dataset, overwrite)

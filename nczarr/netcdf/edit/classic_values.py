@@ -1,4 +1,4 @@
-"""Read and write the values of one variable of a classic file in editing."""
+"""Read and write the values of one variable of an editable classic file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from nczarr.netcdf.edit.classic_file import EditedClassic
 
 
 class EditedFile(Protocol):
-    """A netCDF file in editing."""
+    """An editable netCDF file."""
 
     path: str
     #: The netCDF library's name of the disk format.

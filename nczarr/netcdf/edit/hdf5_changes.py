@@ -68,7 +68,7 @@ class Scale:
 
 @dataclass
 class HDF5Objects:
-    """All objects of a file in editing, by fully qualified name. The caller of its methods holds HDF5's lock.
+    """All objects of an editable file, by fully qualified name. The caller of its methods holds HDF5's lock.
 
     A dimension that is missing in `scales` has no scale in the file, as in files of some other programs.
     """

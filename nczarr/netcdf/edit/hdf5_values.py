@@ -1,4 +1,4 @@
-"""Read and write the values of one variable of a netCDF-4 file in editing."""
+"""Read and write the values of one variable of an editable netCDF-4 file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _SMALL = 1 << 16
 
 
 class EditedValues(ABC):
-    """The values of a variable in editing. `shape` is the shape of its dimensions."""
+    """The values of a variable of an editable file. `shape` is the shape of its dimensions."""
 
     shape: tuple[int, ...]
     #: True if a partial block is written without reading the rest.

@@ -34,7 +34,7 @@ from nczarr.netcdf.sink import FileSink
 
 
 class HDF5Sink(FileSink):
-    """A netCDF-4 file in the course of writing."""
+    """Writes a netCDF-4 file."""
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool, *, strict: bool = False) -> None:
         super().__init__(path, dataset, overwrite)
