@@ -30,7 +30,7 @@ from nczarr.redirects import http_client
 from nczarr.targets import client_options
 
 _BLOCK = 4 << 20
-#: Storage options of S3 that are not for s3fs.
+#: Storage options of S3 that s3fs does not accept.
 _OBSTORE = frozenset({"backend", "client_options", "retry_config"})
 
 
@@ -189,7 +189,7 @@ class RemoteSink:
 
 
 def _reach(fs: Any, path: str, url: str) -> None:
-    """Have a server answer before anything else is asked of it; a session with a web server has limits of its own."""
+    """Wait for a first answer of the server. A session with a web server has limits of its own."""
     if not getattr(fs, "async_impl", False) or url.lower().startswith(("http://", "https://")):
         return
     from fsspec.asyn import sync
@@ -202,7 +202,7 @@ def _reach(fs: Any, path: str, url: str) -> None:
     except StoreError:
         raise
     except Exception:
-        return  # the next request says what is wrong
+        return  # the next request reports the error
 
 
 def _file_system(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:

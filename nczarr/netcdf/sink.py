@@ -48,7 +48,7 @@ class FileSink(ABC):
     """
 
     concurrent = True
-    #: False: :meth:`commit` does not wait for the disk.
+    #: False if :meth:`commit` does not wait for the disk.
     durable: bool | None = None
 
     def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:

@@ -398,17 +398,16 @@ has a fault or the documentation is silent:
   netCDF-4 file during nczarr's writes, and vice versa. Readers in the same process see all synced data, and
   possibly more.
 * A classic file counts a record once all variables have it, and the number of records is written last. A
-  header that outgrows its room makes the data move. During the move, the file begins with an invalid
-  signature, so after a kill the file is refused and does not show wrong values. A header that has grown once
-  has spare room.
+  header that outgrows its room makes the data move: in a copy, which then replaces the file, so a kill leaves the
+  old file. A header that has grown once has spare room.
 * HDF5's metadata reach a netCDF-4 file at `sync()` (or when 16 MiB of them are pending), in an order that
   nczarr chooses: new objects first, then the superblock, then indexes, and last the headers with the sizes.
   After a kill between two calls, the file has the state of the last call. After a kill within a `sync()` that
   appends numbers without compression, the file is readable and has every acknowledged step. **There is no promise** for a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or a
   compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the file,
   afterwards. Files of netCDF4-python have the same risk.
-* `sync()` hands everything to the system and does not wait for the disk, as netCDF-C's does not: what it acknowledged
-  outlives the process, but not always a loss of power.
+* `sync()` and `close()` wait until the data are on a local disk, so they survive a loss of power. With `durable=False`
+  they do not wait, as in netCDF-C: acknowledged data survive the process, but may not survive a loss of power.
 * Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the
   variable or type (netCDF-C writes such files, and cannot read them).
 * A full disk raises an error and does not end the process. A file that is open for editing may then be damaged.

@@ -65,7 +65,7 @@ class DiskFile:
         self._lock = threading.Lock()
         self.durable = True
         self._unsynced = mode != "r+"
-        #: The path of a new file, until the disk has its name.
+        #: The path of a new file, until its name is on the disk.
         self._unnamed = path if mode != "r+" else None
 
     @property

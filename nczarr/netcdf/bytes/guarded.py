@@ -134,7 +134,7 @@ class GuardedFile:
             self._file.truncate(self._size)
             self._end = self._size
         inside = self._held.inside(self._settled)
-        if inside:  # which speaks of what is behind
+        if inside:  # they refer to the bytes behind
             self._file.sync()
         for place, data in inside:
             self._put(place, data)

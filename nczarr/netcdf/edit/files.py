@@ -24,7 +24,7 @@ class EditedFile(Protocol):
     path: str
     #: The netCDF library's name of the disk format.
     disk_format: str
-    #: False: :meth:`sync` and :meth:`close` do not wait until the disk has everything.
+    #: False if :meth:`sync` and :meth:`close` do not wait for the disk.
     durable: bool | None
 
     @property
