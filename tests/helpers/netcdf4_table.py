@@ -403,9 +403,10 @@ has a fault or the documentation is silent:
 * HDF5's metadata reach a netCDF-4 file at `sync()` (or when 16 MiB of them are pending), in an order that
   nczarr chooses: new objects first, then the superblock, then indexes, and last the headers with the sizes.
   After a kill between two calls, the file has the state of the last call. After a kill within a `sync()` that
-  appends numbers without compression, the file is readable and has every acknowledged step. **There is no promise** for a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or a
-  compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the file,
-  afterwards. Files of netCDF4-python have the same risk.
+  appends numbers without compression, the file is readable and has every acknowledged step. **There is no
+  promise** for a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or
+  a compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the
+  file, afterwards. Files of netCDF4-python have the same risk.
 * `sync()` and `close()` wait until the data are on a local disk, so they survive a loss of power. With `durable=False`
   they do not wait, as in netCDF-C: acknowledged data survive the process, but may not survive a loss of power.
 * Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the

@@ -765,7 +765,7 @@ def test_a_header_that_moves_data_leaves_no_wrong_values_behind(
         patched.setattr(classic_file, "move_data", fails)
         with pytest.raises(NetCDFFileError, match="gone"):
             ds.sync()
-    with pytest.raises(NetCDFFileError, match="while its data moved"):
+    with pytest.raises(NetCDFFileError, match="data failed; the file is unchanged"):
         ds.close()
     with netCDF4.Dataset(path) as theirs_now:  # the data have moved in a copy, which is gone
         assert "long" not in theirs_now.ncattrs()
