@@ -407,8 +407,8 @@ has a fault or the documentation is silent:
   promise** for a kill within the fraction of a millisecond of a `sync()` that rewrites a chunk of strings or
   a compressed chunk, or creates variables: HDF5 overwrites bytes there, and may refuse that chunk, or the
   file, afterwards. Files of netCDF4-python have the same risk.
-* `sync()` and `close()` wait until the data are on a local disk, so they survive a loss of power. With `durable=False`
-  they do not wait, as in netCDF-C: acknowledged data survive the process, but may not survive a loss of power.
+* `sync()` and `close()` wait until the data are on the disk, unlike netCDF-C: acknowledged data survive a loss of
+  power. `durable=False`, for both and for `Dataset`, omits the wait; see [the cost](trust.md#writing).
 * Groups that come after a type's group can use the type. nczarr refuses other uses on creation of the
   variable or type (netCDF-C writes such files, and cannot read them).
 * A full disk raises an error and does not end the process. A file that is open for editing may then be damaged.
