@@ -17,7 +17,47 @@ import pytest
 
 HOUSE = Path(__file__).parents[1]
 #: Packages and modules below ``nczarr`` that are written in plain English.
-PACKAGES = ("cdl", "display", "zarr")
+PACKAGES = (
+    "__init__",
+    "atomic",
+    "cdl",
+    "cli",
+    "display",
+    "durability",
+    "errors",
+    "formats",
+    "lazy",
+    "limits",
+    "model",
+    "netcdf",
+    "reasons",
+    "redirects",
+    "targets",
+    "transfer",
+    "view",
+    "xarray",
+    "zarr",
+)
+#: Documents that are written in plain English.
+PAGES = (
+    "README.md",
+    "docs/architecture.md",
+    "docs/changelog.md",
+    "docs/convert-an-archive.md",
+    "docs/extending.md",
+    "docs/gallery.md",
+    "docs/howto",
+    "docs/index.md",
+    "docs/install.md",
+    "docs/limits.md",
+    "docs/netcdf4-compatibility.md",
+    "docs/other-readers.md",
+    "docs/performance.md",
+    "docs/trust.md",
+    "docs/tutorial.md",
+    "docs/view.md",
+    "docs/where-to-look.md",
+)
 
 #: Sentences have a thing of the field as their subject.
 OPENINGS = re.compile(r"(?:^|(?<=[.;:?!]\s))(What|Who|Whoever|Nobody|Somebody|Whatever)\s")
@@ -25,7 +65,8 @@ PHRASES = re.compile(
     r"\b(whoever|nobody|somebody|by itself|it is told|goes by|go by|mended|on its way|of it is known|as it goes"
     r"|what is (?:there|left|asked|wanted)|is no(?: \w+)? (?:number|text|value|name|place|type)"
     r"|puts? it right|makes? good|to and fro|takes? part|pass(?:es|ed)? over|(?:was|were|is|are) looked at"
-    r"|all the same|letter for letter)\b",
+    r"|all the same|letter for letter|mends?|is told of|made anew|handed back|lets? go of|in (?:its|their) stead"
+    r"|takes? along|is no news|as if it were not|no harm|all else|half-made)\b",
     re.IGNORECASE,
 )
 

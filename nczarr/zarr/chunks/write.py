@@ -23,7 +23,6 @@ from nczarr.stores import LocalStore, MemoryStore
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.locks import while_held
-from nczarr.zarr.chunks.neighbours import encode_row, row_view, shared_rows
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.chunks.rows import encode_row, row_view, shared_rows
