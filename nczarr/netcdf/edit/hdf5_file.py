@@ -180,7 +180,7 @@ class EditedHDF5(FileEditor):
         for values in [v for v in self._objects.values.values() if v.touched and v.pointers]:
             values.complete()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
-            # What fails while objects are closed is not told to anybody: all must be in the file before.
+            # HDF5 does not report errors while objects close: everything must be in the file before.
             hdf5().h5f.flush(self.file.id, hdf5().h5f.SCOPE_GLOBAL)
             self._disk.sync()
             self.check()
@@ -198,7 +198,7 @@ class EditedHDF5(FileEditor):
         self.check()
 
     def reopened(self) -> HDF5File:
-        """The same file for a reader of this process, with what is not written yet."""
+        """Return a reader of the same file in this process, with unsaved changes."""
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be opened"):
             self._check_open()
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())

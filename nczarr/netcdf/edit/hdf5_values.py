@@ -177,7 +177,7 @@ class HDF5Values(EditedValues):
         self._facts = None
 
     def complete(self) -> None:
-        """Write the chunks of strings or sequences that nobody wrote: HDF5 cannot read them otherwise."""
+        """Write unwritten chunks of strings or sequences, which HDF5 cannot read otherwise."""
         with hdf5().phil, hdf5_errors(self.owner.file.path, self.fqn, "the values cannot be written"):
             opened = self.owner.file.opened(self.path)
             if not opened.lacks_chunks():

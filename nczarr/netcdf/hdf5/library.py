@@ -67,7 +67,7 @@ def hdf5() -> Any:
 
 
 class hdf5_errors(placed):
-    """Turn what h5py raises into a :class:`NetCDFFileError` with the place; the caller holds HDF5's lock.
+    """Turn h5py's exceptions into :class:`NetCDFFileError` with path and FQN. The caller holds HDF5's lock.
 
     It takes ``with hdf5().phil, hdf5_errors(path):``. An interrupt would leave a lock held that was taken here.
     """

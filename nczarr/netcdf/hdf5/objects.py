@@ -126,7 +126,7 @@ class ObjectMaker:
         return hdf5().h5g.create(parent, bytes_of(name), gcpl=creation)
 
     def type(self, group: Any, type_: UserType, declared: Collection[UserType]) -> None:
-        """Commit a type; all that it is built on are committed."""
+        """Commit a type. The types that it contains are committed already."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             made = self.types.build(type_)
             made.commit(group, bytes_of(type_.name))
@@ -134,7 +134,7 @@ class ObjectMaker:
             self.types.committed[type_.fqn] = made
 
     def check_type(self, type_: UserType) -> None:
-        """Raise what :meth:`type` would raise for what the type is, and make nothing."""
+        """Raise the errors of :meth:`type` for the type's definition, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             self.types.build(type_)
 
@@ -154,7 +154,7 @@ class ObjectMaker:
         return made
 
     def check(self, variable: Variable, dataset: Dataset, fqn: str) -> None:
-        """Raise what :meth:`variable` would raise for a filter or a type, and make nothing."""
+        """Raise the errors of :meth:`variable` for a filter or a type, without creating anything."""
         with hdf5().phil, hdf5_errors(self.path, fqn, "the variable cannot be written"):
             type_id = self.types.make(variable.type, variable.storage.endian)
             if type_id.get_size() > _LARGEST_FILL and not variable.storage.no_fill:

@@ -72,7 +72,7 @@ def read_hdf5(file: HDF5File, name: str) -> Dataset:
 
 
 def find_objects(file: HDF5File, name: str) -> FoundObjects:
-    """As :func:`read_hdf5`, with the objects of the file."""
+    """Read the model as :func:`read_hdf5` does, and return it with the objects of the file."""
     with hdf5().phil, hdf5_errors(file.path):
         return _Reader(file).objects(name)
 
