@@ -1,8 +1,8 @@
 """Run work in one thread pool, which all arrays of the process share.
 
 The libraries that decode and the system calls that read release the interpreter lock, so that a few threads
-use all processors. The thread that asks for work takes part in it, and never waits for a helper that has not
-begun; so work may be asked for from inside the pool too.
+use all processors. The thread that requests work also does some of it, and never waits for a helper that has not
+begun; so threads of the pool may request work too.
 
 An interrupt (Ctrl-C) comes in the main thread between any two instructions of Python. The executors of
 `concurrent.futures` can keep a lock then, and wait for ever when Python ends. So the pool is a queue, and all that
@@ -178,7 +178,7 @@ def run(work: Callable[[T], object], items: Iterable[T], workers: int | None = N
     ended = False
 
     def help_out(begun: threading.Lock) -> None:
-        with begun:  # whoever asked for the work waits for this lock when it has set `ended`
+        with begun:  # the thread that requested the work waits for this lock after it has set `ended`
             if not ended:
                 try:
                     loop()
