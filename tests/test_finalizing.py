@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import nczarr
+from nczarr.cli import main
+from nczarr.mapping import RecoveryWarning
 from nczarr.stores import MemoryStore
 
 
@@ -188,3 +190,31 @@ def test_a_worker_that_forgets_to_close_writes(tmp_path: Path) -> None:
     )
     with nczarr.Dataset(tmp_path / "a.zarr") as ds:
         assert ds["v"][...] == 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_a_published_dataset_reports_the_failed_flush(tmp_path: Path) -> None:
+    """Readers and `check` report values that a program lost, until `nczarr clean` removes the mark."""
+    path = tmp_path / "a.zarr"
+    said = program(
+        """
+        import resource, signal, sys
+        import numpy as np
+        import nczarr
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        ds = nczarr.Dataset(sys.argv[1], "w")
+        ds.createDimension("x", 200_000)
+        v = ds.createVariable("v", "f8", ("x",))
+        ds.sync()
+        v[1:] = np.random.default_rng(1).random(199_999)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        """,
+        path,
+        status=120,
+    )
+    assert "/v" in said
+    assert main(["check", str(path)]) == 1
+    with pytest.warns(RecoveryWarning, match=r"values-unstored"):
+        nczarr.Dataset(path).close()
+    assert main(["clean", str(path)]) == 0
+    assert main(["check", str(path)]) == 0

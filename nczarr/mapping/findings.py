@@ -79,7 +79,7 @@ class Findings:
 #: What is found while another program, or nczarr itself, is writing: nothing is wrong then.
 _GROWING = frozenset(("consolidated-stale", "size-stale", "version-old"))
 #: What no repair of the metadata changes.
-_NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear"))
+_NOT_REPAIRED = frozenset(("left-out", "nodes-unsure", "node-foreign", "copy-unclear", "values-unstored"))
 
 
 def warn_of(findings: Sequence[Finding], place: str, *, mends: bool = True) -> None:

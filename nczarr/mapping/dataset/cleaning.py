@@ -20,6 +20,7 @@ from nczarr.mapping.guarding import (
     ORPHANS,
     RECORD,
     UNFINISHED,
+    UNSTORED,
     Mark,
     holds_orphans,
     is_zarr,
@@ -124,6 +125,9 @@ def _clean_store(store: Store, force: bool) -> list[str]:
     if mark is None and store.takes_any_key and store.exists(RECORD) and is_zarr(store):
         store.delete(RECORD)
         said.append(f"{store.url}: the record of a copy that is complete is removed")
+    if store.takes_any_key and store.exists(UNSTORED):
+        store.delete(UNSTORED)
+        said.append(f"{store.url}: the mark of values that were not stored is removed")
     if finish_moves(store, force=force):
         said.append(
             f"{store.url}: variables have their new names now; the process that was renaming was stopped"

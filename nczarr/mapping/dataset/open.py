@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from nczarr.mapping.dataset.subgroup import (
 )
 from nczarr.mapping.dialect import Part, Reading
 from nczarr.mapping.findings import Finding, warn_of
-from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes
+from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes, unstored_reason
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
@@ -104,7 +105,9 @@ def open_dataset(
             rewriting.refuse_interrupted(store)
         if reading.part is not None:
             reading = _group_alone(reading, reading.part, store, mode)
-        reading = _with_losses(replace(reading, findings=(*found, *reading.findings)), store)
+        reading = _with_losses(
+            replace(reading, findings=(*found, *reading.findings, *_unstored(store))), store
+        )
         options = replace(
             options or WriteOptions(),
             layout=_layout_name(dialect.name),
@@ -200,6 +203,16 @@ def create_dataset(
     except BaseException:
         destination.abort()
         raise
+
+
+def _unstored(store: Store) -> Iterator[Finding]:
+    """The values that the last writer could not store, if it left a mark."""
+    reason = unstored_reason(store)
+    if reason is not None:
+        what = (
+            f"a program ended before all of its values were stored ({reason}); nczarr clean removes this mark"
+        )
+        yield Finding("values-unstored", "/", what, "error")
 
 
 def _with_losses(reading: Reading, store: Store) -> Reading:

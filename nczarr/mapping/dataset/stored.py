@@ -15,7 +15,14 @@ from nczarr.forking import inheriting
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.guarding import Destination, begin_changes, end_changes, record_chunks, recorded_arrays
+from nczarr.mapping.guarding import (
+    Destination,
+    begin_changes,
+    end_changes,
+    mark_unstored,
+    record_chunks,
+    recorded_arrays,
+)
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.rewriting import VariableData
@@ -406,13 +413,18 @@ class StoredDataset:
             self._destination = None
             self._close()
 
-    def leave_unfinished(self) -> None:
-        """Close; a new dataset stays marked unfinished, or, where it was to replace another one, is removed."""
+    def leave_unfinished(self, reason: str) -> None:
+        """Close after a flush failed, for a reason that no caller can catch.
+
+        A new dataset stays marked unfinished, or, where it was to replace another one, is removed. A dataset that
+        readers know gets a mark with the reason.
+        """
         if self.resumable:
             self.suspend()
         elif self.hidden:
             self.abort()
         else:
+            mark_unstored(self.store, reason)
             self.close()
 
     def close(self) -> None:

@@ -29,11 +29,13 @@ from nczarr.mapping.guarding.destination import (
     remove_unfinished,
 )
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
+from nczarr.mapping.guarding.unstored import UNSTORED, mark_unstored, unstored_reason
 
 __all__ = [
     "ORPHANS",
     "RECORD",
     "UNFINISHED",
+    "UNSTORED",
     "WRITING",
     "Destination",
     "Mark",
@@ -42,6 +44,7 @@ __all__ = [
     "forget_chunks",
     "holds_orphans",
     "is_zarr",
+    "mark_unstored",
     "missing_chunks",
     "moment",
     "put_in_place",
@@ -52,6 +55,7 @@ __all__ = [
     "remove_unclaimed",
     "remove_unfinished",
     "stale_nodes",
+    "unstored_reason",
     "writer_at",
     "writing_alone",
 ]

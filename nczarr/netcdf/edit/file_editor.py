@@ -109,7 +109,7 @@ class FileEditor(ABC):
             except OSError as error:
                 raise self._failed(error) from error
 
-    def leave_unfinished(self) -> None:
+    def leave_unfinished(self, reason: str) -> None:
         """Close; what could not be written is not in the file."""
         self.close()
 

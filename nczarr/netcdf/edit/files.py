@@ -53,7 +53,7 @@ class EditedFile(Protocol):
     def sync(self) -> None:
         """Write all pending changes."""
 
-    def leave_unfinished(self) -> None:
+    def leave_unfinished(self, reason: str) -> None:
         """Close after values could not be stored."""
 
     def close(self) -> None:

@@ -45,6 +45,14 @@ class Failures:
         else:
             self.found.setdefault(name, error)
 
+    def describe(self) -> str:
+        """Return the errors in one line; empty if there is none."""
+        try:
+            self.raise_all("")
+        except Exception as error:
+            return str(error)
+        return ""
+
     def raise_all(self, path: str) -> None:
         """Raise the error if there is one, and one that names all if there are several."""
         if self.whole is not None:

@@ -461,7 +461,7 @@ class Session(State):
                     self.cache.clear()
                     self.dropped = dropped
                     if dropped and not failures.is_empty:  # no caller learns of it: its readers have to
-                        self.stored.leave_unfinished()
+                        self.stored.leave_unfinished(failures.describe())
                     else:
                         self._close_stored(failures)
                 failures.raise_all(self.name)

@@ -86,8 +86,8 @@ class Stored(Protocol):
     def close(self) -> None:
         """Sync, and let go."""
 
-    def leave_unfinished(self) -> None:
-        """Let go of a dataset of which something could not be stored: a new one must not look complete."""
+    def leave_unfinished(self, reason: str) -> None:
+        """Close a dataset whose last flush failed: readers must not take it for complete."""
 
 
 class SourceOnly:
@@ -122,7 +122,7 @@ class SourceOnly:
     def sync(self) -> None:
         """Nothing to do."""
 
-    def leave_unfinished(self) -> None:
+    def leave_unfinished(self, reason: str) -> None:
         self.close()
 
     def close(self) -> None:
