@@ -11,8 +11,8 @@ or writes values (:class:`Gate`); while the store is waited for, the tree can be
 
 from __future__ import annotations
 
-import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,18 +59,19 @@ class Gate:
         self.closing = threading.RLock()
         #: The thread that closed the gate last, 0 if another thread has seen since that it is open.
         self._owner = 0
-        #: The lock of each thread that has passed.
-        self._passing: dict[int, threading.RLock] = {}
+        #: The lock of this thread, which lives as long as the thread.
+        self._of_thread = threading.local()
+        #: The locks of all threads that have passed.
+        self._passing: list[weakref.ref[threading.RLock]] = []
 
     def passing(self) -> threading.RLock:
         """Return the lock with which this thread passes, if :attr:`lets_in` says so while it is held."""
-        me = threading.get_ident()
-        lock = self._passing.get(me)
+        lock: threading.RLock | None = getattr(self._of_thread, "lock", None)
         if lock is None:
+            lock = threading.RLock()
             with self.closing:  # the thread that closes the gate knows all locks
-                for ident in self._passing.keys() - sys._current_frames().keys():
-                    del self._passing[ident]
-                lock = self._passing[me] = threading.RLock()
+                self._passing = [*(known for known in self._passing if known() is not None), weakref.ref(lock)]
+            self._of_thread.lock = lock
         return lock
 
     @property
@@ -92,16 +93,18 @@ class Gate:
             If this thread passes: a signal handler came in between.
         """
         me = threading.get_ident()
-        own = self._passing.get(me)
-        if own is not None and own._is_owned():  # type: ignore[attr-defined]
+        own = getattr(self._of_thread, "lock", None)
+        if own is not None and own._is_owned():
             raise EditError(
                 "this thread reads or writes values now, and cannot store or close the dataset meanwhile",
                 hint="a signal handler may raise an exception, and leave the rest to the program",
             )
         self._owner = me
-        for lock in list(self._passing.values()):
-            with lock:
-                pass
+        for known in self._passing:
+            lock = known()
+            if lock is not None:
+                with lock:
+                    pass
 
 
 #: Values of new variables that are held back, at most.
