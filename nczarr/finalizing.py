@@ -74,7 +74,6 @@ def close_with(owner: Any, closable: Closable, *, at_exit: bool = False) -> None
     >>> owner = Owner()
     >>> close_with(owner, File())
     >>> del owner
-    >>> close_dropped()
     closed
     """
     weakref.finalize(owner, _drop, closable).atexit = False

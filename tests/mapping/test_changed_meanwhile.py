@@ -22,7 +22,7 @@ from nczarr.stores.mapping import MappingStore
 from nczarr.zarr.hierarchy.v3 import V3Layout
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
-GONE = "/v: the array was removed, renamed or replaced since the dataset was opened .open it again."
+GONE = "/v: the array was removed, renamed or replaced since the dataset was opened .open the dataset again."
 
 
 def model(name: str = "v", type_: Any = INT) -> Dataset:

@@ -17,7 +17,7 @@ from nczarr.stores import open_store
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 #: Seconds that a server may take in these tests, and that a call may take then.
-LIMIT, MOST = 1, 25
+LIMIT, MOST = 1, 150
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,16 @@ metadata that are older than the documents, and chunks that have gone since they
 """
 
 from nczarr.mapping.guarding.changes import (
+    UNSTORED,
     WRITING,
     begin_changes,
     end_changes,
+    mark_unstored,
     moment,
     remove_mark,
     remove_unclaimed,
     stale_nodes,
+    unstored_reason,
     writer_at,
     writing_alone,
 )
@@ -29,7 +32,6 @@ from nczarr.mapping.guarding.destination import (
     remove_unfinished,
 )
 from nczarr.mapping.guarding.manifest import forget_chunks, missing_chunks, record_chunks, recorded_arrays
-from nczarr.mapping.guarding.unstored import UNSTORED, mark_unstored, unstored_reason
 
 __all__ = [
     "ORPHANS",

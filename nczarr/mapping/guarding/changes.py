@@ -23,6 +23,8 @@ from nczarr.zarr import Hierarchy, open_hierarchy
 WRITING = ".nczarr-writing"
 #: Begins the key that says who has taken over from a writer that died.
 _TAKEN = f"{WRITING}-by-"
+#: The key with the reason why the last flush of a dropped dataset failed; `nczarr clean` removes it.
+UNSTORED = ".nczarr-unstored"
 
 
 @contextmanager
@@ -301,3 +303,25 @@ def remove_unclaimed(store: Store, hierarchy: Hierarchy | None = None) -> list[s
                 store.delete_prefix(path)
                 removed.append(path)
     return removed
+
+
+def mark_unstored(store: Store, reason: str) -> None:
+    """Record why a flush failed. A store that cannot be written at all gets no mark."""
+    if store.takes_any_key:
+        with suppress(NCZarrError, OSError):
+            store.set(UNSTORED, reason.encode("utf-8", "replace"))
+
+
+def unstored_reason(store: Store) -> str | None:
+    """Return why the last flush of a dataset failed; None if there is no mark, or to look for it costs a request.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> unstored_reason(MemoryStore()) is None
+    True
+    """
+    if not isinstance(store, LocalStore):
+        return None
+    data = store.get(UNSTORED)
+    return None if data is None else data.decode("utf-8", "replace")

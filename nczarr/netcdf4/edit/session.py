@@ -70,7 +70,10 @@ class Gate:
         if lock is None:
             lock = threading.RLock()
             with self.closing:  # the thread that closes the gate knows all locks
-                self._passing = [*(known for known in self._passing if known() is not None), weakref.ref(lock)]
+                self._passing = [
+                    *(known for known in self._passing if known() is not None),
+                    weakref.ref(lock),
+                ]
             self._of_thread.lock = lock
         return lock
 
