@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[1] / "docs" / "trace_trips.py"
 #: At most so many rooms, pairs of rooms that call each other both ways, and modules. One more than today: a trip that
 #: looks at something new should say so here.
 MOST = {
-    "copy a.nc b.zarr": (31, 0, 76),
+    "copy a.nc b.zarr": (31, 0, 77),
     'Dataset("b.zarr")': (24, 0, 52),
     "variable[1:3]": (13, 0, 27),
     "gen a.cdl c.zarr": (32, 0, 81),

@@ -129,7 +129,7 @@ class V3Layout(Layout):
 
     def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
         if isinstance(raw, DamagedNode):
-            raise MetadataError(raw.error.message, path=raw.error.path)
+            raise MetadataError(raw.error.message, path=raw.error.path, hint=raw.error.hint)
         try:
             if isinstance(raw, UnreadNode):
                 return documents_v3.parse_unread(raw.is_array, raw.text, raw.attributes)
