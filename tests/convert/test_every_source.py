@@ -122,12 +122,35 @@ INDICES: dict[str, Callable[[list[str]], list[str] | None]] = {
 FORMS = ("NETCDF4", "NETCDF3_64BIT_DATA")
 
 
-@pytest.fixture(scope="module", params=FORMS)
-def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Sources by name, and what netCDF4 reads of the original."""
-    folder = tmp_path_factory.mktemp("sources")
+Places = tuple[str, dict[str, Any], dict[str, np.ndarray]]
+
+
+@pytest.fixture(params=FORMS)
+def places(request: pytest.FixtureRequest, made: Callable[[str], Places]) -> Places:
+    """The form, sources by name, and what netCDF4 reads of the original."""
+    return made(request.param)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Places]]:
+    """Make the sources of a form at the first request for it."""
+    servers: list[OddServer] = []
+    known: dict[str, Places] = {}
+
+    def get(form: str) -> Places:
+        if form not in known:
+            known[form] = make_places(form, tmp_path_factory.mktemp("sources"), servers)
+        return known[form]
+
+    yield get
+    for server in servers:
+        server.stop()
+    fsspec.filesystem("memory").rm("/nczarr-every", recursive=True)
+
+
+def make_places(form: str, folder: Path, servers: list[OddServer]) -> Places:
     nc = folder / "a.nc"
-    values = original(nc, request.param)
+    values = original(nc, form)
     found: dict[str, Any] = {"netcdf": nc}
     for kind in ("json", "parquet", "icechunk"):
         if kind != "icechunk" or _has("icechunk"):
@@ -139,7 +162,6 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     found["zip"] = folder / "a.zip"
     nczarr.copy(folder / "a.zarr", folder / "v2.zarr", layout="nczarr-v2")
     found["zarr-v2"] = folder / "v2.zarr"
-    servers = []
     for name, names in INDICES.items():
         server = OddServer()
         server.answers = Site(folder, names)  # type: ignore[assignment]
@@ -150,9 +172,9 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     nczarr.copy(folder / "a.zarr", held)
     found["dict"] = held
     found["mapping"] = Forgetful(held)
-    nczarr.copy(folder / "a.zarr", "memory://nczarr-every/a.zarr", overwrite=True)
-    found["memory"] = "memory://nczarr-every/a.zarr"
-    found["mapper"] = fsspec.get_mapper("memory://nczarr-every/a.zarr")
+    nczarr.copy(folder / "a.zarr", f"memory://nczarr-every/{form}.zarr", overwrite=True)
+    found["memory"] = f"memory://nczarr-every/{form}.zarr"
+    found["mapper"] = fsspec.get_mapper(f"memory://nczarr-every/{form}.zarr")
     found["mapper-of-references"] = fsspec.filesystem(
         "reference", fo=str(folder / "r.json"), remote_protocol="file"
     ).get_mapper("")
@@ -160,10 +182,7 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     nczarr.copy(folder / "a.zarr", inside)
     found["zarr-python"] = inside
     found["zarr-python-forgetful"] = ForgetfulStore(inside)
-    yield request.param, found, values
-    for server in servers:
-        server.stop()
-    fsspec.filesystem("memory").rm("/nczarr-every", recursive=True)
+    return form, found, values
 
 
 def _has(name: str) -> bool:
