@@ -1,8 +1,8 @@
 """Load the public names of packages, and compute properties, on first use.
 
-``functools.cached_property`` of Python 3.11 holds one lock for all instances while it computes a value. If the garbage
-collector closes a netCDF file at this moment, it acquires the HDF5 lock; a thread that holds the HDF5 lock and computes
-a property then causes a deadlock. The :class:`cached_property` of this module uses no lock, like that of Python 3.12.
+``functools.cached_property`` of Python 3.11 holds one lock for all instances while it computes a value. If that
+computation waits for the HDF5 lock, a thread that holds the HDF5 lock and computes another property causes a deadlock.
+The :class:`cached_property` of this module uses no lock, like that of Python 3.12.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import nczarr
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
 from nczarr.mapping.options import LayoutName
+from nczarr.mapping.rewriting import moving
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore
 
@@ -170,3 +171,10 @@ def test_a_new_variable_has_no_values_of_chunks_that_were_there(tmp_path: Path, 
         assert dataset["z"][:].tolist() == [7, None, None, None]
     assert store.get("z/note") is not None
     assert store.get("z/c/9") is None
+
+
+def test_damaged_marks_that_name_each_other_end() -> None:
+    store = MemoryStore()
+    for writer, other in (("a", "b"), ("b", "a")):
+        store.set(moving._TAKEN + writer, other.encode())
+    assert moving._owner(store, moving.Journal("a", (), (), ())) == "a"

@@ -339,9 +339,11 @@ def _finish(store: Store, journal: Journal) -> None:
 
 
 def _owner(store: Store, journal: Journal) -> str:
-    """Who is at it: its writer, or the last one who took it over."""
+    """Return the writer of a journal, or the last one that has taken it over; damaged keys may name a circle."""
     writer = journal.writer
-    while (data := store.get(_TAKEN + writer)) is not None:
+    seen: set[str] = set()
+    while writer not in seen and (data := store.get(_TAKEN + writer)) is not None:
+        seen.add(writer)
         writer = data.decode("ascii", "replace")
     return writer
 

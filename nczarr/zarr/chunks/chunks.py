@@ -50,7 +50,7 @@ class BoundedCache(Generic[T]):
         self.bound = bound
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
-        # Reentrant: garbage collection may close a dropped dataset in this thread, which removes its chunks.
+        # Reentrant: a signal handler of the program may close a dataset in this thread, which removes its chunks.
         self._lock = threading.RLock()
         _INHERITING.add(self)
 
