@@ -29,6 +29,7 @@ PLACES = {
     "formats": (0.895, 0.21),
     "convert": (0.5, 1.0),
     "netcdf4": (0.5, 0.7),
+    "session": (0.5, 0.7),
 }
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1b2a36; }

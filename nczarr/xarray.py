@@ -29,11 +29,8 @@ import numpy as np
 
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
-from nczarr.finalizing import close_with
-from nczarr.forking import inheriting
 from nczarr.formats import is_icechunk, is_references
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
-from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.opening import open_to_read
 from nczarr.netcdf4.values import (
     Settings,
@@ -44,7 +41,10 @@ from nczarr.netcdf4.values import (
     shown_dtype,
     view_dtype,
 )
+from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.stores import open_store
+from nczarr.system.finalizing import close_with
+from nczarr.system.forks import inheriting
 from nczarr.targets import allowing
 
 try:

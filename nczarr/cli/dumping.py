@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 
-from nczarr.atomic import text_output
 from nczarr.cli.opening import add_dimension_option, selection_of, storage_options
 from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change import select
-from nczarr.convert.edges import provenance
+from nczarr.convert.endpoints import provenance
 from nczarr.convert.reading import read_whole, watch_reading
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError, StoreError, placed
 from nczarr.formats import local_path
+from nczarr.system.atomic import text_output
 from nczarr.transfer import NoProgress
 
 if TYPE_CHECKING:

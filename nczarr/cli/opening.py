@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.limits import read_json
+from nczarr.system.environment import read_json
 from nczarr.targets import allowing
 
 if TYPE_CHECKING:

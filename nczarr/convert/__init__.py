@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nczarr.convert.copying import copy
-from nczarr.convert.edges import create_sink, open_source
+from nczarr.convert.endpoints import create_sink, open_source
 from nczarr.convert.report import Report
 from nczarr.formats import Kind, kind_of_target
 from nczarr.lazy import lazy

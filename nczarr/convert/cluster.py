@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import remove_partial_values
 from nczarr.convert.recipe import Recipe
 from nczarr.convert.values import Twin, checksum, put_stored, twin_of
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.limits import limit
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
+from nczarr.system.atomic import remove_partial_values
+from nczarr.system.environment import limit
 from nczarr.transfer import Block, Progress, value_bytes
 
 #: Seconds without a finished block after which the workers are counted.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change
 from nczarr.convert.change import Shaped, Shaping, parse_bytes, parse_kind
-from nczarr.convert.edges import (
+from nczarr.convert.endpoints import (
     create_sink,
     expand_sources,
     inside_folder,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nczarr.convert.edges import create_sink
+from nczarr.convert.endpoints import create_sink
 from nczarr.formats import Kind
 from nczarr.mapping import StoredDataset
 from nczarr.model import Dataset, describe_type

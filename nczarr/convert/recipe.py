@@ -9,7 +9,7 @@ from typing import Any
 
 from nczarr.convert import change
 from nczarr.convert.change import Shaping
-from nczarr.convert.edges import open_source
+from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError
 from nczarr.formats import Kind, state_of_file
 from nczarr.model import Dataset

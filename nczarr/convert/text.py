@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr.atomic import text_output
 from nczarr.errors import StoreError
 from nczarr.model import Dataset, Region
+from nczarr.system.atomic import text_output
 
 
 class CDLSink:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nczarr.errors import ModelError
-from nczarr.limits import limit
 from nczarr.model.names import check_length, check_name, format_fqn, join_fqn, parse_fqn
 from nczarr.model.nodes import Attribute, Dataset, DimensionRef, Group, Variable
 from nczarr.model.types import (
@@ -21,6 +20,7 @@ from nczarr.model.types import (
     VlenType,
     parts_of,
 )
+from nczarr.system.environment import limit
 
 
 def resolve(dataset: Dataset) -> Dataset:

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError
-from nczarr.limits import limit
 from nczarr.model import Attribute, Dataset, Group, Region, join_fqn
 from nczarr.model.sources import handed
 from nczarr.netcdf.files import OpenFile, open_dataset
 from nczarr.netcdf.provenance import provenance
+from nczarr.system.environment import limit
 
 #: The request for the attributes that describe the file.
 _PROVENANCE = "provenance"

@@ -25,8 +25,8 @@ from nczarr.netcdf.bytes import Ranges
 from nczarr.netcdf.classic import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
-from nczarr.reasons import in_time, is_unreached, lacks_bucket, reason_of
-from nczarr.redirects import http_client
+from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
+from nczarr.system.redirects import http_client
 from nczarr.targets import client_options
 
 _BLOCK = 4 << 20

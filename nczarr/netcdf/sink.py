@@ -10,9 +10,9 @@ from types import TracebackType
 
 import numpy as np
 
-from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
+from nczarr.system.atomic import Output
 
 #: Target size of the blocks in which values are written, in bytes.
 _BLOCK_BYTES = 4 << 20

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.edit import default_bytes
 from nczarr.netcdf4.errors import NetCDFOverflowError, NetCDFRuntimeError, NetCDFTypeError
+from nczarr.session import default_bytes
 
 #: netCDF's default fill values by numpy type code.
 default_fillvals: dict[str, str | int | float] = {

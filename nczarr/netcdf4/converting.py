@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import storage_of
 from nczarr.netcdf4.classes import Dataset, Variable
 from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFOSError
+from nczarr.system.atomic import Output
 
 _PACKING = ("scale_factor", "add_offset")
 #: What limits become where a negative factor turns them round.

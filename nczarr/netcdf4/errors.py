@@ -15,7 +15,7 @@ from nczarr.errors import (
     ReadOnlyError,
     UnsupportedError,
 )
-from nczarr.netcdf4.edit import (
+from nczarr.session import (
     ArgumentError,
     ArgumentTypeError,
     BytesError,

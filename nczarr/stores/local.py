@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
-from nczarr.atomic import is_partial, value_name
-from nczarr.durability import WriteOrder, sync_all, sync_tree
 from nczarr.errors import DatasetNotFoundError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip
 from nczarr.stores.replaced import replaced_error
+from nczarr.system.atomic import is_partial, value_name
+from nczarr.system.durability import WriteOrder, sync_all, sync_tree
 
 #: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
 HINTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from nczarr.forking import in_forked_child
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
+from nczarr.system.forks import in_forked_child
 
 #: Held while a value is set where there is none.
 _absent = threading.RLock()

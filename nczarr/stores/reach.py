@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
-from nczarr.forking import inheriting
-from nczarr.redirects import http_client
 from nczarr.stores.base import Request, Store, clip
+from nczarr.system.forks import inheriting
+from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
 
 #: Opens the folder behind a URL for reading, with storage options.

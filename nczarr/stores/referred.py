@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 from nczarr.errors import MetadataError, NotAllowedError, ReadOnlyError, StoreError, UnsupportedError, placed
 from nczarr.formats import state_of_file
-from nczarr.limits import read_json
 from nczarr.stores.base import (
     Buffer,
     Names,
@@ -29,6 +28,7 @@ from nczarr.stores.base import (
     split_names,
 )
 from nczarr.stores.reach import OpenFolder, Reach, place_of
+from nczarr.system.environment import read_json
 
 #: Where a value is: the path or URL of a file, the offset, and the number of bytes; None: all of the file.
 Part = tuple[str, int, int | None]

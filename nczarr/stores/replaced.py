@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nczarr.errors import StoreError
-from nczarr.forking import inheriting
+from nczarr.system.forks import inheriting
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting()

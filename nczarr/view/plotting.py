@@ -8,9 +8,9 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import partial_path
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
+from nczarr.system.atomic import partial_path
 from nczarr.view.data.opened import OpenedDataset
 from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, adjust_colours, choose_colours
 from nczarr.view.picture.make import Drawer

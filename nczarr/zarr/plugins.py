@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from nczarr.errors import NCZarrError
-from nczarr.forking import inheriting
+from nczarr.system.forks import inheriting
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting()

@@ -23,7 +23,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
-from nczarr.forking import in_forked_child
+from nczarr.system.forks import in_forked_child
 
 T = TypeVar("T")
 

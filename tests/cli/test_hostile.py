@@ -17,8 +17,8 @@ import pytest
 
 import nczarr
 from nczarr.cli import main
-from nczarr.limits import read_json
 from nczarr.model import regions
+from nczarr.system.environment import read_json
 
 DEEP = "[" * 100_000 + "]" * 100_000
 #: Address space that a command may take, in bytes: what the program itself and its libraries need, and some more.

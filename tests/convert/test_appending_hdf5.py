@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
-from nczarr.locks import Lock
+from nczarr.system.locks import Lock
 
 #: A variable along time: its declaration, and what its step t has.
 KINDS = {
@@ -224,10 +224,10 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     # While bytes are copied, while the copy is opened, while values are written, when it is to take its place.
     for where in (
-        "nczarr.atomic.shutil.copyfileobj",
+        "nczarr.system.atomic.shutil.copyfileobj",
         "nczarr.netcdf.edit.files._edited",
         "nczarr.convert.many.appending.transfer",
-        "nczarr.atomic.Output.commit",
+        "nczarr.system.atomic.Output.commit",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(where, interrupted)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.errors import NCZarrError
-from nczarr.locks import Lock
 from nczarr.netcdf.bytes import DiskFile
+from nczarr.system.locks import Lock
 
 FORMATS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
 TYPES = ["i1", "S1", "i2", "i4", "f4", "f8"]

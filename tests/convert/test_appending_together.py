@@ -33,7 +33,7 @@ ELSEWHERE = "00000000-1-0-0"
 
 
 def dead() -> str:
-    words = "from nczarr.atomic import new_writer; print(new_writer())"
+    words = "from nczarr.system.atomic import new_writer; print(new_writer())"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -251,6 +251,6 @@ def test_a_store_without_conditions_is_named(has: bool) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="no locks there")
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nczarr.copy(part(0), tmp_path / "d.zarr")
-    monkeypatch.setattr("nczarr.locks.fcntl", None)
+    monkeypatch.setattr("nczarr.system.locks.fcntl", None)
     with pytest.warns(UserWarning, match="neither locks nor conditional writes"):
         nczarr.copy(part(1), tmp_path / "d.zarr", append=True)

@@ -18,7 +18,7 @@ from zarr.storage import MemoryStore, WrapperStore
 
 import nczarr
 from nczarr import cdl
-from nczarr.convert.edges import open_source
+from nczarr.convert.endpoints import open_source
 from nczarr.convert.storage import look_at
 from nczarr.convert.verify.check import check
 from nczarr.errors import LossError, NCZarrError

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import nczarr
-from nczarr.atomic import exchange, partial_path
 from nczarr.errors import DatasetExistsError, NCZarrError
 from nczarr.model import DOUBLE, Dataset, Dimension, MemorySource, Storage, Variable, compare
+from nczarr.system.atomic import exchange, partial_path
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 
@@ -68,7 +68,7 @@ def test_what_a_killed_writer_left_is_cleared(tmp_path: Path, name: str) -> None
     target = tmp_path / name
     nczarr.copy(EXAMPLE, target)
     code = (
-        "import sys; from nczarr.atomic import partial_path as p; f = p(sys.argv[1]);"
+        "import sys; from nczarr.system.atomic import partial_path as p; f = p(sys.argv[1]);"
         "f.mkdir() if f.name.startswith('.out.zarr') else f.write_text('half')"
     )
     subprocess.run([sys.executable, "-c", code, target], check=True)  # it ends without clearing up

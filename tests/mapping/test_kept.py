@@ -16,7 +16,7 @@ import nczarr
 from nczarr.cli import main
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.mapping import RecoveryWarning, open_dataset, repair
-from nczarr.netcdf4.edit import ArgumentError
+from nczarr.session import ArgumentError
 
 zarr = pytest.importorskip("zarr")
 

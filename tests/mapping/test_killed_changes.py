@@ -18,7 +18,7 @@ import nczarr
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
 from nczarr.mapping.options import LayoutName
-from nczarr.mapping.rewriting import moving
+from nczarr.mapping.rewriting import rename_journal as moving
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore
 
@@ -44,7 +44,11 @@ def remove(path: Path) -> None:
 @pytest.fixture(scope="module")
 def dead() -> Iterator[str]:
     """A writer that has ended."""
-    command = [sys.executable, "-c", "from nczarr.atomic import new_writer; print(new_writer(), end='')"]
+    command = [
+        sys.executable,
+        "-c",
+        "from nczarr.system.atomic import new_writer; print(new_writer(), end='')",
+    ]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 

@@ -198,7 +198,7 @@ def test_a_file_system_that_cannot_rename_just_then(
             raise OSError(errno.ESTALE, "Stale file handle")
         real(first, second, **more)
 
-    monkeypatch.setattr("nczarr.atomic.exchange", lambda first, second: False)
+    monkeypatch.setattr("nczarr.system.atomic.exchange", lambda first, second: False)
     monkeypatch.setattr(os, "rename", rename)
     assert main(["copy", "-q", "--overwrite", str(path.with_name("b.zarr")), str(path)]) == 1
     said = capsys.readouterr().err

@@ -13,7 +13,6 @@ import pytest
 from dying_store import Died, DyingStore
 
 import nczarr
-from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, StoreError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.dataset.cleaning import clean
@@ -21,6 +20,7 @@ from nczarr.mapping.guarding.destination import UNFINISHED
 from nczarr.model import INT, Attribute, Dataset, Dimension, Group, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.replaced import REPLACED
+from nczarr.system.atomic import is_writing, new_writer
 
 DATA = Path(__file__).parents[1] / "data"
 LAYOUTS = ("nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019")
@@ -240,7 +240,7 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
     layout: str, consolidated: bool, names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One variable gets another name, two exchange theirs, one takes the other's, one goes."""
-    monkeypatch.setattr("nczarr.mapping.rewriting.moving.new_writer", lambda: next(ELSEWHERE))
+    monkeypatch.setattr("nczarr.mapping.rewriting.rename_journal.new_writer", lambda: next(ELSEWHERE))
     for steps in itertools.count():
         store = MemoryStore()
         options = WriteOptions(layout=layout, consolidated=consolidated)  # type: ignore[arg-type]
@@ -268,9 +268,11 @@ def test_a_process_that_dies_while_it_renames_shows_no_fill(
                 if steps % 2:
                     clean(store, force=True)
                 else:
-                    monkeypatch.setattr("nczarr.mapping.rewriting.moving.is_writing", lambda writer: False)
+                    monkeypatch.setattr(
+                        "nczarr.mapping.rewriting.rename_journal.is_writing", lambda writer: False
+                    )
             open_dataset(store, "r+").close()
-            monkeypatch.setattr("nczarr.mapping.rewriting.moving.is_writing", is_writing)
+            monkeypatch.setattr("nczarr.mapping.rewriting.rename_journal.is_writing", is_writing)
             clean(store, force=True)
             assert not [key for key in store.list() if "moving" in key]
         with open_dataset(store) as found:
@@ -319,7 +321,7 @@ def test_clean_removes_the_mark_of_a_change_that_a_kill_interrupted(tmp_path: Pa
     ended = [
         sys.executable,
         "-c",
-        "from nczarr.atomic import is_writing, new_writer; print(new_writer(), end='')",
+        "from nczarr.system.atomic import is_writing, new_writer; print(new_writer(), end='')",
     ]
     mark = path / ".nczarr-writing"
     mark.write_bytes(subprocess.run(ended, capture_output=True, check=True).stdout)
@@ -355,7 +357,7 @@ def test_directories_that_a_killed_process_left_are_in_nobodys_way(
     assert code < 0
     assert (path / UNFINISHED).exists()
     (path / left).mkdir(parents=True, exist_ok=True)
-    ended = [sys.executable, "-c", "from nczarr.atomic import value_name; print(value_name(), end='')"]
+    ended = [sys.executable, "-c", "from nczarr.system.atomic import value_name; print(value_name(), end='')"]
     name = subprocess.run(ended, capture_output=True, check=True, text=True).stdout
     (path / left / name).write_bytes(b"half")
     if cleaned:

@@ -778,7 +778,7 @@ def test_data_move_in_place_where_no_file_can_be_made_beside(
     path = tmp_path / "a.nc"
     start(ours, path, "NETCDF3_CLASSIC")
     before = path.stat().st_ino
-    from nczarr.atomic import Output
+    from nczarr.system.atomic import Output
 
     def refused(output: Output) -> None:
         raise PermissionError("no")

@@ -13,7 +13,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.edit import Session
+from nczarr.session import Session
 
 xr = pytest.importorskip("xarray")
 

@@ -12,7 +12,7 @@ from real_data import ZARR_SAMPLES
 
 import nczarr
 from nczarr.cli import main
-from nczarr.convert.edges import expand_sources
+from nczarr.convert.endpoints import expand_sources
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.formats import local_path
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target

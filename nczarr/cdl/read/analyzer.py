@@ -32,7 +32,6 @@ from nczarr.cdl.syntax import (
     split_statements,
     tree,
 )
-from nczarr.limits import limit
 from nczarr.model import (
     PRIMITIVES,
     Attribute,
@@ -50,6 +49,7 @@ from nczarr.model import (
     VlenType,
     join_fqn,
 )
+from nczarr.system.environment import limit
 
 _ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])

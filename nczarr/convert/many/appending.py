@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nczarr.convert.change import SelectedSource, find_dimension
-from nczarr.convert.edges import name_of
+from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.many.steps import as_known, refuse_repeated_names, steps_of, tolerance_between

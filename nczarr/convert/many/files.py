@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import open_source
+from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError
 from nczarr.formats import state_of_file
 from nczarr.model import Dataset, Region, Variable, rewrite

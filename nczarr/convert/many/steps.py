@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import name_of
+from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.times import rounding_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import CHAR, STRING, ArraySource, Dataset, Variable

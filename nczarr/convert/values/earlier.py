@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.convert.edges import create_sink
+from nczarr.convert.endpoints import create_sink
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.guarding import UNFINISHED, is_zarr

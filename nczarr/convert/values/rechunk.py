@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import partial_path
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
 from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions
+from nczarr.system.atomic import partial_path
 from nczarr.transfer import Block, NoProgress, Progress, Work, block_shape, blocks_of, transfer, value_bytes
 
 #: Moves blocks elsewhere: from an intermediate (None: the source) into an intermediate (None: the target).

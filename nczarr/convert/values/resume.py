@@ -17,16 +17,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nczarr.atomic import remove_partial_values
 from nczarr.convert.values.marks import Mark
 from nczarr.convert.verify import canonical_bytes
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.limits import read_json
 from nczarr.mapping import StoredDataset
 from nczarr.mapping.guarding import RECORD as MANIFEST
 from nczarr.mapping.guarding import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
+from nczarr.system.atomic import remove_partial_values
+from nczarr.system.environment import read_json
 from nczarr.transfer import Block, Progress
 
 #: Blocks by FQN and start: the region, and the checksum of its values.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import name_of, open_source
+from nczarr.convert.endpoints import name_of, open_source
 from nczarr.display import visible
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.plain import ORDER

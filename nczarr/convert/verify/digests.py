@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.edges import name_of, open_source
+from nczarr.convert.endpoints import name_of, open_source
 from nczarr.errors import LossError, placed
 from nczarr.model import (
     Attribute,

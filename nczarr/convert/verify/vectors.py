@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nczarr import cdl
-from nczarr.convert.edges import open_source
+from nczarr.convert.endpoints import open_source
 from nczarr.convert.verify.canonical import canonical
 from nczarr.convert.verify.check import check
 from nczarr.errors import NCZarrError, StoreError

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nczarr.atomic import partial_path, replace_directory
 from nczarr.convert.virtual.references import Virtual
-from nczarr.durability import sync_folder_of, sync_tree
 from nczarr.errors import NCZarrError, StoreError, UnsupportedError
 from nczarr.mapping import create_dataset
+from nczarr.system.atomic import partial_path, replace_directory
+from nczarr.system.durability import sync_folder_of, sync_tree
 
 
 def is_session_store(target: Any) -> bool:

@@ -17,14 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import partial_path, replace_directory, text_output
 from nczarr.convert.virtual.places import Place
 from nczarr.convert.virtual.references import Virtual
-from nczarr.durability import sync_folder_of, sync_tree
 from nczarr.errors import StoreError, UnsupportedError
 from nczarr.formats import state_of_file
-from nczarr.limits import read_json
 from nczarr.mapping import create_dataset, documents_v2
+from nczarr.system.atomic import partial_path, replace_directory, text_output
+from nczarr.system.durability import sync_folder_of, sync_tree
+from nczarr.system.environment import read_json
 
 #: Where both forms say what the files were when they were referred to; others pass over it.
 FILES = "nczarr_files"

@@ -7,14 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import (
-    holds_nothing,
-    is_writing,
-    remove_empty_directories,
-    remove_leftovers,
-    remove_partial_values,
-    restore,
-)
 from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
 from nczarr.mapping.guarding import (
     ORPHANS,
@@ -33,6 +25,14 @@ from nczarr.mapping.guarding import (
 from nczarr.mapping.rewriting import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
+from nczarr.system.atomic import (
+    holds_nothing,
+    is_writing,
+    remove_empty_directories,
+    remove_leftovers,
+    remove_partial_values,
+    restore,
+)
 from nczarr.targets import parse_target
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError
-from nczarr.limits import limit
 from nczarr.mapping import nczarr2, nczarr3, plain
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Dialect, Known, Plan, Reading
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset
+from nczarr.system.environment import limit
 from nczarr.zarr import GroupMetadata, Hierarchy
 from nczarr.zarr.hierarchy import V2Layout
 

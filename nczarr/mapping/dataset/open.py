@@ -25,8 +25,8 @@ from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stal
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve
-from nczarr.reasons import is_unreached
 from nczarr.stores import LocalStore, MemoryStore, Store, open_store
+from nczarr.system.failures import is_unreached
 from nczarr.zarr import Hierarchy, create_hierarchy, open_hierarchy
 
 #: How often metadata are read again because somebody writes them meanwhile.

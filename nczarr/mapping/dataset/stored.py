@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
-from nczarr.forking import inheriting
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
@@ -29,6 +28,7 @@ from nczarr.mapping.rewriting import VariableData
 from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip import ZipStore
+from nczarr.system.forks import inheriting
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:

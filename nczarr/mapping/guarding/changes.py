@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.locks import Lock
 from nczarr.stores import LocalStore, Store
+from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.locks import Lock
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 #: The key that is there while nczarr changes a dataset: it holds the name of the writer.

@@ -19,13 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nczarr.atomic import holds_nothing, is_partial, is_writing, new_writer, partial_path, replace_directory
-from nczarr.durability import sync_path
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.limits import read_json
-from nczarr.locks import is_locked_elsewhere
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
+from nczarr.system.atomic import (
+    holds_nothing,
+    is_partial,
+    is_writing,
+    new_writer,
+    partial_path,
+    replace_directory,
+)
+from nczarr.system.durability import sync_path
+from nczarr.system.environment import read_json
+from nczarr.system.locks import is_locked_elsewhere
 
 #: The key that is there while a dataset is unfinished.
 UNFINISHED = ".nczarr-unfinished"
@@ -52,7 +59,7 @@ class Mark:
     Attributes
     ----------
     writer : str
-        Who writes or wrote; see :func:`nczarr.atomic.is_writing`. Empty if it is not known.
+        Who writes or wrote; see :func:`nczarr.system.atomic.is_writing`. Empty if it is not known.
     staged : bool
         The new dataset is complete, and has only to be put in place.
     """

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, placed
-from nczarr.limits import read_json
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes, own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
@@ -54,6 +53,7 @@ from nczarr.model import (
     with_lengths,
 )
 from nczarr.model.nodes import dataset_of
+from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
 from nczarr.zarr.types import data_type_for
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.limits import read_json
 from nczarr.mapping.values import ATTR_KEY, show
+from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata
 
 SUPERBLOCK_KEY = "_nczarr_superblock"

@@ -14,7 +14,7 @@ from nczarr.lazy import lazy
 if TYPE_CHECKING:
     from nczarr.mapping.rewriting.keeping import Before
     from nczarr.mapping.rewriting.lengths import write_lengths
-    from nczarr.mapping.rewriting.moving import ASIDE, finish_moves, forget_moves, refuse_interrupted
+    from nczarr.mapping.rewriting.rename_journal import ASIDE, finish_moves, forget_moves, refuse_interrupted
     from nczarr.mapping.rewriting.rewrite import rewrite_documents
     from nczarr.mapping.rewriting.update import apply_update
     from nczarr.mapping.rewriting.variable_data import VariableData
@@ -24,7 +24,7 @@ else:
         {
             "keeping": ["Before"],
             "lengths": ["write_lengths"],
-            "moving": ["ASIDE", "finish_moves", "forget_moves", "refuse_interrupted"],
+            "rename_journal": ["ASIDE", "finish_moves", "forget_moves", "refuse_interrupted"],
             "rewrite": ["rewrite_documents"],
             "update": ["apply_update"],
             "variable_data": ["VariableData"],

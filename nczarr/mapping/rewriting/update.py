@@ -14,7 +14,7 @@ from nczarr.errors import ModelError, ReadOnlyError, UnsupportedError
 from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.rewriting.changed import put_changed
 from nczarr.mapping.rewriting.keeping import Before, keep_foreign, keep_plain, keep_storage, kept_encodings
-from nczarr.mapping.rewriting.moving import move, plan_steps, touch
+from nczarr.mapping.rewriting.rename_journal import move, plan_steps, touch
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, format_fqn, parse_fqn, resolve
 from nczarr.zarr import ArrayMetadata

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from nczarr.errors import SelectionError, placed
-from nczarr.forking import in_forked_child
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
+from nczarr.system.forks import in_forked_child
 from nczarr.zarr import Array, Hierarchy, Selection
 from nczarr.zarr.chunks import normalize
 

@@ -6,8 +6,8 @@ import os
 import threading
 from typing import Any, Literal, Protocol
 
-from nczarr.durability import sync_descriptor, sync_folder_of
 from nczarr.errors import NetCDFFileError
+from nczarr.system.durability import sync_descriptor, sync_folder_of
 
 _FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
 

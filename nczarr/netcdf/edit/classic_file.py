@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nczarr.atomic import Output
 from nczarr.errors import ModelError, NetCDFFileError
-from nczarr.locks import Lock
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
 from nczarr.netcdf.bytes import ByteFile, DiskFile, write_all
 from nczarr.netcdf.classic import (
@@ -32,6 +30,8 @@ from nczarr.netcdf.edit.classic_layout import ClassicBytes, laid_out, move_data,
 from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match
+from nczarr.system.atomic import Output
+from nczarr.system.locks import Lock
 
 #: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.atomic import Output
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, with_lengths
 from nczarr.netcdf.bytes import ByteFile, DiskFile
+from nczarr.system.atomic import Output
 
 
 class FileEditor(ABC):

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
-from nczarr.locks import Lock
 from nczarr.model import Dataset
 from nczarr.netcdf.bytes import ByteFile, DiskFile, MemoryFile
 from nczarr.netcdf.classic import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
+from nczarr.system.atomic import Output
+from nczarr.system.locks import Lock
 
 
 class EditedFile(Protocol):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import Output
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
 from nczarr.netcdf.bytes import ByteFile, DiskFile, GuardedFile
@@ -22,6 +21,7 @@ from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, 
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
 from nczarr.netcdf.hdf5.types import address_of
+from nczarr.system.atomic import Output
 
 #: Number of datasets that stay open.
 _KEPT = 64

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
-from nczarr.forking import in_forked_child
+from nczarr.system.forks import in_forked_child
 
 _loading = threading.Lock()
 

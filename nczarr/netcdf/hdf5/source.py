@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
-from nczarr.finalizing import close_dropped, close_with
 from nczarr.lazy import cached_property
-from nczarr.limits import may_follow_external_files
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes import GuardedFile, Ranges
@@ -41,6 +39,8 @@ from nczarr.netcdf.hdf5.library import (
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.places import FilePlaces
+from nczarr.system.environment import may_follow_external_files
+from nczarr.system.finalizing import close_dropped, close_with
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20

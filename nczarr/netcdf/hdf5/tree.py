@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
-from nczarr.limits import limit, may_follow_external_files
 from nczarr.model import Dimension, join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
+from nczarr.system.environment import limit, may_follow_external_files
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 NON_COORDINATE = b"_nc4_non_coord_"

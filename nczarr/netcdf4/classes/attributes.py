@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from nczarr.model import Attribute
 from nczarr.netcdf4.classes.named import meant
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
-from nczarr.netcdf4.edit import GroupNode, Session, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values import attribute_value, make_attribute
+from nczarr.session import GroupNode, Session, VariableNode
 
 if TYPE_CHECKING:
     from typing import Self

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.display import visible
-from nczarr.finalizing import close_dropped, close_with
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
 from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, session_of
@@ -28,7 +27,6 @@ from nczarr.netcdf4.classes.user_types import (
 )
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import get_chunk_cache
-from nczarr.netcdf4.edit import GroupNode, Session, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFIndexError,
     NetCDFKeyError,
@@ -38,6 +36,8 @@ from nczarr.netcdf4.errors import (
     NotPicklableError,
 )
 from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
+from nczarr.session import GroupNode, Session, kept_name
+from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
 
 #: Datasets that are open for writing.

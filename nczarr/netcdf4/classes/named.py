@@ -34,7 +34,7 @@ class Named(dict[str, T]):
     --------
     >>> Named("variable", {"temp": 1})["tmp"]
     Traceback (most recent call last):
-    nczarr.netcdf4.edit.errors.UnknownNameError: there is no variable 'tmp' (did you mean 'temp'?)
+    nczarr.session.errors.UnknownNameError: there is no variable 'tmp' (did you mean 'temp'?)
     """
 
     __slots__ = ("kind",)

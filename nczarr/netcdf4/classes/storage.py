@@ -24,7 +24,6 @@ from nczarr.model import (
 from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
-from nczarr.netcdf4.edit import DimensionNode, TypeNode, check_unicode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOverflowError,
@@ -44,6 +43,7 @@ from nczarr.netcdf4.values import (
     make_attribute,
     part_type,
 )
+from nczarr.session import DimensionNode, TypeNode, check_unicode
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
 _COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in BLOSC if name != "blosc_snappy"))

@@ -12,7 +12,6 @@ from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
 from nczarr.netcdf4.classes.attributes import node_of
-from nczarr.netcdf4.edit import GroupNode, TypeNode, checked_name, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFKeyError,
     NetCDFRuntimeError,
@@ -22,6 +21,7 @@ from nczarr.netcdf4.errors import (
     translated,
 )
 from nczarr.netcdf4.values import aligned_dtype, find_compound, view_dtype
+from nczarr.session import GroupNode, TypeNode, checked_name, kept_name
 
 
 class UserDefinedType:

@@ -16,7 +16,6 @@ from nczarr.netcdf4.classes.describe import variable_html
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
-from nczarr.netcdf4.edit import DimensionNode, Session, TypeNode, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFIndexError,
@@ -40,6 +39,7 @@ from nczarr.netcdf4.values import (
     stored_endian,
     write,
 )
+from nczarr.session import DimensionNode, Session, TypeNode, VariableNode
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")
 

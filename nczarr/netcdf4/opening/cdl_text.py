@@ -10,8 +10,8 @@ from pathlib import Path
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError
 from nczarr.formats import storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session
 from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.session import Session
 from nczarr.transfer import MEMORY, NoProgress, blocks_of, transfer
 
 

@@ -24,7 +24,7 @@ from nczarr.netcdf4.errors import (
     NetCDFPermissionError,
     NetCDFUnsupportedError,
 )
-from nczarr.reasons import is_unreached
+from nczarr.system.failures import is_unreached
 
 # netCDF-C's numbers of errors.
 _NC_ENOTNC = -51

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from nczarr import model
-from nczarr.atomic import Output
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import is_netcdf
-from nczarr.limits import reads_isolated
 from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, open_remote
 from nczarr.netcdf.bytes import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session, SourceOnly
 from nczarr.netcdf4.errors import NetCDFOSError
 from nczarr.netcdf4.opening.lock import WriterLock
+from nczarr.session import Session, SourceOnly
+from nczarr.system.atomic import Output
+from nczarr.system.environment import reads_isolated
 
 _HINT = "close it there; netCDF4-python and other readers of HDF5 lock a file, too"
 #: Formats of files that are not HDF5.

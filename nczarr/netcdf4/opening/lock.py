@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 
-from nczarr.finalizing import close_dropped
-from nczarr.locks import Lock
 from nczarr.netcdf4.errors import NetCDFLockedError
+from nczarr.system.finalizing import close_dropped
+from nczarr.system.locks import Lock
 
 _HINT = "close it there; or open it with shared=True, here and there, to write different chunks"
 
 
 class WriterLock(Lock):
-    """A :class:`~nczarr.locks.Lock` whose errors are those of the interface.
+    """A :class:`~nczarr.system.locks.Lock` whose errors are those of the interface.
 
     Raises
     ------

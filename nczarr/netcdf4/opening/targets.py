@@ -12,10 +12,8 @@ from typing import Any
 
 from nczarr import model
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.finalizing import close_dropped
 from nczarr.formats import STORAGES, is_netcdf, is_references, is_zip, kind_of_source, local_path, storage_of
 from nczarr.netcdf4.compatibility import DATA_MODELS, FORMAT_OF_MODEL
-from nczarr.netcdf4.edit import Session, SourceOnly, Stored
 from nczarr.netcdf4.errors import NetCDFOSError, NetCDFTypeError, NetCDFUnsupportedError, NetCDFValueError
 from nczarr.netcdf4.opening.failures import raise_as_netcdf4
 from nczarr.netcdf4.opening.files import (
@@ -27,7 +25,9 @@ from nczarr.netcdf4.opening.files import (
     read_from_memory,
 )
 from nczarr.netcdf4.opening.lock import WriterLock
+from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, open_store
+from nczarr.system.finalizing import close_dropped
 
 #: Keys that are read at a time.
 _BATCH = 256

@@ -8,7 +8,6 @@ import numpy as np
 
 from nczarr.model import CHAR, STRING, Attribute, CompoundType, primitive_for_dtype
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES
-from nczarr.netcdf4.edit import GroupNode, VariableNode, check_unicode, kept_name
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFOSError,
@@ -18,6 +17,7 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.values.masking import Lookup
 from nczarr.netcdf4.values.records import find_compound, model_records, shown_records, view_dtype
+from nczarr.session import GroupNode, VariableNode, check_unicode, kept_name
 
 
 def lookup_in(node: VariableNode) -> Lookup:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy import ma
 
 from nczarr.model import DOUBLE, FLOAT, CompoundType, Field, Type, join_fqn
-from nczarr.netcdf4.edit import DimensionNode, GroupNode, TypeNode, VariableNode
 from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError
+from nczarr.session import DimensionNode, GroupNode, TypeNode, VariableNode
 
 _NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", DOUBLE)}
 #: What a new dimension of real and imaginary parts is called.

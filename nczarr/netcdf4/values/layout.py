@@ -8,8 +8,8 @@ from typing import Any
 
 from nczarr.model import CHAR, STRING, Filter, PrimitiveType, Storage, Type, VlenType
 from nczarr.model.chunk_shapes import netcdf_c_chunks
-from nczarr.netcdf4.edit import DimensionNode, VariableNode
 from nczarr.netcdf4.values.records import aligned_dtype
+from nczarr.session import DimensionNode, VariableNode
 
 #: netCDF-C's names of blosc's compressors, by their number.
 BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")

@@ -9,7 +9,6 @@ import numpy as np
 from numpy import ma
 
 from nczarr import model
-from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.errors import NetCDFIndexError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
@@ -26,6 +25,7 @@ from nczarr.netcdf4.values.masking import (
 )
 from nczarr.netcdf4.values.records import shown_records
 from nczarr.netcdf4.values.settings import Settings
+from nczarr.session import Session, VariableNode
 
 
 def read(session: Session, node: VariableNode, settings: Settings, elem: Any) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model import CHAR, Field, Type
-from nczarr.netcdf4.edit import GroupNode
 from nczarr.netcdf4.errors import NetCDFValueError
+from nczarr.session import GroupNode
 
 
 def aligned_dtype(type_: Type) -> np.dtype:

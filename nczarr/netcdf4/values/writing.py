@@ -11,7 +11,6 @@ from numpy import ma
 
 from nczarr import model
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.edit import Session, VariableNode
 from nczarr.netcdf4.errors import (
     NetCDFIndexError,
     NetCDFLookupError,
@@ -28,6 +27,7 @@ from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
 from nczarr.netcdf4.values.settings import Settings
+from nczarr.session import Session, VariableNode
 
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"
 

@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
-from nczarr.reasons import lacks_bucket, reason_of
 from nczarr.stores import replaced
 from nczarr.stores.base import Answers, Buffer, Request, Store, Values, as_view, batched, check_key
 from nczarr.stores.replaced import REPLACED, Opened, Times, is_notice, replaced_error
+from nczarr.system.failures import lacks_bucket, reason_of
 
 # Values that `set_many` holds at once.
 _BATCH_ITEMS = 256

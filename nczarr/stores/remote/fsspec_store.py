@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
-from nczarr.reasons import in_time
-from nczarr.redirects import http_client
 from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
+from nczarr.system.failures import in_time
+from nczarr.system.redirects import http_client
 
 #: Protocols of file systems whose listings name every file: real ones, archives, object stores.
 _COMPLETE = frozenset(

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from nczarr.errors import StoreError
-from nczarr.forking import inheriting
 from nczarr.stores.base import Names, Store, Values, check_prefix, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.system.forks import inheriting
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting()

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from nczarr.errors import NCZarrError, StoreError, placed
-from nczarr.limits import limit
 from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.system.environment import limit
 
 # What s3fs and boto call an option, and what obstore does.
 _NAMES = {

@@ -16,11 +16,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from nczarr.atomic import Output, partials_of
-from nczarr.durability import sync_descriptor
 from nczarr.errors import StoreError
-from nczarr.forking import inheriting
-from nczarr.locks import Lock, in_turn, is_locked
 from nczarr.stores.base import (
     Buffer,
     Names,
@@ -34,6 +30,10 @@ from nczarr.stores.base import (
     split_names,
 )
 from nczarr.stores.zip.source import FileSource, Source, StoreSource
+from nczarr.system.atomic import Output, partials_of
+from nczarr.system.durability import sync_descriptor
+from nczarr.system.forks import inheriting
+from nczarr.system.locks import Lock, in_turn, is_locked
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting()

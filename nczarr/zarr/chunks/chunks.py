@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nczarr.errors import ChunkError, CodecError, StoreError, placed
-from nczarr.forking import inheriting
 from nczarr.lazy import cached_property
 from nczarr.stores import Store
+from nczarr.system.forks import inheriting
 from nczarr.zarr.chunks.files import longest
 from nczarr.zarr.chunks.locks import StoreLocks, locks_of
 from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, chain_of

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from nczarr.forking import in_forked_child, inheriting
+from nczarr.system.forks import in_forked_child, inheriting
 
 T = TypeVar("T")
 

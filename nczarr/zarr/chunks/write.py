@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.atomic import value_name
-from nczarr.durability import WriteOrder
 from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
+from nczarr.system.atomic import value_name
+from nczarr.system.durability import WriteOrder
 from nczarr.zarr.chunks.chunks import Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.locks import while_held

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import CodecError
-from nczarr.limits import read_json
+from nczarr.system.environment import read_json
 from nczarr.zarr.codecs.base import (
     ArrayBytesCodec,
     Buffer,

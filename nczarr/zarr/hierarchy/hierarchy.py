@@ -22,8 +22,8 @@ from nczarr.errors import (
     UnsupportedError,
     ZarrNameError,
 )
-from nczarr.forking import inheriting
 from nczarr.stores import LocalStore, Store
+from nczarr.system.forks import inheriting
 from nczarr.zarr.documents import DocumentTexts, as_it_stands, parse_root
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TextIO
 
-from nczarr.durability import sync_folder_of, sync_path, sync_tree
+from nczarr.system.durability import sync_folder_of, sync_path, sync_tree
 
 _AT_FDCWD = -100
 _SWAP = 2

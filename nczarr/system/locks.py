@@ -1,8 +1,7 @@
 """Lock a directory or a file against other writers.
 
-The lock is the system's own, on the directory itself: nothing is left of it when its owner dies, however that
-happens, and no other program sees a file of it. Where the file system has no locks (some network file systems;
-Windows), nobody is kept away.
+The lock is ``flock`` on the directory or file itself. The system releases it when the process ends, and no lock file
+exists. File systems without locks (some network file systems; Windows) keep no other writer away.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from nczarr.forking import inheriting
+from nczarr.system.forks import inheriting
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover
     fcntl = None  # type: ignore[assignment]  # Windows
 
-#: Locks that a forked child lets go.
+#: Locks that a forked child closes without releasing.
 _INHERITING = inheriting("forget")
 
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-#: What this process has locked, by device and number of the inode.
+#: Number of locks of this process on each inode, by device and inode number.
 _own: Counter[tuple[int, int]] = Counter()
-#: How often and after how many seconds a lock is tried that others have for a moment.
+#: Number of attempts and pause in seconds of `in_turn`.
 _TRIES, _PAUSE = 100, 0.01
 
 
 class Lock:
-    """The right to write to one place, alone or (`shared`) together with others who asked for the same.
+    """Lock one directory or file, exclusively or (`shared`) together with other shared locks.
 
     Raises
     ------
     BlockingIOError
-        If somebody has it who does not share it.
+        If another lock conflicts with this one.
 
     Examples
     --------
@@ -65,22 +64,22 @@ class Lock:
             return  # no locks here
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
-        _INHERITING.add(self)  # a child would keep it when the parent has died
+        _INHERITING.add(self)  # else a child would keep the lock of a parent that ended
 
     @property
     def held(self) -> bool:
-        """False where the file system has no locks: the lock keeps nobody away."""
+        """False where the file system has no locks."""
         return self._descriptor is not None
 
     def is_on(self, path: str) -> bool:
-        """True if it is this directory or file that is locked."""
+        """True if the lock is on this directory or file."""
         with contextlib.suppress(OSError):
             status = os.stat(path)
             return self._descriptor is not None and (status.st_dev, status.st_ino) == self._inode
         return False
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         descriptor = self._let_go()
         if descriptor is not None:
             with contextlib.suppress(OSError):
@@ -88,7 +87,7 @@ class Lock:
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Let go of it in a forked child; the parent keeps it."""
+        """Close the descriptor in a forked child; the parent keeps the lock."""
         descriptor = self._let_go()
         if descriptor is not None:
             os.close(descriptor)
@@ -102,9 +101,9 @@ class Lock:
 
 @contextlib.contextmanager
 def in_turn(path: str) -> Iterator[None]:
-    """Do what takes a moment while no other process or thread does the same in a directory.
+    """Run a short operation while no other process or thread runs it in the same directory.
 
-    Whoever has the directory's lock for longer does something else: then nobody waits.
+    After one second of waiting, the operation runs without the lock: its owner does something else.
 
     Examples
     --------
@@ -128,7 +127,7 @@ def in_turn(path: str) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """True if somebody has locked a directory or a file, in this process or in another one.
+    """True if a directory or file is locked, in this process or in another one.
 
     Examples
     --------

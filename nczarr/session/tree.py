@@ -25,7 +25,8 @@ from nczarr.model import (
 )
 from nczarr.model.names import check_new_name, is_unicode
 from nczarr.model.nodes import LARGEST_DIMENSION
-from nczarr.netcdf4.edit.errors import (
+from nczarr.session.backend import StoredArray
+from nczarr.session.errors import (
     ArgumentError,
     ArgumentTypeError,
     DroppedError,
@@ -36,7 +37,6 @@ from nczarr.netcdf4.edit.errors import (
     UnknownNameError,
     check_unicode,
 )
-from nczarr.netcdf4.edit.stored import StoredArray
 
 #: The value of ``_Format`` whose data model has groups, user types and strings; None counts as this one.
 _ENHANCED = "netCDF-4"

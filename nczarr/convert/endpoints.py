@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from nczarr.atomic import holds_nothing
 from nczarr.display import shown_location
 from nczarr.errors import (
     DatasetExistsError,
@@ -21,9 +20,10 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
-from nczarr.limits import reads_isolated
 from nczarr.model import Attribute, Dataset, DatasetSink, long_names
 from nczarr.stores import open_store
+from nczarr.system.atomic import holds_nothing
+from nczarr.system.environment import reads_isolated
 from nczarr.targets import check_slashes, parse_target
 
 

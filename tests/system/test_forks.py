@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import nczarr
-from nczarr import finalizing
-from nczarr.forking import in_forked_child, inheriting
 from nczarr.mapping import ArrayShape, WriteOptions
+from nczarr.system import finalizing
+from nczarr.system.forks import in_forked_child, inheriting
 from nczarr.zarr.chunks import locks as chunk_locks
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -22,14 +22,14 @@ import numpy as np
 
 from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
-from nczarr.finalizing import closed
-from nczarr.forking import inheriting
-from nczarr.locks import Lock
-from nczarr.netcdf4.edit.cache import ChunkCache, weight_of
-from nczarr.netcdf4.edit.errors import ArgumentError, EditError
-from nczarr.netcdf4.edit.nodes import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
-from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures, remove_parts, store_parts
-from nczarr.netcdf4.edit.stored import Stored, StoredArray
+from nczarr.session.backend import Stored, StoredArray
+from nczarr.session.chunk_cache import ChunkCache, weight_of
+from nczarr.session.errors import ArgumentError, EditError
+from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
+from nczarr.session.values import STORE_ERRORS, Failures, remove_parts, store_parts
+from nczarr.system.finalizing import closed
+from nczarr.system.forks import inheriting
+from nczarr.system.locks import Lock
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from nczarr.errors import NotAllowedError
-from nczarr.limits import limit
+from nczarr.system.environment import limit
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST = 10

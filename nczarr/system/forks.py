@@ -2,7 +2,7 @@
 
 A child has one thread, the one that forked. A lock that another thread held at that moment is never released there,
 and what it was changing stays half changed. A module with such a lock registers a function that renews it.
-Finalizers of nczarr take no lock (:mod:`nczarr.finalizing`): the garbage collector may run meanwhile.
+Finalizers of nczarr take no lock (:mod:`nczarr.system.finalizing`): the garbage collector may run meanwhile.
 """
 
 from __future__ import annotations

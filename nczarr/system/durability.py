@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from nczarr.forking import inheriting
+from nczarr.system.forks import inheriting
 
 #: Errors of file systems that do not support syncing, or do not need it.
 _NO_SUCH_WAY = frozenset(

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nczarr.model import STRING
-from nczarr.netcdf4.edit.nodes import VariableNode
-from nczarr.netcdf4.edit.parts import STORE_ERRORS, Failures
-from nczarr.netcdf4.edit.stored import StoredArray
+from nczarr.session.backend import StoredArray
+from nczarr.session.tree import VariableNode
+from nczarr.session.values import STORE_ERRORS, Failures
 from nczarr.zarr.chunks import each_axis, while_held
 from nczarr.zarr.pool import run, run_while_quick
 

@@ -22,9 +22,9 @@ import power
 import pytest
 
 import nczarr
-from nczarr import atomic, durability
 from nczarr.errors import StoreError
 from nczarr.stores import LocalStore
+from nczarr.system import atomic, durability
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),

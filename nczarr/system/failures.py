@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nczarr.errors import StoreError
-from nczarr.limits import limit
+from nczarr.system.environment import limit
 
 _CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
 _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")

@@ -9,7 +9,7 @@ import numpy as np
 
 from nczarr import model
 from nczarr.model import ArraySource
-from nczarr.netcdf4.edit.errors import NotWritableError
+from nczarr.session.errors import NotWritableError
 
 
 class StoredArray(ArraySource, Protocol):

@@ -18,11 +18,11 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, Protocol
 
-from nczarr.forking import in_forked_child
+from nczarr.system.forks import in_forked_child
 
 
 class Closable(Protocol):
-    """What a finalizer closes instead of its owner; it holds no reference to the owner."""
+    """Object that a finalizer closes instead of its owner; it holds no reference to the owner."""
 
     name: str
 

@@ -89,7 +89,7 @@ def check_unicode(text: str, what: str, fqn: str | None = None) -> None:
     >>> check_unicode("caf\u00e9", "the attribute 'a'")
     >>> check_unicode("\\ud800", "the attribute 'a'")
     Traceback (most recent call last):
-    nczarr.netcdf4.edit.errors.TextError: the attribute 'a' has half a surrogate pair, which is no character: '\\ud800'
+    nczarr.session.errors.TextError: the attribute 'a' has half a surrogate pair, which is no character: '\\ud800'
     """
     if text.isascii():
         return

@@ -6,8 +6,9 @@
 the store say what the tree says. Nothing here has netCDF4-python's conventions: values are those of the model.
 """
 
-from nczarr.netcdf4.edit.cache import default_bytes
-from nczarr.netcdf4.edit.errors import (
+from nczarr.session.backend import SourceOnly, Stored, StoredArray
+from nczarr.session.chunk_cache import default_bytes
+from nczarr.session.errors import (
     ArgumentError,
     ArgumentTypeError,
     BytesError,
@@ -20,7 +21,8 @@ from nczarr.netcdf4.edit.errors import (
     UnknownNameError,
     check_unicode,
 )
-from nczarr.netcdf4.edit.nodes import (
+from nczarr.session.session import Session
+from nczarr.session.tree import (
     DimensionNode,
     GroupNode,
     TypeNode,
@@ -28,8 +30,6 @@ from nczarr.netcdf4.edit.nodes import (
     checked_name,
     kept_name,
 )
-from nczarr.netcdf4.edit.session import Session
-from nczarr.netcdf4.edit.stored import SourceOnly, Stored, StoredArray
 
 __all__ = [
     "ArgumentError",

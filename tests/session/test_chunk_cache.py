@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
 from nczarr.netcdf4.classes.attributes import node_of, session_of
-from nczarr.netcdf4.edit.cache import default_bytes
+from nczarr.session.chunk_cache import default_bytes
 
 FILL = -99
 
@@ -344,7 +344,7 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bound", [0, 40, 1 << 20])
 def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop over a million steps must not need memory for each; what is written stays right without it."""
-    monkeypatch.setattr("nczarr.netcdf4.edit.cache._MOST_FRESH", 5)
+    monkeypatch.setattr("nczarr.session.chunk_cache._MOST_FRESH", 5)
     rows = np.arange(80, dtype="i4").reshape(20, 4)
     with ours.Dataset({}, "w") as ds:
         ds.createDimension("t")

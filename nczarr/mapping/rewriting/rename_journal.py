@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nczarr.atomic import is_writing, new_writer
 from nczarr.errors import MetadataError, NCZarrError, StoreError
-from nczarr.limits import read_json
 from nczarr.mapping.rewriting.changed import Metadata, is_same, put_changed
 from nczarr.stores import Store
+from nczarr.system.atomic import is_writing, new_writer
+from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, Hierarchy, open_hierarchy
 from nczarr.zarr.names import check_path
 
@@ -44,7 +44,7 @@ class Journal:
     Attributes
     ----------
     writer : str
-        Who does it; see :func:`nczarr.atomic.is_writing`.
+        Who does it; see :func:`nczarr.system.atomic.is_writing`.
     steps : tuple of (str, str)
         From where to where arrays are copied, one after the other.
     nodes : tuple of (str, bool, dict)

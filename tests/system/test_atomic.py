@@ -13,11 +13,18 @@ from pathlib import Path
 import pytest
 
 import nczarr
-from nczarr.atomic import is_partial, is_writing, new_writer, partial_path, remove_partial_values, restore
 from nczarr.cli import main
 from nczarr.mapping.dataset.cleaning import clean
+from nczarr.system.atomic import (
+    is_partial,
+    is_writing,
+    new_writer,
+    partial_path,
+    remove_partial_values,
+    restore,
+)
 
-EXAMPLE = Path(__file__).parent / "data" / "example.nc"
+EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
 COMMANDS = {"dump": ["dump", str(EXAMPLE), "-o"], "copy": ["copy", "-q", "--overwrite", str(EXAMPLE)]}
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes and devices of POSIX")
 
@@ -115,7 +122,7 @@ def test_all_kinds_of_leftovers_are_cleared(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from nczarr.atomic import partial_path, value_name
+from nczarr.system.atomic import partial_path, value_name
 target = Path({str(target)!r})
 partial_path(target).mkdir()
 (target / value_name()).touch()
@@ -141,7 +148,7 @@ def test_what_was_moved_aside_is_put_back(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from nczarr.atomic import partial_path
+from nczarr.system.atomic import partial_path
 target = Path({str(target)!r})
 os.rename(target, str(partial_path(target)).removesuffix(".tmp") + ".old.tmp")
 """
@@ -172,7 +179,7 @@ def test_another_process_with_the_same_number_is_not_the_writer() -> None:
     not os.path.exists("/proc/self/stat"), reason="the system does not say what a process does"
 )
 def test_a_process_that_has_ended_does_not_write_though_nobody_asked_how_it_ended() -> None:
-    script = "from nczarr.atomic import new_writer; print(new_writer(), flush=True); input()"
+    script = "from nczarr.system.atomic import new_writer; print(new_writer(), flush=True); input()"
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
