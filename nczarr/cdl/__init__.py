@@ -7,12 +7,13 @@ use.
 
 from typing import TYPE_CHECKING
 
-from nczarr.cdl.write import DumpOptions, dump, dumped_variables, dumps
+from nczarr.cdl.write.dump import dump, dumped_variables, dumps
+from nczarr.cdl.write.options import DumpOptions
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.cdl.read import load, loads
+    from nczarr.cdl.read.load import load, loads
 else:
-    __getattr__ = lazy(__name__, {"read": ["load", "loads"]})
+    __getattr__ = lazy(__name__, {"read.load": ["load", "loads"]})
 
 __all__ = ["DumpOptions", "dump", "dumped_variables", "dumps", "load", "loads"]

@@ -12,7 +12,7 @@ from nczarr.system.environment import read_json
 from nczarr.targets import allowing
 
 if TYPE_CHECKING:
-    from nczarr.zarr.hierarchy import Hierarchy
+    from nczarr.zarr.hierarchy.hierarchy import Hierarchy
 
 #: Syntax of the ranges of ``-d``, for help texts.
 RANGES = (
@@ -42,9 +42,10 @@ def open_documents(
     source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
 ) -> Iterator[Hierarchy]:
     """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
-    from nczarr.mapping.guarding import refuse_unfinished, writing_alone
+    from nczarr.mapping.guarding.changes import writing_alone
+    from nczarr.mapping.guarding.destination import refuse_unfinished
     from nczarr.stores import open_store
-    from nczarr.zarr.hierarchy import open_hierarchy
+    from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
 
     with (
         open_store(source, mode, options) as store,
@@ -83,7 +84,7 @@ def add_dimension_option(options: Any) -> None:
 
 def selection_of(texts: Sequence[str]) -> dict[str, Any]:
     """Return the selections of ``-d NAME=RANGE`` by dimension name."""
-    from nczarr.convert.change import parse_selection
+    from nczarr.convert.change.selecting import parse_selection
 
     pairs = [parse_selection(text) for text in texts]
     refuse_twice([name for name, _ in pairs], "-d")

@@ -12,9 +12,12 @@ from nczarr.lazy import lazy
 from nczarr.transfer import Progress
 
 if TYPE_CHECKING:
-    from nczarr.convert.verify import Digest, ValueDifference, diff, digest
+    from nczarr.convert.verify.differences import ValueDifference, diff
+    from nczarr.convert.verify.digests import Digest, digest
 else:
-    __getattr__ = lazy(__name__, {"verify": ["Digest", "ValueDifference", "diff", "digest"]})
+    __getattr__ = lazy(
+        __name__, {"verify.digests": ["Digest", "digest"], "verify.differences": ["ValueDifference", "diff"]}
+    )
 
 __all__ = [
     "Digest",

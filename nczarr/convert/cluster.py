@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.convert.recipe import Recipe
-from nczarr.convert.values import Twin, checksum, put_stored, twin_of
+from nczarr.convert.values.raw import Twin, put_stored, twin_of
+from nczarr.convert.values.resume import checksum
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region

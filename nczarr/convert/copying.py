@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nczarr.convert import change
-from nczarr.convert.change import Shaped, Shaping, parse_bytes, parse_kind
+from nczarr.convert.change.shaping import Shaped, Shaping, parse_bytes, parse_kind
 from nczarr.convert.endpoints import (
     create_sink,
     expand_sources,
@@ -26,7 +26,7 @@ from nczarr.convert.endpoints import (
 )
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
-from nczarr.convert.values import rechunk
+from nczarr.convert.values.rechunk import rechunk
 from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format, state_of_file
 from nczarr.mapping import ArrayShape, StoredDataset
@@ -48,7 +48,8 @@ from nczarr.transfer import (
 
 if TYPE_CHECKING:
     from nczarr.convert.cluster import Cluster
-    from nczarr.convert.values import Mark, Recording
+    from nczarr.convert.values.marks import Mark
+    from nczarr.convert.values.resume import Recording
 
 #: Copies of less than this are quicker made anew than gone on with.
 _RECORDED = 64 << 20
@@ -350,7 +351,7 @@ class _Job:
 
         @cache
         def mark() -> Mark:
-            from nczarr.convert.values import mark_of
+            from nczarr.convert.values.marks import mark_of
 
             how = repr((self.what, self.how, sorted(options.items(), key=str)))
             return mark_of(dataset, sources, how, self.source_options)
@@ -380,7 +381,7 @@ class _Job:
         """
         if not self.resume or self.overwrite or kind_of_target(target) != "zarr":
             return None
-        from nczarr.convert.values import finished
+        from nczarr.convert.values.earlier import finished
 
         losses = finished(target, dataset, options, self.target_options)
         if losses is None:
@@ -400,7 +401,7 @@ class _Job:
         self, dataset: Dataset, target: Any, options: Mapping[str, Any], losses: Sequence[str]
     ) -> Difference | None:
         """Return the first difference between a dataset and its copy."""
-        from nczarr.convert.verify import differences_of_copy
+        from nczarr.convert.verify.differences import differences_of_copy
 
         found = differences_of_copy(
             dataset,
@@ -461,7 +462,7 @@ class _Job:
 
     def refer(self, sources: Sequence[Any], target: Any) -> None:
         """Write references to the values of netCDF files."""
-        from nczarr.convert.virtual import write_virtual
+        from nczarr.convert.virtual.write import write_virtual
 
         self.refuse("--virtual", "dry_run", "resume", "verify", "digest", "dask")
         if self.how != Shaping() or self.options:
@@ -545,7 +546,7 @@ class _Job:
             }  # fmt: skip
             if not replace and netcdf_format(str(path)) != "hdf5" and not _has_digest(path):
                 return many.append_records(opening, sources, path, **form)
-            from nczarr.netcdf.edit import FixedFileError
+            from nczarr.netcdf.edit.hdf5_file import FixedFileError
 
             with suppress(FixedFileError):
                 return many.append_to_copy(opening, sources, path, replace_steps=replace, **form)
@@ -577,7 +578,7 @@ class _Job:
         how = self.how
         if self.concat is None and self.what == Choice() and not (how.quantize or how.fixed or how.unlimited):
             return dataset
-        from nczarr.convert.verify import without_digest
+        from nczarr.convert.verify.digests import without_digest
 
         return without_digest(dataset)
 
@@ -635,7 +636,7 @@ class _Job:
         """Begin the output."""
         begun = None
         if self.resume and kind_of_target(target) == "zarr":
-            from nczarr.convert.values import state
+            from nczarr.convert.values.resume import state
 
             begun = state(target, mark(), self.target_options)
         return create_sink(
@@ -674,7 +675,7 @@ class _Job:
                 and sink.resumable
                 and (self.resume or total >= _RECORDED)
             ):
-                from nczarr.convert.values import Recording
+                from nczarr.convert.values.resume import Recording
 
                 record = Recording(sink, dataset, mark())
             self.progress.start(total)
@@ -682,7 +683,7 @@ class _Job:
                 # What is in memory has no chunks: none that could stay as they are, nor such as it is best read by.
                 in_memory = all(type(data) is MemorySource for _, _, data in work)
                 if isinstance(sink, StoredDataset) and not (self.resume or spread or in_memory):
-                    from nczarr.convert.values import copy_stored
+                    from nczarr.convert.values.raw import copy_stored
 
                     work = copy_stored(work, sink, self.progress, self.workers)
                 out: DatasetSink = sink if record is None else record
@@ -863,7 +864,7 @@ def _bytes_of(dataset: Dataset) -> int:
 
 
 def _with_digest(dataset: Dataset, progress: Progress) -> Dataset:
-    from nczarr.convert.verify import ATTRIBUTE, digest_of, without_digest
+    from nczarr.convert.verify.digests import ATTRIBUTE, digest_of, without_digest
 
     own = Attribute.of(ATTRIBUTE, digest_of(dataset, progress).dataset)
     return replace_fields(dataset, attributes=(*without_digest(dataset).attributes, own))
@@ -871,7 +872,7 @@ def _with_digest(dataset: Dataset, progress: Progress) -> Dataset:
 
 def _has_digest(path: Any) -> bool:
     """True if a stored digest has to go when something is appended."""
-    from nczarr.convert.verify import ATTRIBUTE
+    from nczarr.convert.verify.digests import ATTRIBUTE
 
     with open_source(path) as dataset:
         return ATTRIBUTE in dataset.attribute

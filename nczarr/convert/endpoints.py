@@ -153,7 +153,7 @@ def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
     """The bytes of a file behind a URL, through the store that its folder is; None if there is no such store."""
     from urllib.parse import unquote
 
-    from nczarr.netcdf.bytes import RemoteRanges
+    from nczarr.netcdf.bytes.ranges import RemoteRanges
 
     address, mark, query = url.partition("?")
     folder, _, name = address.rpartition("/")
@@ -353,7 +353,7 @@ def is_folder(target: Any) -> bool:
     # No text is no folder, and a folder that is named like one dataset of a kind is not a place for others.
     if path is None or target == "" or not path.is_dir() or path.suffix.lower() in (".zarr", ".nc", ".cdl"):
         return False
-    from nczarr.mapping.guarding import UNFINISHED, is_zarr
+    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
 
     with open_store(path) as store:
         return not is_zarr(store) and not store.exists(UNFINISHED)
@@ -367,7 +367,7 @@ def refuse_existing(target: Any, storage_options: Mapping[str, Any] | None = Non
     DatasetExistsError
         If something is there.
     """
-    from nczarr.mapping.guarding import UNFINISHED, is_zarr
+    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
 
     path = local_path(target)
     if path is not None:

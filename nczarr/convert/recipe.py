@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nczarr.convert import change
-from nczarr.convert.change import Shaping
+from nczarr.convert.change.shaping import Shaping
 from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError
 from nczarr.formats import Kind, state_of_file

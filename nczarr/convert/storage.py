@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.verify import bands
+from nczarr.convert.verify.digests import bands
 from nczarr.errors import placed
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type

@@ -7,38 +7,28 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.mapping.dataset import (
-        DetachedDataset,
-        DetachedValues,
-        StoredDataset,
-        check_metadata,
-        create_dataset,
-        documents_v2,
-        open_dataset,
-        repair,
-    )
+    from nczarr.mapping.dataset.detached import DetachedDataset, DetachedValues
+    from nczarr.mapping.dataset.dialects import documents_v2
+    from nczarr.mapping.dataset.open import create_dataset, open_dataset
+    from nczarr.mapping.dataset.repairing import check_metadata, repair
+    from nczarr.mapping.dataset.stored import StoredDataset
     from nczarr.mapping.findings import Finding, RecoveryWarning
-    from nczarr.mapping.guarding import missing_chunks
+    from nczarr.mapping.guarding.manifest import missing_chunks
     from nczarr.mapping.options import ArrayShape, WriteOptions
-    from nczarr.mapping.rewriting import VariableData
+    from nczarr.mapping.rewriting.variable_data import VariableData
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "dataset": [
-                "DetachedDataset",
-                "DetachedValues",
-                "StoredDataset",
-                "check_metadata",
-                "create_dataset",
-                "documents_v2",
-                "open_dataset",
-                "repair",
-            ],
+            "dataset.detached": ["DetachedDataset", "DetachedValues"],
+            "dataset.stored": ["StoredDataset"],
+            "dataset.repairing": ["check_metadata", "repair"],
+            "dataset.open": ["create_dataset", "open_dataset"],
+            "dataset.dialects": ["documents_v2"],
             "findings": ["Finding", "RecoveryWarning"],
-            "guarding": ["missing_chunks"],
+            "guarding.manifest": ["missing_chunks"],
             "options": ["ArrayShape", "WriteOptions"],
-            "rewriting": ["VariableData"],
+            "rewriting.variable_data": ["VariableData"],
         },
     )
 

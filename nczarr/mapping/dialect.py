@@ -17,7 +17,7 @@ from typing import Protocol
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.values import Encoding
+from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import Dataset, Dimension, join_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 from nczarr.zarr.grids import ChunkGrid

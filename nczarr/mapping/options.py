@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from nczarr.errors import UnsupportedError
-from nczarr.zarr import NamedConfig
-from nczarr.zarr.types import DataType
+from nczarr.zarr import DataType, NamedConfig
 
 LayoutName = Literal["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
 

@@ -15,7 +15,7 @@ from nczarr.lazy import lazy
 from nczarr.netcdf.provenance import provenance
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.edit import EditedFile, create_file, open_file
+    from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
     from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
     from nczarr.netcdf.isolated import open_isolated, provenance_isolated
     from nczarr.netcdf.remote import RemoteSink, open_remote
@@ -24,7 +24,7 @@ else:
     __getattr__ = lazy(
         __name__,
         {
-            "edit": ["EditedFile", "create_file", "open_file"],
+            "edit.files": ["EditedFile", "create_file", "open_file"],
             "files": ["OpenFile", "create_dataset", "open_dataset"],
             "isolated": ["open_isolated", "provenance_isolated"],
             "remote": ["RemoteSink", "open_remote"],

@@ -99,7 +99,8 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     name = Path(path).stem
     format_ = netcdf_format(path)
     if format_ == "hdf5":
-        from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
+        from nczarr.netcdf.hdf5.reader import read_hdf5
+        from nczarr.netcdf.hdf5.source import HDF5File
 
         editor = editor_of(path)
         file = HDF5File.open(path) if editor is None else editor.reopened()
@@ -108,7 +109,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
         except BaseException:
             file.close()
             raise
-    from nczarr.netcdf.classic import ClassicFile, read_classic
+    from nczarr.netcdf.classic.reader import ClassicFile, read_classic
 
     classic = ClassicFile.open(path)
     try:
@@ -176,7 +177,7 @@ def create_dataset(
             hint="--rename, in Python rename=, gives it another name",
         )
     if format in CLASSIC.values():
-        from nczarr.netcdf.classic import ClassicSink
+        from nczarr.netcdf.classic.writer import ClassicSink
 
         return ClassicSink(path, dataset, overwrite, format)
     if format not in ("netCDF-4", "netCDF-4 classic model"):
@@ -185,11 +186,11 @@ def create_dataset(
             path=path,
             hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
         )
-    from nczarr.netcdf.hdf5 import HDF5Sink
+    from nczarr.netcdf.hdf5.writer import HDF5Sink
 
     strict = format == "netCDF-4 classic model"
     if strict:
-        from nczarr.netcdf.classic import refuse_losses
+        from nczarr.netcdf.classic.writer import refuse_losses
 
         refuse_losses(path, dataset, format)
     return HDF5Sink(path, dataset, overwrite, strict=strict)

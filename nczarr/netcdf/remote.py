@@ -21,8 +21,8 @@ from nczarr.errors import (
 )
 from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
-from nczarr.netcdf.bytes import Ranges
-from nczarr.netcdf.classic import ClassicFile, read_classic
+from nczarr.netcdf.bytes.ranges import Ranges
+from nczarr.netcdf.classic.reader import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
@@ -96,7 +96,8 @@ def open_remote(url: str, options: Mapping[str, Any] | None = None, ranges: Rang
         if ranges is not None and not _is_same(file, ranges, size):
             ranges = None
         if format_of(file, url) == "hdf5":
-            from nczarr.netcdf.hdf5 import HDF5File, read_hdf5
+            from nczarr.netcdf.hdf5.reader import read_hdf5
+            from nczarr.netcdf.hdf5.source import HDF5File
 
             opened = HDF5File.open(url, file, ranges)
             return OpenFile(url, read_hdf5(opened, name), opened)

@@ -10,16 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nczarr.netcdf4 import utils
-from nczarr.netcdf4.classes import (
-    CompoundType,
-    Dataset,
-    Dimension,
-    EnumType,
-    Group,
-    OpaqueType,
-    Variable,
-    VLType,
-)
+from nczarr.netcdf4.classes.dataset import Dataset, Group
+from nczarr.netcdf4.classes.dimension import Dimension
+from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, OpaqueType, VLType
+from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.compatibility import (
     NC_DISKLESS,
     NC_PERSIST,
@@ -59,7 +53,7 @@ from nczarr.netcdf4.compatibility import (
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
 from nczarr.netcdf4.installing import install, uninstall
 from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
-from nczarr.netcdf4.values import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 
 if TYPE_CHECKING:
     from cftime import date2index, date2num, num2date

@@ -11,7 +11,8 @@ import numpy as np
 
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import storage_of
-from nczarr.netcdf4.classes import Dataset, Variable
+from nczarr.netcdf4.classes.dataset import Dataset
+from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.errors import NetCDFKeyError, NetCDFOSError
 from nczarr.system.atomic import Output
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.classes import Dataset, Variable, data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.dataset import Dataset
+from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
     NetCDFIndexError,
@@ -20,7 +22,8 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values import lookup_in, parse_selection
+from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.indexing import parse_selection
 
 
 class MFDataset(Dataset):

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.netcdf4.classes import Dataset
+from nczarr.netcdf4.classes.dataset import Dataset
 from nczarr.netcdf4.converting import copy_to_netcdf3, copy_to_netcdf4
 from nczarr.netcdf4.errors import NetCDFIndexError, NetCDFValueError
-from nczarr.netcdf4.values import chartostring, parse_selection, round_to_digit, stringtoarr, stringtochar
+from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
+from nczarr.netcdf4.values.indexing import parse_selection
+from nczarr.netcdf4.values.quantize import round_to_digit
 
 # What programs import from here.
 _REEXPORTED = (chartostring, stringtoarr, stringtochar)

@@ -25,7 +25,8 @@ from nczarr.model import STRING
 from nczarr.session.backend import StoredArray
 from nczarr.session.tree import VariableNode
 from nczarr.session.values import STORE_ERRORS, Failures
-from nczarr.zarr.chunks import each_axis, while_held
+from nczarr.zarr.chunks.locks import while_held
+from nczarr.zarr.chunks.plan import each_axis
 from nczarr.zarr.pool import run, run_while_quick
 
 #: What one object is taken to need.

@@ -109,7 +109,7 @@ def _open_target(target: Target, mode: Mode, options: dict[str, Any], allow: lis
         return _open_remote(target.location, target, mode, options)
     if mode != "r":
         raise ReadOnlyError("a zip file behind a URL is for reading only", path=target.location)
-    from nczarr.stores.zip import ZipStore
+    from nczarr.stores.zip.store import ZipStore
 
     address, mark, query = target.location.partition("?")
     folder, _, name = address.rstrip("/").rpartition("/")
@@ -204,7 +204,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
         return LocalStore(path, mode)
     if not os.path.exists(path):
         if mode == "w" and _is_zip(target):
-            from nczarr.stores.zip import ZipStore
+            from nczarr.stores.zip.store import ZipStore
 
             return ZipStore(path, mode)
         store = LocalStore(os.path.realpath(path), mode)  # it may be a link to what is not there yet
@@ -222,7 +222,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
     except OSError as error:
         raise StoreError(f"cannot read: {error.strerror}", path=path) from error
     if is_zip(start):
-        from nczarr.stores.zip import ZipStore
+        from nczarr.stores.zip.store import ZipStore
 
         return ZipStore(path, mode)
     raise DatasetNotFoundError(f"this is {describe_file(start)}, not a Zarr directory or zip file", path=path)

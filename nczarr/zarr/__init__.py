@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.zarr.arrays import Array
-    from nczarr.zarr.chunks import Selection
+    from nczarr.zarr.arrays.array import Array
+    from nczarr.zarr.chunks.selection import Selection
     from nczarr.zarr.grids import RegularGrid
-    from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, inner_codecs
-    from nczarr.zarr.types import DataType, data_type_for
+    from nczarr.zarr.types.base import DataType
+    from nczarr.zarr.types.registry import data_type_for
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "arrays": ["Array"],
-            "chunks": ["Selection"],
+            "arrays.array": ["Array"],
+            "chunks.selection": ["Selection"],
             "grids": ["RegularGrid"],
-            "hierarchy": ["Hierarchy", "create_hierarchy", "open_hierarchy"],
+            "hierarchy.hierarchy": ["Hierarchy", "create_hierarchy", "open_hierarchy"],
             "limits": ["LIMITS", "Limits"],
             "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig", "inner_codecs"],
-            "types": ["DataType", "data_type_for"],
+            "types.base": ["DataType"],
+            "types.registry": ["data_type_for"],
         },
     )
 

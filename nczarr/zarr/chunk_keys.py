@@ -16,7 +16,7 @@ from typing import Any, Literal
 from nczarr.errors import ExtensionError, MetadataError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types import bad, show
+from nczarr.zarr.types.base import bad, show
 
 _DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
 _NUMBER = r"(?:0|[1-9][0-9]*)"

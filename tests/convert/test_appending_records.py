@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr.errors import NCZarrError
-from nczarr.netcdf.bytes import DiskFile
+from nczarr.netcdf.bytes.file import DiskFile
 from nczarr.system.locks import Lock
 
 FORMATS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]

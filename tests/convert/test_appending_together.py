@@ -20,10 +20,10 @@ import nczarr
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.mapping import open_dataset
 from nczarr.mapping.dataset.cleaning import clean
-from nczarr.mapping.guarding import WRITING, writing_alone
+from nczarr.mapping.guarding.changes import WRITING, writing_alone
 from nczarr.model import INT, Dataset, Dimension, MemorySource, Storage, Variable
 from nczarr.stores import MemoryStore, open_store
-from nczarr.stores.zip import ZipStore
+from nczarr.stores.zip.store import ZipStore
 from nczarr.transfer import NoProgress
 
 numbers = itertools.count()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.cli import main
-from nczarr.convert.many import join
 from nczarr.convert.many.fit import DECODING, DESCRIBING, MEANING, MEANING_OF_GROUPS
+from nczarr.convert.many.joining import join
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 

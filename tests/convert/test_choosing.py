@@ -148,7 +148,7 @@ values = st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=12, uniqu
 def test_values_are_selected_as_by_comparison(
     coordinate: list[float], down: bool, a: float, b: float
 ) -> None:
-    from nczarr.convert.change import select
+    from nczarr.convert.change.selecting import select
     from nczarr.model import FLOAT, Dataset, Dimension, MemorySource, Variable
 
     x = np.array(sorted(coordinate, reverse=down), "f4")

@@ -26,7 +26,7 @@ from nczarr.convert.values.resume import MANIFEST
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping import DetachedDataset, create_dataset
 from nczarr.mapping.dataset.cleaning import clean
-from nczarr.mapping.guarding import UNFINISHED
+from nczarr.mapping.guarding.destination import UNFINISHED
 from nczarr.model import DOUBLE, Dataset, Dimension, Storage, Variable
 
 distributed = pytest.importorskip("distributed")

@@ -268,7 +268,8 @@ def test_a_reader_sees_the_old_length_or_the_new(days: list[Path], tmp_path: Pat
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(days: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from nczarr.convert.many import files, join
+    from nczarr.convert.many import files
+    from nczarr.convert.many.joining import join
 
     monkeypatch.setattr(files, "_OPEN", 2)
     with join(days, "time") as joined:

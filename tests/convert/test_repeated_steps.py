@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import nczarr
 from nczarr import cdl
-from nczarr.convert.many import join
 from nczarr.convert.many.appending import prepare
+from nczarr.convert.many.joining import join
 from nczarr.errors import UnsupportedError
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Variable
 

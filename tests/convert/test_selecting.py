@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.cli import main
-from nczarr.convert.change import find_indices, parse_range, select
-from nczarr.convert.change.selecting import YearOrIndex
+from nczarr.convert.change.selecting import YearOrIndex, find_indices, parse_range, select
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.model import DOUBLE, Attribute, Dataset, Dimension, MemorySource, Variable
 from nczarr.view import plot

@@ -12,7 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import nczarr
-from nczarr.convert.many import join
+from nczarr.convert.many.joining import join
 from nczarr.errors import ModelError, NCZarrError, UnsupportedError
 from nczarr.model import (
     DOUBLE,

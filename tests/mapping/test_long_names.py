@@ -13,7 +13,7 @@ import pytest
 import nczarr
 from nczarr import cdl
 from nczarr.cli import main
-from nczarr.convert.verify import check
+from nczarr.convert.verify.check import check
 from nczarr.errors import CDLError, UnsupportedError
 from nczarr.mapping import check_metadata, create_dataset
 from nczarr.model import (

@@ -19,7 +19,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.errors import UnsupportedError
 from nczarr.mapping import WriteOptions, create_dataset, open_dataset
-from nczarr.mapping.plain import ORDER
+from nczarr.mapping.plain.losses import ORDER
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -47,7 +47,7 @@ from nczarr.stores import MemoryStore
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import data_type_for, parse_data_type
+from nczarr.zarr.types.registry import data_type_for, parse_data_type
 
 PLAIN = WriteOptions(layout="zarr-v3")
 

@@ -33,8 +33,8 @@ from nczarr.mapping import (
     create_dataset,
     open_dataset,
 )
-from nczarr.mapping.rewriting import VariableData, variable_data
-from nczarr.mapping.rewriting.variable_data import extend_with_fill
+from nczarr.mapping.rewriting import variable_data
+from nczarr.mapping.rewriting.variable_data import VariableData, extend_with_fill
 from nczarr.model import (
     DOUBLE,
     INT,

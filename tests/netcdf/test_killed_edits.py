@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as nc
-from nczarr.netcdf.bytes import DiskFile
+from nczarr.netcdf.bytes.file import DiskFile
 
 netCDF4 = pytest.importorskip("netCDF4")
 pytest.importorskip("h5py")

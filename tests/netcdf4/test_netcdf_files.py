@@ -22,7 +22,7 @@ import nczarr.netcdf4 as ours
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import storage_of
 from nczarr.mapping import WriteOptions
-from nczarr.netcdf.bytes import write_all
+from nczarr.netcdf.bytes.file import write_all
 from nczarr.netcdf.edit import classic_values
 from nczarr.netcdf4.errors import NetCDFLockedError
 
@@ -809,7 +809,7 @@ def test_a_header_that_has_grown_has_room(tmp_path: Path) -> None:
     for i in range(12):
         with ours.Dataset(path, "a") as ds:
             ds.setncattr(f"attribute{i}", "some text")
-        from nczarr.netcdf.classic import ClassicFile, parse_header
+        from nczarr.netcdf.classic.reader import ClassicFile, parse_header
 
         file = ClassicFile.open(str(path))
         places.append(min(v.begin for v in parse_header(file).variables))

@@ -18,7 +18,7 @@ from nczarr.formats import local_path
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
 from nczarr.stores.mapping import MappingStore
 from nczarr.stores.remote.fsspec_store import FsspecStore
-from nczarr.stores.zip import ZipStore
+from nczarr.stores.zip.store import ZipStore
 
 
 @pytest.mark.parametrize(

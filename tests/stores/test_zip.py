@@ -21,7 +21,7 @@ from counting_store import CountingStore
 import nczarr
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores import LocalStore, MemoryStore, open_store
-from nczarr.stores.zip import ZipStore
+from nczarr.stores.zip.store import ZipStore
 
 FILES = {
     ".zgroup": b'{"zarr_format": 2}',

@@ -29,7 +29,8 @@ from nczarr.zarr import (
     open_hierarchy,
 )
 from nczarr.zarr.chunks.chunks import CHUNKS
-from nczarr.zarr.codecs import Chain, ChunkSpec
+from nczarr.zarr.codecs.base import ChunkSpec
+from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.grids import RectilinearGrid
 from nczarr.zarr.hierarchy.layout import RawNode, with_parents
 

@@ -16,10 +16,10 @@ PACKAGE = """
 from dataclasses import dataclass
 import numpy as np
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.codecs import BytesBytesCodec
+from nczarr.zarr.codecs.base import BytesBytesCodec
 from nczarr.zarr.codecs.base import as_bytes_array, deliver
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types import DataType
+from nczarr.zarr.types.base import DataType
 
 class Mask(BytesBytesCodec):
     def __init__(self, name, configuration, spec):
@@ -118,7 +118,8 @@ print(np.frombuffer(store.get("c/000001"), np.uint8).tolist())
 ERRORS = """
 import numpy as np
 from nczarr.errors import NCZarrError
-from nczarr.zarr.codecs import Chain, ChunkSpec
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.base import ChunkSpec
 from nczarr.zarr.metadata import NamedConfig
 for name in ("tiny.broken", "tiny.nothing", "tiny.absent", "tiny.unknown", "gzip"):
     codecs = [NamedConfig("bytes"), NamedConfig(name)]

@@ -13,7 +13,7 @@ from nczarr.errors import MetadataError, NCZarrError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import json as json_io
-from nczarr.zarr.hierarchy import Hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
 
 pytest.importorskip("msgspec")
 

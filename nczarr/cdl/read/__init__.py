@@ -3,8 +3,3 @@
 ``cdl.syntax`` builds the tree. The analyzer resolves names and types constants. The binder copies data lists into
 arrays. All problems of a text are collected and reported together, each with its line and column.
 """
-
-from nczarr.cdl.read.load import load, loads
-from nczarr.cdl.syntax import CDLWarning
-
-__all__ = ["CDLWarning", "load", "loads"]

@@ -22,16 +22,10 @@ from nczarr.cdl.read.attributes import (
 from nczarr.cdl.read.data import Binder
 from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
 from nczarr.cdl.read.values import ElementReader
-from nczarr.cdl.syntax import (
-    ConstantError,
-    Problems,
-    clean_name,
-    dataset_name,
-    name_of,
-    parse_constant,
-    split_statements,
-    tree,
-)
+from nczarr.cdl.syntax import tree
+from nczarr.cdl.syntax.runs import split_statements
+from nczarr.cdl.syntax.source import Problems
+from nczarr.cdl.syntax.tokens import ConstantError, clean_name, dataset_name, name_of, parse_constant
 from nczarr.model import (
     PRIMITIVES,
     Attribute,

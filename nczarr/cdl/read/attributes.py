@@ -14,16 +14,9 @@ from lark import Token
 
 from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
-from nczarr.cdl.syntax import (
-    Constant,
-    ConstantError,
-    Problems,
-    Value,
-    as_text,
-    convert,
-    is_number,
-    parse_constant,
-)
+from nczarr.cdl.syntax.source import Problems, as_text
+from nczarr.cdl.syntax.tokens import Constant, ConstantError, convert, is_number, parse_constant
+from nczarr.cdl.syntax.tree import Value
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 
 

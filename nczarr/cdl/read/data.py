@@ -20,7 +20,8 @@ from nczarr.cdl.read.values import (
     pad_rows,
     position_of,
 )
-from nczarr.cdl.syntax import Block, Problems, Value
+from nczarr.cdl.syntax.source import Problems
+from nczarr.cdl.syntax.tree import Block, Value
 from nczarr.model import (
     CHAR,
     ArraySource,

@@ -6,7 +6,8 @@ import os
 from os import PathLike, fspath
 
 from nczarr.cdl.read.analyzer import Analyzer
-from nczarr.cdl.syntax import Problems, SourceText, TooManyProblems, parse
+from nczarr.cdl.syntax.parser import parse
+from nczarr.cdl.syntax.source import Problems, SourceText, TooManyProblems
 from nczarr.errors import CDLError, ModelError
 from nczarr.formats import special_kind
 from nczarr.model import Dataset, resolve

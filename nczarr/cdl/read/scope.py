@@ -13,7 +13,8 @@ from typing import Any
 
 from lark import Token
 
-from nczarr.cdl.syntax import Values, clean_name, path_of
+from nczarr.cdl.syntax.tokens import clean_name, path_of
+from nczarr.cdl.syntax.tree import Values
 from nczarr.model import Attribute, Type, UserType, join_fqn
 
 

@@ -11,28 +11,27 @@ import numpy as np
 from lark import Token
 
 from nczarr.cdl.read.scope import suggestion
-from nczarr.cdl.syntax import (
-    Block,
-    Call,
-    Constant,
-    ConstantError,
+from nczarr.cdl.syntax.runs import (
     NeedsSlowPath,
-    Problems,
-    Value,
-    as_text,
-    convert,
     count_run,
     count_strings,
-    is_number,
-    opaque_bytes,
-    parse_constant,
     parse_run,
     raw_strings,
-    split_enum_constant,
     split_run,
     split_strings,
     text_strings,
 )
+from nczarr.cdl.syntax.source import Problems, as_text
+from nczarr.cdl.syntax.tokens import (
+    Constant,
+    ConstantError,
+    convert,
+    is_number,
+    opaque_bytes,
+    parse_constant,
+    split_enum_constant,
+)
+from nczarr.cdl.syntax.tree import Block, Call, Value
 from nczarr.model import (
     CHAR,
     STRING,

@@ -3,8 +3,3 @@
 Two styles exist: ncdump's, byte for byte, and the default style, which differs only where ncdump loses information.
 Values are read and formatted one block at a time, runs of numbers without a Python loop.
 """
-
-from nczarr.cdl.write.dump import dump, dumped_variables, dumps
-from nczarr.cdl.write.options import DumpOptions
-
-__all__ = ["DumpOptions", "dump", "dumped_variables", "dumps"]

@@ -3,8 +3,3 @@
 Control characters in the names and texts of a dataset are escaped. The libraries for colours and the pager are imported
 only if the output is a terminal; pipes get plain text.
 """
-
-from nczarr.cli.terminal.output import can_draw, say, table
-from nczarr.cli.terminal.progress import progress_bar
-
-__all__ = ["can_draw", "progress_bar", "say", "table"]

@@ -11,53 +11,19 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.convert.change.choosing import choose, find_variable, matches, named_by
+    from nczarr.convert.change.choosing import choose, matches
     from nczarr.convert.change.renaming import rename
-    from nczarr.convert.change.selecting import (
-        SelectedSource,
-        find_dimension,
-        find_indices,
-        is_time,
-        parse_range,
-        parse_selection,
-        select,
-    )
-    from nczarr.convert.change.shaping import Shaped, Shaping, parse_bytes, parse_kind, shape
+    from nczarr.convert.change.selecting import select
+    from nczarr.convert.change.shaping import shape
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "choosing": ["choose", "find_variable", "matches", "named_by"],
+            "choosing": ["choose", "matches"],
             "renaming": ["rename"],
-            "selecting": [
-                "SelectedSource",
-                "find_dimension",
-                "find_indices",
-                "is_time",
-                "parse_range",
-                "parse_selection",
-                "select",
-            ],
-            "shaping": ["Shaped", "Shaping", "parse_bytes", "parse_kind", "shape"],
+            "selecting": ["select"],
+            "shaping": ["shape"],
         },
     )
 
-__all__ = [
-    "SelectedSource",
-    "Shaped",
-    "Shaping",
-    "choose",
-    "find_dimension",
-    "find_indices",
-    "find_variable",
-    "is_time",
-    "matches",
-    "named_by",
-    "parse_bytes",
-    "parse_kind",
-    "parse_range",
-    "parse_selection",
-    "rename",
-    "select",
-    "shape",
-]
+__all__ = ["choose", "matches", "rename", "select", "shape"]

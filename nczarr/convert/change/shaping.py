@@ -11,7 +11,7 @@ from typing import Any
 from nczarr.errors import UnsupportedError, placed
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
-from nczarr.mapping.values import parse_compression
+from nczarr.mapping.values.storage import parse_compression
 from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
 from nczarr.model.chunk_shapes import default_chunks
 from nczarr.transfer import block_shape, value_bytes

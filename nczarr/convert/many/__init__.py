@@ -17,26 +17,14 @@ if TYPE_CHECKING:
         appended,
         growing_dimension,
     )
-    from nczarr.convert.many.files import FilePart
-    from nczarr.convert.many.joining import JoinedSource, StackedSource, join
+    from nczarr.convert.many.joining import join
 else:
     __getattr__ = lazy(
         __name__,
         {
             "appending": ["append", "append_records", "append_to_copy", "appended", "growing_dimension"],
-            "files": ["FilePart"],
-            "joining": ["JoinedSource", "StackedSource", "join"],
+            "joining": ["join"],
         },
     )
 
-__all__ = [
-    "FilePart",
-    "JoinedSource",
-    "StackedSource",
-    "append",
-    "append_records",
-    "append_to_copy",
-    "appended",
-    "growing_dimension",
-    "join",
-]
+__all__ = ["append", "append_records", "append_to_copy", "appended", "growing_dimension", "join"]

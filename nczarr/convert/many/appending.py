@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nczarr.convert.change import SelectedSource, find_dimension
+from nczarr.convert.change.selecting import SelectedSource, find_dimension
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.many.steps import as_known, refuse_repeated_names, steps_of, tolerance_between
-from nczarr.convert.verify import ATTRIBUTE, without_digest
+from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import open_dataset
-from nczarr.mapping.guarding import writing_alone
+from nczarr.mapping.guarding.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite
 from nczarr.stores import open_store
 from nczarr.transfer import Progress, Work, blocks_of, data_bytes, transfer
@@ -118,7 +118,7 @@ def append_records(
     NetCDFFileError
         If the file cannot be written; it is as it was.
     """
-    from nczarr.netcdf.edit import edit_records
+    from nczarr.netcdf.edit.files import edit_records
 
     with edit_records(target) as file:
         file.durable = durable
@@ -156,7 +156,7 @@ def append_to_copy(
     NetCDFFileError
         If the file cannot be written. In all cases it is as it was.
     """
-    from nczarr.netcdf.edit import edit_copy
+    from nczarr.netcdf.edit.files import edit_copy
 
     with edit_copy(target) as file:
         file.durable = durable

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import find_variable, is_time, named_by
+from nczarr.convert.change.choosing import find_variable, named_by
+from nczarr.convert.change.selecting import is_time
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import ArraySource, Dataset, Variable, describe_type, regions, same_values, split_fqn
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import find_dimension
+from nczarr.convert.change.selecting import find_dimension
 from nczarr.convert.endpoints import name_of
 from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.change import find_variable, is_time
+from nczarr.convert.change.choosing import find_variable
+from nczarr.convert.change.selecting import is_time
 from nczarr.convert.many.fit import calendar_of
 from nczarr.errors import UnsupportedError
 from nczarr.model import (

@@ -8,7 +8,7 @@ from typing import Any
 from nczarr.convert.endpoints import create_sink
 from nczarr.errors import DatasetNotFoundError
 from nczarr.mapping import StoredDataset, open_dataset
-from nczarr.mapping.guarding import UNFINISHED, is_zarr
+from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
 from nczarr.model import Dataset
 from nczarr.stores import MemoryStore, open_store
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from nczarr.convert.verify import header_digest
+from nczarr.convert.verify.digests import header_digest
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.formats import kind_of_source, local_path
 from nczarr.model import Dataset

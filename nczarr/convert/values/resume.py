@@ -18,11 +18,11 @@ from typing import Any, Literal
 import numpy as np
 
 from nczarr.convert.values.marks import Mark
-from nczarr.convert.verify import canonical_bytes
+from nczarr.convert.verify.digests import canonical_bytes
 from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
 from nczarr.mapping import StoredDataset
-from nczarr.mapping.guarding import RECORD as MANIFEST
-from nczarr.mapping.guarding import UNFINISHED
+from nczarr.mapping.guarding.destination import RECORD as MANIFEST
+from nczarr.mapping.guarding.destination import UNFINISHED
 from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values

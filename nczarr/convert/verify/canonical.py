@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.mapping.values import scalar_to_json, type_name, types_to_json
+from nczarr.mapping.values.json import scalar_to_json
+from nczarr.mapping.values.types import type_name, types_to_json
 from nczarr.model import CHAR, Attribute, Dataset, Group, Variable, join_fqn
 
 

@@ -4,7 +4,3 @@ The documents are those that a copy would write; each chunk is a place in a file
 long it is (``places``, ``references``). :func:`write_virtual` puts them into the form that the target's name asks
 for. Values are never read.
 """
-
-from nczarr.convert.virtual.write import write_virtual
-
-__all__ = ["write_virtual"]

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.convert.many import FilePart, JoinedSource, StackedSource
+from nczarr.convert.many.files import FilePart
+from nczarr.convert.many.joining import JoinedSource, StackedSource
 from nczarr.errors import UnsupportedError, placed
 from nczarr.formats import local_path
-from nczarr.mapping.values import codecs_of_filters
+from nczarr.mapping.values.storage import codecs_of_filters
 from nczarr.model import ArraySource
 from nczarr.netcdf.places import StoredChunks
 

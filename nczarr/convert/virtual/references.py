@@ -12,11 +12,10 @@ import numpy as np
 from nczarr.convert.virtual.places import Place, Referred, referred
 from nczarr.errors import UnsupportedError, placed
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
-from nczarr.mapping.values import codecs_of_filters
+from nczarr.mapping.values.storage import codecs_of_filters
 from nczarr.model import Dataset, EnumType, PrimitiveType, Variable, rewrite
 from nczarr.transfer import data_bytes
-from nczarr.zarr import NamedConfig
-from nczarr.zarr.types import data_type_for
+from nczarr.zarr import NamedConfig, data_type_for
 
 #: Variables of at most so many bytes are put into the references themselves …
 _INLINE = 4 << 10

@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from nczarr.mapping.dataset.subgroup import refuse_group_of_dataset
-from nczarr.mapping.guarding import (
+from nczarr.mapping.guarding.changes import UNSTORED, remove_mark, remove_unclaimed, writer_at
+from nczarr.mapping.guarding.destination import (
     ORPHANS,
     RECORD,
     UNFINISHED,
-    UNSTORED,
     Mark,
     holds_orphans,
     is_zarr,
     put_in_place,
-    remove_mark,
-    remove_unclaimed,
     remove_unfinished,
-    writer_at,
 )
-from nczarr.mapping.rewriting import finish_moves, forget_moves
+from nczarr.mapping.rewriting.rename_journal import finish_moves, forget_moves
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore, staged_writers
 from nczarr.system.atomic import (

@@ -12,8 +12,8 @@ import numpy as np
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dialect import Binding
-from nczarr.mapping.guarding import UNFINISHED
-from nczarr.mapping.rewriting import VariableData
+from nczarr.mapping.guarding.destination import UNFINISHED
+from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Region
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.stores.staging import StagedStore

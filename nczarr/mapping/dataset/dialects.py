@@ -15,7 +15,7 @@ from nczarr.mapping.options import WriteOptions
 from nczarr.model import Dataset
 from nczarr.system.environment import limit
 from nczarr.zarr import GroupMetadata, Hierarchy
-from nczarr.zarr.hierarchy import V2Layout
+from nczarr.zarr.hierarchy.v2 import V2Layout
 
 
 def _is_nczarr_v2(hierarchy: Hierarchy) -> bool:

@@ -21,7 +21,8 @@ from nczarr.mapping.dataset.subgroup import (
 )
 from nczarr.mapping.dialect import Part, Reading
 from nczarr.mapping.findings import Finding, warn_of
-from nczarr.mapping.guarding import Destination, moment, refuse_unfinished, stale_nodes, unstored_reason
+from nczarr.mapping.guarding.changes import moment, stale_nodes, unstored_reason
+from nczarr.mapping.guarding.destination import Destination, refuse_unfinished
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import LayoutName, WriteOptions
 from nczarr.model import Dataset, resolve

@@ -13,8 +13,8 @@ from nczarr.mapping.dataset.open import open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.dataset.subgroup import refuse_group
 from nczarr.mapping.findings import Finding, RecoveryWarning
-from nczarr.mapping.guarding import writing_alone
-from nczarr.mapping.nczarr3 import validate
+from nczarr.mapping.guarding.changes import writing_alone
+from nczarr.mapping.nczarr3.validate import validate
 from nczarr.model import long_names
 from nczarr.stores import Store, open_store
 

@@ -14,20 +14,15 @@ from nczarr.errors import ModelError, NCZarrError, ReadOnlyError
 from nczarr.mapping import rewriting
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan, Reading
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.guarding import (
-    Destination,
-    begin_changes,
-    end_changes,
-    mark_unstored,
-    record_chunks,
-    recorded_arrays,
-)
+from nczarr.mapping.guarding.changes import begin_changes, end_changes, mark_unstored
+from nczarr.mapping.guarding.destination import Destination
+from nczarr.mapping.guarding.manifest import record_chunks, recorded_arrays
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.rewriting import VariableData
+from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.stores import MemoryStore, Store
-from nczarr.stores.zip import ZipStore
+from nczarr.stores.zip.store import ZipStore
 from nczarr.system.forks import inheriting
 from nczarr.zarr import Hierarchy, open_hierarchy
 

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from nczarr.errors import NCZarrError, UnsupportedError
 from nczarr.mapping.dialect import Binding, Part, Reading
 from nczarr.mapping.findings import Finding
-from nczarr.mapping.nczarr3 import GROUP_KEY, SUPERBLOCK_KEY
+from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -26,7 +26,7 @@ from nczarr.model import (
     split_fqn,
 )
 from nczarr.stores import Store
-from nczarr.zarr.documents import parse_object
+from nczarr.zarr.documents.json import parse_object
 
 _ROOTS = {"v3": "zarr.json", "v2": ".zgroup"}
 _SUPERBLOCKS = (SUPERBLOCK_KEY, SUPERBLOCK_KEY.upper())

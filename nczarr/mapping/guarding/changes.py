@@ -86,7 +86,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
 
 def _local_place(store: Store) -> str:
     """The directory or the zip file that can be locked; empty if the store is another."""
-    from nczarr.stores.zip import ZipStore
+    from nczarr.stores.zip.store import ZipStore
 
     if isinstance(store, LocalStore):
         return str(store.root)

@@ -316,7 +316,7 @@ class Destination:
             self._refuse(existing, overwrite)
             self._url = existing.url
             self._refuse_locked(Path(target))
-        from nczarr.stores.zip import ZipStore
+        from nczarr.stores.zip.store import ZipStore
 
         return ZipStore(existing.url, "w", replace=True)
 
@@ -463,7 +463,7 @@ class Destination:
         StoreError
             If it cannot be removed; the message says how to do it later.
         """
-        from nczarr.stores.zip import ZipStore
+        from nczarr.stores.zip.store import ZipStore
 
         store = self.store
         if isinstance(store, ZipStore):

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from nczarr.mapping.nczarr2.write import plan_nczarr_v2
 else:
     __getattr__ = lazy(
-        __name__,
-        {
-            "read": ["read_nczarr_v2"],
-            "versions": ["find_version"],
-            "write": ["plan_nczarr_v2"],
-        },
+        __name__, {"versions": ["find_version"], "write": ["plan_nczarr_v2"], "read": ["read_nczarr_v2"]}
     )
 
 __all__ = ["find_version", "plan_nczarr_v2", "read_nczarr_v2"]

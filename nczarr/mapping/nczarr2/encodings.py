@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import LossError
-from nczarr.mapping.values import Encoding, PlainEncoding
+from nczarr.mapping.values.encodings import Encoding, PlainEncoding
 from nczarr.model import STRING
-from nczarr.zarr.types import data_type_for
+from nczarr.zarr import data_type_for
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,10 @@ from nczarr.mapping.nczarr2.versions import (
     attribute_type,
     find_version,
 )
-from nczarr.mapping.values import (
-    Encoding,
-    PlainEncoding,
-    array_of,
-    check_unicode,
-    filters_of,
-    float_from_json,
-    infer_attribute,
-    int_from_json,
-    show,
-)
+from nczarr.mapping.values.attributes import infer_attribute
+from nczarr.mapping.values.encodings import Encoding, PlainEncoding
+from nczarr.mapping.values.json import array_of, check_unicode, float_from_json, int_from_json, show
+from nczarr.mapping.values.storage import filters_of
 from nczarr.model import (
     CHAR,
     STRING,
@@ -54,8 +47,7 @@ from nczarr.model import (
 )
 from nczarr.model.nodes import dataset_of
 from nczarr.system.environment import read_json
-from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig
-from nczarr.zarr.types import data_type_for
+from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy, NamedConfig, data_type_for
 
 #: netcdf-c prints netCDF's default fill value with six digits.
 _ROUNDED_FILL = 9.96921e36

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nczarr.errors import MetadataError
-from nczarr.mapping.values import check_unicode, show
+from nczarr.mapping.values.json import check_unicode, show
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -39,7 +39,7 @@ from nczarr.model import (
     primitive_for_dtype,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
-from nczarr.zarr.documents import parse_object
+from nczarr.zarr.documents.json import parse_object
 
 #: Sizes of dimensions have fewer digits than this.
 _MOST_DIGITS = 20

@@ -19,8 +19,10 @@ from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
 from nczarr.mapping.node_names import NodeNames, spell_out
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import chunks_of
-from nczarr.mapping.values import Encoding, PlainEncoding, encoding_for_writing, float_to_json, stored_form
+from nczarr.mapping.plain.documents import chunks_of
+from nczarr.mapping.values.encodings import Encoding, PlainEncoding, encoding_for_writing
+from nczarr.mapping.values.json import float_to_json
+from nczarr.mapping.values.storage import stored_form
 from nczarr.model import (
     CHAR,
     STRING,
@@ -38,9 +40,8 @@ from nczarr.model import (
     parse_fqn,
     regions,
 )
-from nczarr.zarr import ArrayMetadata, GroupMetadata, RegularGrid
+from nczarr.zarr import ArrayMetadata, GroupMetadata, RegularGrid, data_type_for
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
-from nczarr.zarr.types import data_type_for
 
 VERSION = "2.0.0"
 _JSON = "|J0"

@@ -10,40 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nczarr.lazy import lazy
-from nczarr.mapping.nczarr3.keys import (
-    CONVENTION,
-    CONVENTION_KEY,
-    EXTENSION_NAME,
-    GROUP_KEY,
-    SUPERBLOCK_KEY,
-    array_keys,
-    group_keys,
-)
-from nczarr.mapping.nczarr3.validate import validate
 
 if TYPE_CHECKING:
+    from nczarr.mapping.nczarr3.keys import GROUP_KEY, SUPERBLOCK_KEY, group_keys
     from nczarr.mapping.nczarr3.read import is_nczarr_v3, read_nczarr_v3
     from nczarr.mapping.nczarr3.write import plan_draft_2019, plan_nczarr_v3
 else:
     __getattr__ = lazy(
         __name__,
         {
+            "keys": ["GROUP_KEY", "SUPERBLOCK_KEY", "group_keys"],
             "read": ["is_nczarr_v3", "read_nczarr_v3"],
             "write": ["plan_draft_2019", "plan_nczarr_v3"],
         },
     )
 
 __all__ = [
-    "CONVENTION",
-    "CONVENTION_KEY",
-    "EXTENSION_NAME",
     "GROUP_KEY",
     "SUPERBLOCK_KEY",
-    "array_keys",
     "group_keys",
     "is_nczarr_v3",
     "plan_draft_2019",
     "plan_nczarr_v3",
     "read_nczarr_v3",
-    "validate",
 ]

@@ -20,7 +20,7 @@ from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.identity import Home, find_copies, find_home
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, GROUP_KEY, array_keys, group_keys
 from nczarr.mapping.node_names import escape_name, unescape_name
-from nczarr.mapping.values import show
+from nczarr.mapping.values.json import show
 from nczarr.model import Dimension, DimensionRef, check_name, format_fqn, join_fqn, parse_fqn, split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 

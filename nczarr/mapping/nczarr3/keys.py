@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nczarr.mapping.values import ATTR_KEY, show
+from nczarr.mapping.values.attributes import ATTR_KEY
+from nczarr.mapping.values.json import show
 from nczarr.system.environment import read_json
 from nczarr.zarr import ArrayMetadata, GroupMetadata
 
@@ -52,7 +53,7 @@ def array_keys(metadata: ArrayMetadata) -> tuple[dict[str, Any], list[str]]:
 
     Examples
     --------
-    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.types.registry import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> array_keys(ArrayMetadata((), data_type_for("int8"), RegularGrid(()), extra={"nczarr": {"configuration": 1}}))
     ({}, ['nczarr.configuration: 1 is not an object'])

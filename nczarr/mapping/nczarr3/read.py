@@ -23,18 +23,11 @@ from nczarr.mapping.nczarr3.groups import (
 )
 from nczarr.mapping.nczarr3.identity import Home, find_home
 from nczarr.mapping.nczarr3.keys import ARRAY_KEY, SUPERBLOCK_KEY, is_known_version
-from nczarr.mapping.plain import PlainArrays
-from nczarr.mapping.values import (
-    ATTR_KEY,
-    RESERVED,
-    Encoding,
-    Known,
-    TypeBinder,
-    declarations,
-    decode_attributes,
-    encoding_for_reading,
-    show,
-)
+from nczarr.mapping.plain.arrays import PlainArrays
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, Known, decode_attributes
+from nczarr.mapping.values.encodings import Encoding, encoding_for_reading
+from nczarr.mapping.values.json import show
+from nczarr.mapping.values.types import TypeBinder, declarations
 from nczarr.model import (
     Attribute,
     Dataset,

@@ -15,8 +15,8 @@ from nczarr.mapping.nczarr3.keys import (
     group_keys,
     has_object,
 )
-from nczarr.mapping.plain import Labels
-from nczarr.mapping.values import ATTR_KEY
+from nczarr.mapping.plain.documents import Labels
+from nczarr.mapping.values.attributes import ATTR_KEY
 from nczarr.model import EnumType, Variable, fill_value_of, forward_references, same_values, split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 

@@ -26,8 +26,11 @@ from nczarr.mapping.nczarr3.keys import (
 )
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import CHUNK_KEYS, Documents, plan_documents, v2_codecs
-from nczarr.mapping.values import ATTR_KEY, RESERVED, simple_type, type_name, types_to_json
+from nczarr.mapping.plain.documents import Documents, plan_documents
+from nczarr.mapping.plain.write import CHUNK_KEYS, v2_codecs
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED
+from nczarr.mapping.values.encodings import simple_type
+from nczarr.mapping.values.types import type_name, types_to_json
 from nczarr.model import (
     CHAR,
     STRING,

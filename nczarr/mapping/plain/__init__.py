@@ -12,34 +12,9 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.mapping.plain.arrays import DIMENSIONS_KEY, PlainArrays
-    from nczarr.mapping.plain.documents import Documents, Labels, chunks_of, plan_documents
-    from nczarr.mapping.plain.losses import ORDER
     from nczarr.mapping.plain.read import read_plain
-    from nczarr.mapping.plain.write import CHUNK_KEYS, plan_plain_v2, plan_plain_v3, v2_codecs
+    from nczarr.mapping.plain.write import plan_plain_v2, plan_plain_v3
 else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "arrays": ["DIMENSIONS_KEY", "PlainArrays"],
-            "documents": ["Documents", "Labels", "chunks_of", "plan_documents"],
-            "losses": ["ORDER"],
-            "read": ["read_plain"],
-            "write": ["CHUNK_KEYS", "plan_plain_v2", "plan_plain_v3", "v2_codecs"],
-        },
-    )
+    __getattr__ = lazy(__name__, {"write": ["plan_plain_v2", "plan_plain_v3"], "read": ["read_plain"]})
 
-__all__ = [
-    "CHUNK_KEYS",
-    "DIMENSIONS_KEY",
-    "ORDER",
-    "Documents",
-    "Labels",
-    "PlainArrays",
-    "chunks_of",
-    "plan_documents",
-    "plan_plain_v2",
-    "plan_plain_v3",
-    "read_plain",
-    "v2_codecs",
-]
+__all__ = ["plan_plain_v2", "plan_plain_v3", "read_plain"]

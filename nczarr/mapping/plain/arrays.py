@@ -14,18 +14,10 @@ import numpy as np
 from nczarr.errors import MetadataError
 from nczarr.mapping.dialect import Binding
 from nczarr.mapping.plain.types import declared_name, special_encoding
-from nczarr.mapping.values import (
-    ATTR_KEY,
-    RESERVED,
-    Encoding,
-    PackedEncoding,
-    decode_attributes,
-    encoding_for_reading,
-    filters_of,
-    find_type,
-    infer_attribute,
-    simple_type,
-)
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes, infer_attribute
+from nczarr.mapping.values.encodings import Encoding, PackedEncoding, encoding_for_reading, simple_type
+from nczarr.mapping.values.storage import filters_of
+from nczarr.mapping.values.types import find_type
 from nczarr.model import (
     Attribute,
     Dimension,
@@ -115,7 +107,7 @@ class PlainArrays:
 
     Examples
     --------
-    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.types.registry import data_type_for
     >>> from nczarr.zarr.grids import RegularGrid
     >>> plain = PlainArrays()
     >>> a = ArrayMetadata((3,), data_type_for("int32"), RegularGrid((3,)), fill_value=0, dimension_names=("x",))

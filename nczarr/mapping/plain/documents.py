@@ -12,13 +12,9 @@ from nczarr.errors import ModelError
 from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.values import (
-    RESERVED,
-    Encoding,
-    encode_attributes,
-    encoding_for_writing,
-    stored_form,
-)
+from nczarr.mapping.values.attributes import RESERVED, encode_attributes
+from nczarr.mapping.values.encodings import Encoding, encoding_for_writing
+from nczarr.mapping.values.storage import stored_form
 from nczarr.model import (
     Attribute,
     CompoundType,

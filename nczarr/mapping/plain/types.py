@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.mapping.values import Encoding, PackedEncoding, ViewEncoding
+from nczarr.mapping.values.encodings import Encoding, PackedEncoding, ViewEncoding
 from nczarr.model import (
     BYTE,
     CHAR,
@@ -44,7 +44,9 @@ from nczarr.model import (
     join_fqn,
     primitive_for_dtype,
 )
-from nczarr.zarr.types import DataType, StructType, TimeType
+from nczarr.zarr import DataType
+from nczarr.zarr.types.numbers import TimeType
+from nczarr.zarr.types.struct import StructType
 
 #: Declares a user-defined type in the group at hand and returns it; the same content gives the same type.
 Declare = Callable[[str, Callable[[str], UserType]], UserType]

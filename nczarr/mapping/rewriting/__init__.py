@@ -14,30 +14,26 @@ from nczarr.lazy import lazy
 if TYPE_CHECKING:
     from nczarr.mapping.rewriting.keeping import Before
     from nczarr.mapping.rewriting.lengths import write_lengths
-    from nczarr.mapping.rewriting.rename_journal import ASIDE, finish_moves, forget_moves, refuse_interrupted
+    from nczarr.mapping.rewriting.rename_journal import ASIDE, finish_moves, refuse_interrupted
     from nczarr.mapping.rewriting.rewrite import rewrite_documents
     from nczarr.mapping.rewriting.update import apply_update
-    from nczarr.mapping.rewriting.variable_data import VariableData
 else:
     __getattr__ = lazy(
         __name__,
         {
+            "rename_journal": ["ASIDE", "finish_moves", "refuse_interrupted"],
             "keeping": ["Before"],
-            "lengths": ["write_lengths"],
-            "rename_journal": ["ASIDE", "finish_moves", "forget_moves", "refuse_interrupted"],
-            "rewrite": ["rewrite_documents"],
             "update": ["apply_update"],
-            "variable_data": ["VariableData"],
+            "rewrite": ["rewrite_documents"],
+            "lengths": ["write_lengths"],
         },
     )
 
 __all__ = [
     "ASIDE",
     "Before",
-    "VariableData",
     "apply_update",
     "finish_moves",
-    "forget_moves",
     "refuse_interrupted",
     "rewrite_documents",
     "write_lengths",

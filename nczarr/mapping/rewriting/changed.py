@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from nczarr.mapping.guarding import forget_chunks
+from nczarr.mapping.guarding.manifest import forget_chunks
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 
 Metadata = ArrayMetadata | GroupMetadata

@@ -8,12 +8,12 @@ from typing import Any
 
 from nczarr.errors import UnsupportedError
 from nczarr.mapping.dialect import Binding, Dialect, Known, Plan
-from nczarr.mapping.nczarr3 import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
+from nczarr.mapping.nczarr3.keys import CONVENTION, CONVENTION_KEY, EXTENSION_NAME, SUPERBLOCK_KEY
 from nczarr.mapping.node_names import NodeNames
 from nczarr.mapping.options import WriteOptions
-from nczarr.mapping.plain import DIMENSIONS_KEY
+from nczarr.mapping.plain.arrays import DIMENSIONS_KEY
 from nczarr.mapping.rewriting.variable_data import VariableData
-from nczarr.mapping.values import Encoding
+from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -26,7 +26,7 @@ from nczarr.model import (
     fill_value_of,
 )
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
-from nczarr.zarr.documents import as_it_stands
+from nczarr.zarr.documents.json import as_it_stands
 
 
 @dataclass(frozen=True)

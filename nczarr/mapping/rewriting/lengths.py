@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nczarr.mapping.nczarr3 import GROUP_KEY
+from nczarr.mapping.nczarr3.keys import GROUP_KEY
 from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import split_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy

@@ -8,10 +8,11 @@ from typing import Any
 
 from nczarr.errors import MetadataError
 from nczarr.mapping.dialect import Known, Plan, Reading
-from nczarr.mapping.nczarr3 import GROUP_KEY, array_keys, group_keys
+from nczarr.mapping.nczarr3.keys import GROUP_KEY, array_keys, group_keys
 from nczarr.mapping.rewriting.changed import put_changed
 from nczarr.mapping.rewriting.keeping import Before, keep_foreign
-from nczarr.mapping.values import ATTR_KEY, RESERVED, declarations, decode_attributes
+from nczarr.mapping.values.attributes import ATTR_KEY, RESERVED, decode_attributes
+from nczarr.mapping.values.types import declarations
 from nczarr.model import Attribute, Dataset, Type, format_fqn, parse_fqn
 from nczarr.zarr import ArrayMetadata, GroupMetadata, Hierarchy
 

@@ -12,7 +12,7 @@ from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
 from nczarr.system.forks import in_forked_child
 from nczarr.zarr import Array, Hierarchy, Selection
-from nczarr.zarr.chunks import normalize
+from nczarr.zarr.chunks.selection import normalize
 
 #: Held while an array is made as long as its dimensions.
 _extending = threading.RLock()

@@ -35,7 +35,8 @@ from nczarr.model import (
     default_fill,
     primitive_for_dtype,
 )
-from nczarr.zarr.types import DataType, StructField, StructType, data_type_for
+from nczarr.zarr import DataType, data_type_for
+from nczarr.zarr.types.struct import StructField, StructType
 
 #: A compound with more numbers than this is packed: each element of a field is a field of the Zarr document.
 MAX_STRUCT_FIELDS = 512
@@ -271,7 +272,7 @@ def simple_type(data_type: DataType) -> Type | None:
 
     Examples
     --------
-    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.types.registry import data_type_for
     >>> simple_type(data_type_for("int16")), simple_type(data_type_for("complex64"))
     (SHORT, None)
     """

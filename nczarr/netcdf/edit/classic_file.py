@@ -11,21 +11,10 @@ import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError
 from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
-from nczarr.netcdf.bytes import ByteFile, DiskFile, write_all
-from nczarr.netcdf.classic import (
-    FORMATS,
-    Header,
-    Widths,
-    check_places,
-    format_header,
-    header_of,
-    is_stream,
-    make_header,
-    padded,
-    parse_header,
-    read_classic,
-    refuse_losses,
-)
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, write_all
+from nczarr.netcdf.classic.format import FORMATS, Header, Widths, padded
+from nczarr.netcdf.classic.reader import is_stream, parse_header, read_classic
+from nczarr.netcdf.classic.writer import check_places, format_header, header_of, make_header, refuse_losses
 from nczarr.netcdf.edit.classic_layout import ClassicBytes, laid_out, move_data, moves
 from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor

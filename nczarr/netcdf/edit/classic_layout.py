@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from nczarr.netcdf.bytes import ByteFile, read_all, write_all
-from nczarr.netcdf.classic import ClassicFile, Header, format_header, padded
+from nczarr.netcdf.bytes.file import ByteFile, read_all, write_all
+from nczarr.netcdf.classic.format import Header, padded
+from nczarr.netcdf.classic.reader import ClassicFile
+from nczarr.netcdf.classic.writer import format_header
 
 #: Number of bytes in one step of a move.
 _BLOCK = 8 << 20
@@ -78,7 +80,7 @@ def laid_out(old: Header, new: Header) -> Header:
     Examples
     --------
     >>> from nczarr.model import INT
-    >>> from nczarr.netcdf.classic import ClassicDimension, ClassicVariable
+    >>> from nczarr.netcdf.classic.format import ClassicDimension, ClassicVariable
     >>> x = (ClassicDimension(b"x", 5),)
     >>> old = Header(1, 0, x, (), (ClassicVariable(b"v", INT, (0,), (), 200),))
     >>> new = replace(old, variables=(*old.variables, ClassicVariable(b"w", INT, (0,), ())))

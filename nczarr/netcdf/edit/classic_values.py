@@ -12,8 +12,9 @@ import numpy as np
 from nczarr.lazy import cached_property
 from nczarr.model import PrimitiveType, Region, Variable, default_fill
 from nczarr.model.sources import handed
-from nczarr.netcdf.bytes import read_all, write_all
-from nczarr.netcdf.classic import ClassicSource, Header
+from nczarr.netcdf.bytes.file import read_all, write_all
+from nczarr.netcdf.classic.format import Header
+from nczarr.netcdf.classic.reader import ClassicSource
 from nczarr.netcdf.edit.classic_layout import ClassicBytes
 from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
 from nczarr.netcdf.sink import block_shape

@@ -9,7 +9,7 @@ from typing import Any
 
 from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, with_lengths
-from nczarr.netcdf.bytes import ByteFile, DiskFile
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile
 from nczarr.system.atomic import Output
 
 

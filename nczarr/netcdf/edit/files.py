@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
-from nczarr.netcdf.bytes import ByteFile, DiskFile, MemoryFile
-from nczarr.netcdf.classic import FORMATS
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile
+from nczarr.netcdf.classic.format import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 from nczarr.system.atomic import Output
 from nczarr.system.locks import Lock

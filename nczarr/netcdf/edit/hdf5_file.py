@@ -10,17 +10,21 @@ from typing import Any
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
-from nczarr.netcdf.bytes import ByteFile, DiskFile, GuardedFile
-from nczarr.netcdf.classic import refuse_losses
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile
+from nczarr.netcdf.bytes.guarded import GuardedFile
+from nczarr.netcdf.classic.writer import refuse_losses
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.files import forget_editor, remember_editor
-from nczarr.netcdf.hdf5 import HDF5File, ObjectMaker, check_names, check_types, find_objects
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
+from nczarr.netcdf.hdf5.objects import ObjectMaker
+from nczarr.netcdf.hdf5.reader import find_objects
+from nczarr.netcdf.hdf5.source import HDF5File
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
 from nczarr.netcdf.hdf5.types import address_of
+from nczarr.netcdf.hdf5.writer import check_names, check_types
 from nczarr.system.atomic import Output
 
 #: Number of datasets that stay open.

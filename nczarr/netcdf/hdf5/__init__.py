@@ -6,27 +6,3 @@ objects and dimensions of the groups), ``chunks`` (reads without HDF5's lock) an
 them, and ``reader``, ``objects`` (creation) and ``writer`` on these. :mod:`nczarr.netcdf.bytes` handles the
 bytes below.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from nczarr.lazy import lazy
-
-if TYPE_CHECKING:
-    from nczarr.netcdf.hdf5.objects import ObjectMaker
-    from nczarr.netcdf.hdf5.reader import find_objects, read_hdf5
-    from nczarr.netcdf.hdf5.source import HDF5File
-    from nczarr.netcdf.hdf5.writer import HDF5Sink, check_names, check_types
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "objects": ["ObjectMaker"],
-            "reader": ["find_objects", "read_hdf5"],
-            "source": ["HDF5File"],
-            "writer": ["HDF5Sink", "check_names", "check_types"],
-        },
-    )
-
-__all__ = ["HDF5File", "HDF5Sink", "ObjectMaker", "check_names", "check_types", "find_objects", "read_hdf5"]

@@ -19,7 +19,7 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError, placed
 from nczarr.model import Filter, Region
-from nczarr.netcdf.bytes import Range, Ranges
+from nczarr.netcdf.bytes.ranges import Range, Ranges
 from nczarr.netcdf.hdf5.filters import decode_chunk
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))

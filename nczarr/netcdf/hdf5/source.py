@@ -16,7 +16,8 @@ from nczarr.errors import NetCDFFileError
 from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
-from nczarr.netcdf.bytes import GuardedFile, Ranges
+from nczarr.netcdf.bytes.guarded import GuardedFile
+from nczarr.netcdf.bytes.ranges import Ranges
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
     SMALLEST_WHOLE,

@@ -18,7 +18,8 @@ from nczarr.model import (
     ordered_types,
     regions,
 )
-from nczarr.netcdf.bytes import DiskFile, GuardedFile
+from nczarr.netcdf.bytes.file import DiskFile
+from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import encode, has_pointers
 from nczarr.netcdf.hdf5.objects import (

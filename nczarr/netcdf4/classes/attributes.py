@@ -14,7 +14,7 @@ from nczarr.netcdf4.errors import (
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
 )
-from nczarr.netcdf4.values import attribute_value, make_attribute
+from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 from nczarr.session import GroupNode, Session, VariableNode
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
     NotPicklableError,
 )
-from nczarr.netcdf4.opening import from_cdl, open_session, to_cdl
+from nczarr.netcdf4.opening.cdl_text import from_cdl, to_cdl
+from nczarr.netcdf4.opening.targets import open_session
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing

@@ -32,17 +32,10 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
     translated,
 )
-from nczarr.netcdf4.values import (
-    ATTRIBUTE_OF_MODE,
-    BLOSC,
-    SZIP,
-    complex_type,
-    default_chunks,
-    describe_filters,
-    item_size,
-    make_attribute,
-    part_type,
-)
+from nczarr.netcdf4.values.attributes import make_attribute
+from nczarr.netcdf4.values.complexes import complex_type, part_type
+from nczarr.netcdf4.values.layout import BLOSC, SZIP, default_chunks, describe_filters, item_size
+from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
 from nczarr.session import DimensionNode, TypeNode, check_unicode
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")

@@ -20,7 +20,7 @@ from nczarr.netcdf4.errors import (
     NotPicklableError,
     translated,
 )
-from nczarr.netcdf4.values import aligned_dtype, find_compound, view_dtype
+from nczarr.netcdf4.values.records import aligned_dtype, find_compound, view_dtype
 from nczarr.session import GroupNode, TypeNode, checked_name, kept_name
 
 

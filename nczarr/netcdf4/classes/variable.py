@@ -23,22 +23,14 @@ from nczarr.netcdf4.errors import (
     NetCDFTypeError,
     NetCDFValueError,
 )
-from nczarr.netcdf4.values import (
-    PAIR,
-    Settings,
-    cast_safely,
-    chunking_of,
-    complex_dtype,
-    describe_filters,
-    lookup_in,
-    pair_dimension,
-    pair_dtype,
-    quantization_in,
-    read,
-    shown_dtype,
-    stored_endian,
-    write,
-)
+from nczarr.netcdf4.values.attributes import lookup_in
+from nczarr.netcdf4.values.complexes import PAIR, complex_dtype, pair_dimension, pair_dtype
+from nczarr.netcdf4.values.layout import chunking_of, describe_filters, shown_dtype, stored_endian
+from nczarr.netcdf4.values.masking import cast_safely
+from nczarr.netcdf4.values.quantize import quantization_in
+from nczarr.netcdf4.values.reading import read
+from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.writing import write
 from nczarr.session import DimensionNode, Session, TypeNode, VariableNode
 
 _CAST_ATTRIBUTES = ("valid_min", "valid_max", "valid_range", "missing_value")

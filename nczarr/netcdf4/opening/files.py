@@ -11,7 +11,7 @@ from nczarr import model
 from nczarr.errors import DatasetExistsError
 from nczarr.formats import is_netcdf
 from nczarr.netcdf import create_file, open_dataset, open_file, open_isolated, open_remote
-from nczarr.netcdf.bytes import MemoryFile
+from nczarr.netcdf.bytes.file import MemoryFile
 from nczarr.netcdf4.compatibility import FORMAT_OF_MODEL
 from nczarr.netcdf4.errors import NetCDFOSError
 from nczarr.netcdf4.opening.lock import WriterLock

@@ -286,7 +286,7 @@ def _diskless(
     options: Any,
     storage_options: dict[str, Any] | None,
 ) -> Session:
-    from nczarr.mapping.guarding import Destination
+    from nczarr.mapping.guarding.destination import Destination
 
     clobber = clobber or mode == "r+"
     path = local_path(target)
@@ -338,7 +338,7 @@ def _copy_keys(
     held: MutableMapping[str, bytes], target: Any, clobber: bool, storage_options: dict[str, Any] | None
 ) -> None:
     """Write a whole dataset: what is there stays until the new one is complete."""
-    from nczarr.mapping.guarding import Destination
+    from nczarr.mapping.guarding.destination import Destination
 
     destination = Destination(target, overwrite=clobber, storage_options=storage_options)
     try:

@@ -3,7 +3,3 @@
 A :class:`ZipStore` reads any archive, and appends to one of its own without moving what is there; ``source`` is the
 file or the key of another store in which the archive lies.
 """
-
-from nczarr.stores.zip.store import ZipStore
-
-__all__ = ["ZipStore"]

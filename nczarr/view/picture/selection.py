@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nczarr.convert.change import find_indices, parse_range
+from nczarr.convert.change.selecting import find_indices, parse_range
 from nczarr.errors import NCZarrError
 from nczarr.model import EnumType, PrimitiveType, Variable
 from nczarr.view.data.coordinates import Axis, Coordinates, Geography, find_geography

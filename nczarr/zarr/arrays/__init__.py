@@ -4,9 +4,3 @@ An :class:`Array` normalises an index to a :class:`Selection`, and :mod:`nczarr.
 array has metadata, but is independent of documents and other arrays. An :class:`ExtendedArray` applies the hooks of an
 extension.
 """
-
-from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.arrays.extended import ExtendedArray, extend
-from nczarr.zarr.chunks import Axis, Chunks, Selection, normalize
-
-__all__ = ["Array", "Axis", "Chunks", "ExtendedArray", "Selection", "extend", "normalize"]

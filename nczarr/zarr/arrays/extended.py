@@ -8,8 +8,8 @@ import numpy as np
 
 from nczarr.errors import SelectionError, UnsupportedError, placed
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.chunks import Selection, normalize
-from nczarr.zarr.documents import Extension, active_extensions
+from nczarr.zarr.chunks.selection import Selection, normalize
+from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.metadata import NamedConfig
 
 _HOOKS = ("on_shape", "on_read", "on_values", "on_write")

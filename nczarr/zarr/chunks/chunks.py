@@ -16,7 +16,9 @@ from nczarr.stores import Store
 from nczarr.system.forks import inheriting
 from nczarr.zarr.chunks.files import longest
 from nczarr.zarr.chunks.locks import StoreLocks, locks_of
-from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, chain_of
+from nczarr.zarr.codecs.base import Buffer
+from nczarr.zarr.codecs.chain import Chain, chain_of
+from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
 

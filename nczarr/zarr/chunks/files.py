@@ -16,7 +16,8 @@ import numpy as np
 from nczarr.errors import CodecError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.local import HINTS, refuse_dangling
-from nczarr.zarr.codecs import Chain, scratch
+from nczarr.zarr.codecs.base import scratch
+from nczarr.zarr.codecs.chain import Chain
 
 #: O_NONBLOCK: opening a pipe instead of a file returns at once, so that the reader can refuse it.
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -17,7 +17,9 @@ from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
 from nczarr.zarr.chunks.rows import gather_row, row_view, scatter_row, shared_rows
 from nczarr.zarr.chunks.scatter import needed_bytes, put_fill, put_whole, scatter, scatter_start, strides
-from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, scratch
+from nczarr.zarr.codecs.base import Buffer, scratch
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import reading_workers, run
 
 Reader = Callable[[Chain, Item, int, os.stat_result], None]

@@ -15,7 +15,8 @@ from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
 from nczarr.zarr.chunks.rows import fits_rows, follows, row_length, row_view, scatter_row
 from nczarr.zarr.chunks.scatter import put_fill, scatter
 from nczarr.zarr.chunks.selection import Axis
-from nczarr.zarr.codecs import Buffer, ShardIndex, ShardingCodec, as_bytes_array
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array
+from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import run
 
 #: Inner chunks are read together if the gaps between them have at most this many bytes.

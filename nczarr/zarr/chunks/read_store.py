@@ -14,7 +14,9 @@ from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import Run, read_shards
 from nczarr.zarr.chunks.scatter import needed_bytes, scatter, scatter_span
-from nczarr.zarr.codecs import Buffer, Chain, ShardIndex, ShardingCodec, as_bytes_array
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.pool import ALONE_BYTES, run
 
 #: The size of the chunks in one batch of requests; larger regions need several batches.

@@ -12,7 +12,8 @@ from itertools import product
 import numpy as np
 
 from nczarr.zarr.chunks.plan import Item, Part, is_whole
-from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array, scratch
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
+from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.pool import worker_count
 
 #: The decoded size of a row, which fits into the processor's cache.

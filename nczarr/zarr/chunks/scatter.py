@@ -9,7 +9,8 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks.plan import Part, bounds, is_whole, moved, take
-from nczarr.zarr.codecs import Buffer, Chain, as_bytes_array, scratch
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
+from nczarr.zarr.codecs.chain import Chain
 
 #: Chunks of fewer bytes are always decoded as a whole.
 START_BYTES = 128 << 10

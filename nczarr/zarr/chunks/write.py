@@ -26,7 +26,9 @@ from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.chunks.rows import encode_row, row_view, shared_rows
-from nczarr.zarr.codecs import Buffer, Chain, ShardingCodec, as_bytes_array, scratch
+from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
+from nczarr.zarr.codecs.chain import Chain
+from nczarr.zarr.codecs.sharding import ShardingCodec
 from nczarr.zarr.pool import ALONE_BYTES, run, run_while_quick, writing_workers
 
 #: The size of the encoded chunks in one batch.

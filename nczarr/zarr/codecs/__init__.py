@@ -10,33 +10,20 @@ from nczarr.zarr.codecs import array_array, array_bytes, bytes_bytes, zstd
 from nczarr.zarr.codecs.base import (
     ArrayArrayCodec,
     ArrayBytesCodec,
-    Buffer,
     BytesBytesCodec,
     ChunkSpec,
-    as_bytes_array,
-    find_codec,
     known_codecs,
     register_codec,
-    scratch,
 )
-from nczarr.zarr.codecs.chain import Chain, chain_of
-from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 
+# The interface for authors of codecs.
 __all__ = [
     "ArrayArrayCodec",
     "ArrayBytesCodec",
-    "Buffer",
     "BytesBytesCodec",
-    "Chain",
     "ChunkSpec",
-    "ShardIndex",
-    "ShardingCodec",
-    "as_bytes_array",
-    "chain_of",
-    "find_codec",
     "known_codecs",
     "register_codec",
-    "scratch",
 ]
 
 #: These modules register their codecs on import.

@@ -10,7 +10,7 @@ import numpy as np
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
-from nczarr.zarr.types import data_type_for, parse_data_type
+from nczarr.zarr.types.registry import data_type_for, parse_data_type
 
 
 @register_codec("transpose")

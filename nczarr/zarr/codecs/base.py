@@ -322,7 +322,7 @@ def known_codecs() -> list[str]:
 
     Examples
     --------
-    >>> from nczarr.zarr.codecs import known_codecs
+    >>> from nczarr.zarr.codecs.base import known_codecs
     >>> "zstd" in known_codecs()
     True
     """

@@ -6,30 +6,7 @@ error names the document and the key. Extensions (ZEP 10) have hooks here; other
 (``docs/extending.md``).
 """
 
-from nczarr.zarr.documents.consolidated import DocumentTexts, UnreadDocuments, parse_root
-from nczarr.zarr.documents.extensions import (
-    Extension,
-    active_extensions,
-    register_extension,
-    unregister_extension,
-)
-from nczarr.zarr.documents.json import as_it_stands, dump_json, parse_json, parse_object, parse_part
-from nczarr.zarr.documents.v2_types import parse_v2_dtype
-from nczarr.zarr.documents.v3 import node_document
+from nczarr.zarr.documents.extensions import Extension
 
-__all__ = [
-    "DocumentTexts",
-    "Extension",
-    "UnreadDocuments",
-    "active_extensions",
-    "as_it_stands",
-    "dump_json",
-    "node_document",
-    "parse_json",
-    "parse_object",
-    "parse_part",
-    "parse_root",
-    "parse_v2_dtype",
-    "register_extension",
-    "unregister_extension",
-]
+# The interface for authors of extensions.
+__all__ = ["Extension"]

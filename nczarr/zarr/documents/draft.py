@@ -22,7 +22,8 @@ from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object
 from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import DataType, Endian, TimeType, bad, show
+from nczarr.zarr.types.base import DataType, Endian, bad, show
+from nczarr.zarr.types.numbers import TimeType
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
 _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"

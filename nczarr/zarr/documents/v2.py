@@ -19,7 +19,7 @@ from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object
 from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types import DataType, bad, show
+from nczarr.zarr.types.base import DataType, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))

@@ -16,7 +16,8 @@ import numpy as np
 
 from nczarr.errors import UnsupportedError
 from nczarr.zarr.metadata import NamedConfig
-from nczarr.zarr.types import BytesType, DataType, Endian, StringType, bad, show
+from nczarr.zarr.types.base import DataType, Endian, bad, show
+from nczarr.zarr.types.text import BytesType, StringType
 
 #: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
 VARIABLE_FILTERS = {"vlen-utf8": "vlen-utf8", "vlen-bytes": "vlen-bytes", "vlen-array": "vlen-bytes"}
@@ -108,7 +109,7 @@ def codecs_from_v2(
 
     Examples
     --------
-    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.types.registry import data_type_for
     >>> for codec in codecs_from_v2(data_type_for("i4"), "little", 2, "F",
     ...                             [{"id": "shuffle", "elementsize": "0"}], {"id": "zlib", "level": "4"}):
     ...     print(codec.name, dict(codec.configuration))

@@ -14,26 +14,18 @@ import numpy as np
 
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.zarr.grids import parse_shape
-from nczarr.zarr.types import (
-    BoolType,
+from nczarr.zarr.types.base import DataType, Endian, bad, show
+from nczarr.zarr.types.numbers import BoolType, ComplexType, FloatType, IntegerType, TimeType
+from nczarr.zarr.types.registry import data_type_for
+from nczarr.zarr.types.struct import StructField, StructType
+from nczarr.zarr.types.text import (
     BytesType,
-    ComplexType,
-    DataType,
-    Endian,
     FixedBytesType,
     FixedTextType,
-    FloatType,
-    IntegerType,
     RawBitsType,
     StringType,
-    StructField,
-    StructType,
-    TimeType,
-    bad,
-    data_type_for,
     decode_base64,
     encode_base64,
-    show,
 )
 
 _TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
@@ -123,7 +115,7 @@ def dtype_to_v2(data_type: DataType, endian: Endian | None) -> Any:
 
     Examples
     --------
-    >>> from nczarr.zarr.types import parse_data_type
+    >>> from nczarr.zarr.types.registry import parse_data_type
     >>> dtype_to_v2(parse_data_type("float32"), "big"), dtype_to_v2(parse_data_type("string"), None)
     ('>f4', '|O')
     """
@@ -157,7 +149,7 @@ def fill_from_v2(data_type: DataType, value: Any, endian: Endian | None, *, raw_
 
     Examples
     --------
-    >>> from nczarr.zarr.types import parse_data_type
+    >>> from nczarr.zarr.types.registry import parse_data_type
     >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
     -99
     """
@@ -216,7 +208,7 @@ def fill_to_v2(data_type: DataType, value: Any, endian: Endian | None, *, raw_te
 
     Examples
     --------
-    >>> from nczarr.zarr.types import data_type_for
+    >>> from nczarr.zarr.types.registry import data_type_for
     >>> fill_to_v2(data_type_for("S4"), b"ab", None), fill_to_v2(data_type_for("S4"), b"ab", None, raw_text=True)
     ('YWI=', 'ab')
     """

@@ -26,7 +26,8 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types import DataType, bad, parse_data_type, show
+from nczarr.zarr.types.base import DataType, bad, show
+from nczarr.zarr.types.registry import parse_data_type
 
 _ARRAY_REQUIRED = frozenset(
     ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")

@@ -4,8 +4,3 @@ A :class:`Hierarchy` has the same interface for every version of Zarr. A layout 
 chunks of one version, and finds the nodes with few requests. Opening detects the version of a store; metadata are
 parsed on first access.
 """
-
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName, create_hierarchy, open_hierarchy
-from nczarr.zarr.hierarchy.v2 import V2Layout
-
-__all__ = ["Hierarchy", "LayoutName", "V2Layout", "create_hierarchy", "open_hierarchy"]

@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, placed
 from nczarr.stores import Store
 from nczarr.zarr.documents import draft as documents_draft
-from nczarr.zarr.documents import parse_object
+from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_documents, read_zarr_json
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
-from nczarr.zarr.types import show
+from nczarr.zarr.types.base import show
 
 
 class DraftLayout(Layout):

@@ -24,18 +24,19 @@ from nczarr.errors import (
 )
 from nczarr.stores import LocalStore, Store
 from nczarr.system.forks import inheriting
-from nczarr.zarr.documents import DocumentTexts, as_it_stands, parse_root
 from nczarr.zarr.documents import consolidated as consolidated_metadata
+from nczarr.zarr.documents.consolidated import DocumentTexts, parse_root
+from nczarr.zarr.documents.json import as_it_stands
 from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
 from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, Metadata, RawNode, read_document
 from nczarr.zarr.hierarchy.v2 import V2Layout
 from nczarr.zarr.hierarchy.v3 import V3Layout
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, are_stored_alike
 from nczarr.zarr.names import check_path, check_siblings, parent_path
-from nczarr.zarr.types import show
+from nczarr.zarr.types.base import show
 
 if TYPE_CHECKING:
-    from nczarr.zarr.arrays import Array
+    from nczarr.zarr.arrays.array import Array
 
 #: Objects whose locks are renewed in a forked child.
 _INHERITING = inheriting("_inherit")
@@ -722,7 +723,7 @@ class Hierarchy:
         arrays = dict(self._arrays)
         self._arrays.clear()
         if arrays:
-            from nczarr.zarr.chunks import forget_chunks
+            from nczarr.zarr.chunks.chunks import forget_chunks
 
             forget_chunks({array.owner for array in arrays.values()})
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError
 from nczarr.stores import LocalStore, Store
-from nczarr.zarr.documents import DocumentTexts, dump_json, parse_root
+from nczarr.zarr.documents.consolidated import DocumentTexts, parse_root
+from nczarr.zarr.documents.json import dump_json
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import parent_path

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, placed
 from nczarr.stores import Store
-from nczarr.zarr.documents import consolidated, parse_object
+from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v2 as documents_v2
+from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_document, read_documents, walk
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path

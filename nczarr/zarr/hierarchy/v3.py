@@ -9,15 +9,10 @@ from typing import Any
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
 from nczarr.stores import Store
-from nczarr.zarr.documents import (
-    DocumentTexts,
-    UnreadDocuments,
-    consolidated,
-    dump_json,
-    parse_object,
-    parse_part,
-)
+from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v3 as documents_v3
+from nczarr.zarr.documents.consolidated import DocumentTexts, UnreadDocuments
+from nczarr.zarr.documents.json import dump_json, parse_object, parse_part
 from nczarr.zarr.hierarchy.layout import (
     DamagedNode,
     Found,

@@ -22,15 +22,15 @@ from typing import Any, Literal
 
 from nczarr.errors import MetadataError, UnsupportedError, placed
 from nczarr.stores import Store
-from nczarr.zarr.codecs import ArrayArrayCodec, ArrayBytesCodec, find_codec
-from nczarr.zarr.documents import parse_v2_dtype
+from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents import v3 as documents_v3
-from nczarr.zarr.hierarchy import Hierarchy, create_hierarchy
+from nczarr.zarr.documents.v2_types import parse_v2_dtype
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path
-from nczarr.zarr.types import show
+from nczarr.zarr.types.base import show
 
 
 @dataclass(frozen=True)

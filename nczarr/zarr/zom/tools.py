@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from nczarr.errors import MetadataError, NCZarrError, placed
-from nczarr.zarr.documents import node_document
+from nczarr.zarr.documents.v3 import node_document
 from nczarr.zarr.metadata import ArrayMetadata
-from nczarr.zarr.types import show
+from nczarr.zarr.types.base import show
 from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_metadata
 
 ANY = "*"
