@@ -31,12 +31,10 @@ from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 from nczarr.formats import is_icechunk, is_references
 from nczarr.model import STRING, CompoundType, EnumType, VlenType
-from nczarr.netcdf4.opening.targets import open_to_read
+from nczarr.netcdf4.opening import open_to_read
 from nczarr.netcdf4.values.attributes import attribute_value
-from nczarr.netcdf4.values.layout import chunking_of, describe_filters, shown_dtype
 from nczarr.netcdf4.values.reading import read
-from nczarr.netcdf4.values.records import view_dtype
-from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.types import Settings, chunking_of, describe_filters, shown_dtype, view_dtype
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.stores import open_store
 from nczarr.system.finalizing import close_with

@@ -38,7 +38,7 @@ SUB_FLOORS = {
     "cdl": [{"syntax", "write"}, {"read"}],
     "netcdf": [{"bytes"}, {"classic", "hdf5"}, {"edit"}],
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
-    "netcdf4": [{"values"}, {"opening"}, {"classes"}],
+    "netcdf4": [{"values"}, {"classes"}],
     "cli": [{"terminal"}],
     "view": [{"data"}, {"picture"}, {"page"}],
 }

@@ -42,6 +42,7 @@ from nczarr.netcdf4.compatibility import (
     get_alignment,
     get_chunk_cache,
     getlibversion,
+    install,
     is_native_big,
     is_native_little,
     rc_get,
@@ -49,9 +50,9 @@ from nczarr.netcdf4.compatibility import (
     set_alignment,
     set_chunk_cache,
     unicode_error,
+    uninstall,
 )
 from nczarr.netcdf4.errors import NetCDF4MissingFeatureException
-from nczarr.netcdf4.installing import install, uninstall
 from nczarr.netcdf4.multi_file import MFDataset, MFTime, _Dimension, _Variable
 from nczarr.netcdf4.values.characters import chartostring, stringtoarr, stringtochar
 

@@ -6,7 +6,10 @@ So both ``except NCZarrError`` and the ``except`` clauses of programs written fo
 from __future__ import annotations
 
 import errno
-from typing import Any
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
 
 from nczarr.errors import (
     DatasetExistsError,
@@ -15,6 +18,7 @@ from nczarr.errors import (
     ReadOnlyError,
     UnsupportedError,
 )
+from nczarr.formats import local_path, netcdf_format
 from nczarr.session import (
     ArgumentError,
     ArgumentTypeError,
@@ -27,6 +31,7 @@ from nczarr.session import (
     TextError,
     UnknownNameError,
 )
+from nczarr.system.failures import is_unreached
 
 # What the core raises, under the names of this interface.
 NetCDFRuntimeError = EditError
@@ -123,3 +128,139 @@ class NetCDF4MissingFeatureException(UnsupportedError):
         super().__init__(f"{feature} needs version {version} or later")
         self.feature = feature
         self.version = version
+
+
+# netCDF-C's numbers of errors.
+_NC_ENOTNC = -51
+_NC_EIO = -68
+_NC_EHDFERR = -101
+
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
+#: Why no file can have a path: for netCDF4-python all of them are a permission that is missing.
+_NO_PLACE = (
+    *_NO_ACCESS,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+)
+
+
+def raise_as_netcdf4(
+    error: NCZarrError | OSError, target: Any, name: str, mode: str, *, clobber: bool = True
+) -> NoReturn:
+    """Raise an error of opening as programs written for netCDF4-python look for it.
+
+    Every error is an :class:`OSError` with ``errno`` and ``filename``, and a :class:`PermissionError` where a
+    dataset cannot be made; wrong arguments stay what they are.
+
+    Parameters
+    ----------
+    target : Any
+        What was to be opened.
+    name : str
+        Its name, as the program gave it.
+    mode : {"r", "r+", "w"}
+    clobber : bool
+        What is there may be replaced.
+
+    Examples
+    --------
+    >>> raise_as_netcdf4(NCZarrError("this cannot be read"), "no/a.nc", "no/a.nc", "r")
+    Traceback (most recent call last):
+    nczarr.netcdf4.errors.NetCDFOSError: no/a.nc: this cannot be read
+    """
+    if isinstance(error, ValueError | TypeError):
+        raise error
+    told = _Failure(local_path(target), name, mode, clobber).told(error)
+    if told is error:
+        raise error
+    raise told from error
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """What was to be opened: the path, if it is one, its name, the mode, and whether it may be replaced."""
+
+    path: Path | None
+    name: str
+    mode: str
+    clobber: bool
+
+    def told(self, error: NCZarrError | OSError) -> OSError:
+        """The error that stands for another one, with its number and the file's name."""
+        told = self._told(error)
+        if not isinstance(told, OSError):
+            told = self._as(NetCDFOSError, error)
+        assert isinstance(told, OSError)
+        if told.errno is None:
+            told.errno = self._number(error)
+        if told.filename is None:
+            told.filename = self.name
+        return told
+
+    def _told(self, error: NCZarrError | OSError) -> NCZarrError | OSError:
+        """The error that stands for another one."""
+        if isinstance(error, DatasetExistsError):
+            if error.hint and "overwrite" in error.hint:
+                error.hint = 'mode "w" replaces it'
+            elif self.clobber:
+                return self._as(NetCDFNotReplacedError, error)
+            return error
+        if isinstance(error, PermissionError) and isinstance(error, NCZarrError):
+            return error
+        if isinstance(error, ReadOnlyError):
+            return self._as(NetCDFPermissionError, error)
+        number = self._system_number(error)
+        if number in (errno.EAGAIN, errno.EWOULDBLOCK):
+            return self._as(NetCDFLockedError, error)
+        if number in (_NO_PLACE if self.mode != "r" else _NO_ACCESS):
+            return self._as(NetCDFPermissionError, error)
+        if number == errno.ENOTDIR:
+            return self._as(NetCDFNotADirectoryError, error)
+        if isinstance(error, DatasetNotFoundError) and number not in (None, errno.ENOENT):
+            return self._as(NetCDFOSError, error)
+        if isinstance(error, UnsupportedError):
+            return error if isinstance(error, OSError) else self._as(NetCDFUnsupportedError, error)
+        return error if isinstance(error, NCZarrError) else self._as(NetCDFOSError, error)
+
+    def _as(self, kind: type[Any], error: NCZarrError | OSError) -> NCZarrError:
+        if isinstance(error, NCZarrError):
+            told: NCZarrError = kind(error.message, path=error.path or self.name, hint=error.hint)
+        else:
+            told = kind(error.strerror or str(error), path=self.name)
+        if isinstance(told, OSError):
+            told.filename = self.name
+        return told
+
+    def _system_number(self, error: BaseException) -> int | None:
+        """Why the system refused, if it did: as the error or its cause says, or as the path itself tells."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OSError) and not isinstance(cause, DatasetNotFoundError) and cause.errno:
+                return cause.errno if cause.errno > 0 else None
+            cause = cause.__cause__
+        if self.path is None or (isinstance(error, OSError) and error.errno and error.errno < 0):
+            return None
+        try:
+            # With the dot what is above has to be a directory.
+            os.stat(self.path if self.mode == "r" else f"{self.path.absolute().parent}/.")
+        except OSError as refused:
+            return refused.errno
+        except ValueError:  # a NUL in it
+            return errno.ENOENT
+        return None
+
+    def _number(self, error: BaseException) -> int:
+        if is_unreached(error):
+            return _NC_EIO
+        number = self._system_number(error)
+        if number is not None:
+            return number
+        try:
+            is_hdf5 = self.path is not None and netcdf_format(str(self.path)) == "hdf5"
+        except NCZarrError:
+            is_hdf5 = False
+        return _NC_EHDFERR if is_hdf5 else _NC_ENOTNC

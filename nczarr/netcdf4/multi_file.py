@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy import ma
 
-from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.base import data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.dataset import Dataset
 from nczarr.netcdf4.classes.variable import Variable
 from nczarr.netcdf4.errors import (

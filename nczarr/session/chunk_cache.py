@@ -23,8 +23,8 @@ import numpy as np
 
 from nczarr.model import STRING
 from nczarr.session.backend import StoredArray
+from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import VariableNode
-from nczarr.session.values import STORE_ERRORS, Failures
 from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.plan import each_axis
 from nczarr.zarr.pool import run, run_while_quick
@@ -36,7 +36,7 @@ _OVERSIZE = 8
 #: A write that touches more chunks than this in parts goes past the cache.
 _MOST_PARTS = 4096
 #: Of a new variable it is known which chunks the store has got, as long as they are no more than this.
-_MOST_FRESH = 1 << 17
+_MOST_STORED_CHUNKS = 1 << 17
 
 
 #: Bytes of the cache, if nothing else is asked for.
@@ -69,8 +69,8 @@ class Block:
 
     __slots__ = (
         "dirty",
+        "evicted",
         "first",
-        "gone",
         "index",
         "lock",
         "node",
@@ -94,7 +94,7 @@ class Block:
         #: Where along the first axis they are.
         self.first, self.stop = _NO_END, 0
         #: It is in the cache no more: look for another one.
-        self.gone = False
+        self.evicted = False
         #: Threads that are about to use it.
         self.pins = 0
 
@@ -149,7 +149,7 @@ class ChunkCache:
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
         #: Variables that were written to past the cache since :meth:`recover`.
-        self._passing: set[VariableNode] = set()
+        self._written_through: set[VariableNode] = set()
         #: The changed ones: a sync does not look at the others.
         self._dirty: dict[Block, None] = {}
 
@@ -174,7 +174,7 @@ class ChunkCache:
         _, chunk, weight = node.layout
         limit = self._limit(node)
         if not chunk or weight > limit * _OVERSIZE:
-            self._past(node, selection, values)
+            self._write_through(node, selection, values)
             return
         # A chunk at the end of a dimension that grows is not whole: more of it will come.
         sizes = [_NO_END if d.unlimited else d.size for d in node.dimensions]
@@ -182,7 +182,7 @@ class ChunkCache:
         if item is not None:
             if (weight >= _SMALL and item.covers) or self._change(node, source, [item], values, weight):
                 parts = [_parts(s, c, n) for s, c, n in zip(selection, chunk, sizes, strict=True)]
-                self._past(node, selection, values, parts)
+                self._write_through(node, selection, values, parts)
             return
         first = _parts(selection[0], chunk[0], sizes[0])
         rest, pieces, whole_rest = self._rest(node, selection[1:], chunk[1:], sizes[1:])
@@ -191,17 +191,19 @@ class ChunkCache:
         whole = [[p for p in axis if p.covers] for axis in parts] if whole_rest else []
         partial = count - (prod(map(len, whole)) if whole else 0)
         if partial > _MOST_PARTS or (partial > 1 and partial * weight > limit):
-            self._past(node, selection, values, parts)
+            self._write_through(node, selection, values, parts)
             return
         if partial < count:
             box = tuple([_joined(axis, c) for axis, c in zip(whole, chunk, strict=True)])
             inside = tuple([slice(axis[0].outer.start, axis[-1].outer.stop) for axis in whole])
-            self._past(node, box, values[inside], whole)
+            self._write_through(node, box, values[inside], whole)
         if partial:
             items = [_item((p, *piece)) for p in first for piece in pieces]
             left = self._change(node, source, [i for i in items if not i.covers], values, weight)
             for item in left:
-                self._past(node, _outside(item.parts, chunk), values[item.outer], [[p] for p in item.parts])
+                self._write_through(
+                    node, _outside(item.parts, chunk), values[item.outer], [[p] for p in item.parts]
+                )
 
     def _limit(self, node: VariableNode) -> int:
         return self.bound if node.cache_bytes is None else min(self.bound, node.cache_bytes)
@@ -241,7 +243,7 @@ class ChunkCache:
             try:
                 for block, item in zip(blocks, items, strict=True):
                     with block.lock:
-                        if block.gone:
+                        if block.evicted:
                             again.append(item)
                             continue
                         held = block.values
@@ -278,11 +280,11 @@ class ChunkCache:
         key = id(node)
         found = []
         with self._lock:
-            if node.passing:
+            if node.write_through_count:
                 return None
             for item in items:
                 block = self._blocks.get((key, item.chunk))
-                if block is not None and block.gone:
+                if block is not None and block.evicted:
                     self._drop(block)
                     block = None
                 if block is None:
@@ -302,8 +304,8 @@ class ChunkCache:
     def _loaded(self, node: VariableNode, source: StoredArray, index: tuple[int, ...]) -> np.ndarray:
         """A chunk as it is stored; fill where nothing is."""
         chunk = source.chunk_shape
-        fresh = node.fresh
-        if fresh is not None and index not in fresh:
+        stored = node.stored_chunks
+        if stored is not None and index not in stored:
             return source.filled(chunk)
         region = _region(index, chunk, source.shape)
         if any(s.start >= s.stop for s in region):  # it comes with growth
@@ -342,7 +344,7 @@ class ChunkCache:
                 block.written = 0
                 block.first, block.stop = _NO_END, 0
 
-    def _past(
+    def _write_through(
         self,
         node: VariableNode,
         selection: Any,
@@ -351,18 +353,18 @@ class ChunkCache:
     ) -> None:
         """Write to the store; chunks in memory that are concerned are written before, and forgotten."""
         with self._lock:
-            node.passing += 1
-            self._passing.add(node)
+            node.write_through_count += 1
+            self._written_through.add(node)
             concerned = self._within(node, parts) if node.blocks else []
-            if node.fresh is not None:
+            if node.stored_chunks is not None:
                 if parts is None or prod(map(len, parts)) > _MOST_PARTS:
-                    node.fresh = None
+                    node.stored_chunks = None
                 else:
                     _note(node, itertools.product(*[[p.chunk for p in axis] for axis in parts]))
         try:
             for block in concerned:
                 with block.lock:
-                    if block.gone:
+                    if block.evicted:
                         continue
                     self._store([block])
                     with self._lock:  # not before it is stored: others who pass by have to wait for it, too
@@ -374,7 +376,7 @@ class ChunkCache:
                 source.write(selection, values)
         finally:
             with self._lock:
-                node.passing -= 1
+                node.write_through_count -= 1
 
     # -- reading
 
@@ -391,7 +393,7 @@ class ChunkCache:
             if block is not None:
                 try:
                     with block.lock:
-                        if block.values is not None and not block.gone:
+                        if block.values is not None and not block.evicted:
                             return block.values[each_axis([axis[0].inner for axis in parts])].copy()
                 finally:
                     self._unpin(block)
@@ -426,7 +428,7 @@ class ChunkCache:
 
     def _drop(self, block: Block) -> None:
         """Take a chunk out; the cache's lock is held."""
-        block.gone = True  # first: after an interrupt it is taken out when it is looked for
+        block.evicted = True  # first: after an interrupt it is taken out when it is looked for
         if self._blocks.pop((id(block.node), block.index), None) is not None:
             self._weight -= block.weight
             block.node.blocks -= 1
@@ -434,20 +436,20 @@ class ChunkCache:
     def _shrink(self, node: VariableNode) -> None:
         """Write and forget what was not used for longest, until the bounds hold; one chunk may stay."""
         with self._lock:
-            blocks = self._too_much(node)
+            blocks = self._select_evictions(node)
             for block in blocks:
                 block.pins += 1
         try:
             self._store_all(blocks)
             for block in blocks:
                 with block.lock, self._lock:
-                    if block.pins == 1 and not block.dirty and not block.gone:
+                    if block.pins == 1 and not block.dirty and not block.evicted:
                         self._drop(block)
         finally:
             for block in blocks:
                 self._unpin(block)
 
-    def _too_much(self, node: VariableNode) -> list[Block]:
+    def _select_evictions(self, node: VariableNode) -> list[Block]:
         """What has to go: some at a time, so that small chunks are written together."""
         chosen: list[Block] = []
         if self._weight > self.bound:
@@ -474,9 +476,9 @@ class ChunkCache:
     def recover(self) -> None:
         """Correct the counts that an interrupt may have left too high; no thread reads or writes."""
         with self._lock:
-            for node in self._passing:
-                node.passing = 0
-            self._passing.clear()
+            for node in self._written_through:
+                node.write_through_count = 0
+            self._written_through.clear()
             for block in self._blocks.values():
                 block.pins = 0
 
@@ -539,7 +541,7 @@ class ChunkCache:
         with self._lock:
             for block in self._blocks.values():
                 block.node.blocks = 0
-                block.gone = True
+                block.evicted = True
             self._blocks.clear()
             self._dirty.clear()
             self._weight = 0
@@ -549,15 +551,15 @@ class ChunkCache:
         self._lock = threading.Lock()
         for block in self._blocks.values():
             block.lock = threading.RLock()
-            block.node.passing = 0
+            block.node.write_through_count = 0
 
 
 def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:
     """Note that the store gets chunks of a variable; the cache's lock is held."""
-    if node.fresh is not None:
-        node.fresh.update(chunks)
-        if len(node.fresh) > _MOST_FRESH:
-            node.fresh = None
+    if node.stored_chunks is not None:
+        node.stored_chunks.update(chunks)
+        if len(node.stored_chunks) > _MOST_STORED_CHUNKS:
+            node.stored_chunks = None
 
 
 def _write_changed(source: StoredArray, block: Block) -> None:

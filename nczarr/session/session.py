@@ -24,9 +24,8 @@ from nczarr import model
 from nczarr.errors import NCZarrError, PartlyStoredError
 from nczarr.session.backend import Stored, StoredArray
 from nczarr.session.chunk_cache import ChunkCache, weight_of
-from nczarr.session.errors import ArgumentError, EditError
+from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, remove_parts, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
-from nczarr.session.values import STORE_ERRORS, Failures, remove_parts, store_parts
 from nczarr.system.finalizing import closed
 from nczarr.system.forks import inheriting
 from nczarr.system.locks import Lock
@@ -392,10 +391,10 @@ class Session(State):
         if self.writable and source.shape != node.shape:
             with self.lock:
                 if source.shape != node.shape:
-                    if not node.clean:
+                    if not node.tail_cleared:
                         axes = tuple(i for i, d in enumerate(node.dimensions) if d.unlimited)
                         source.clear_outside(axes)
-                        node.clean = True
+                        node.tail_cleared = True
                     source.grow(node.shape)
         return source
 

@@ -318,31 +318,31 @@ class VariableNode(_WithAttributes):
         Its fully qualified name in the store; None as long as the store has not got it.
     source : StoredArray or None
         Its values there.
-    blocks, passing : int
+    blocks, write_through_count : int
         Its chunks that are in memory, and threads that write past them.
-    fresh : set of tuple of int or None
+    stored_chunks : set of tuple of int or None
         The chunks that the store has got; None if it may have others.
     cache_bytes : int or None
         What its chunks in memory may need, if less than all that the dataset's may.
-    clean : bool
+    tail_cleared : bool
         Nothing is stored behind its shape: it was made in this session, or that was cleared away.
     """
 
     __slots__ = (
         "blocks",
         "cache_bytes",
-        "clean",
         "cut",
         "dimensions",
-        "fresh",
         "group",
         "layout",
-        "passing",
         "source",
         "storage",
         "stored_as",
+        "stored_chunks",
+        "tail_cleared",
         "type",
         "type_node",
+        "write_through_count",
     )
 
     def __init__(
@@ -364,10 +364,10 @@ class VariableNode(_WithAttributes):
         self.frozen: model.Variable | None = None
         self.stored_as: str | None = None
         self.source: StoredArray | None = None
-        self.clean = True
-        self.fresh: set[tuple[int, ...]] | None = set()
+        self.tail_cleared = True
+        self.stored_chunks: set[tuple[int, ...]] | None = set()
         self.blocks = 0
-        self.passing = 0
+        self.write_through_count = 0
         #: Of `source`: itself, the shape of its chunks, and the bytes of one in memory.
         self.layout: tuple[StoredArray, tuple[int, ...], int] | None = None
         #: Of the last selection: its axes but the first, with chunks and sizes, and how they meet the chunks.
@@ -891,8 +891,8 @@ class _Thaw:
         node.attributes.update((a.name, a) for a in frozen.attributes)
         node.stored_as = node.fqn
         node.frozen = frozen
-        node.clean = False
-        node.fresh = None
+        node.tail_cleared = False
+        node.stored_chunks = None
         group.variables[frozen.name] = node
 
     def dimension(self, ref: model.DimensionRef) -> DimensionNode:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes.attributes import node_of
+from nczarr.netcdf4.classes.base import node_of
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]
 

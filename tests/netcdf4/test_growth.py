@@ -17,7 +17,7 @@ from nczarr.cli.main import main
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.mapping.dataset.stored import StoredDataset
 from nczarr.mapping.nczarr3 import write
-from nczarr.netcdf4.classes.attributes import session_of
+from nczarr.netcdf4.classes.base import session_of
 from nczarr.stores import LocalStore
 
 VARIABLES = {

@@ -20,7 +20,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import MetadataError, NCZarrError, PartlyStoredError, StoreError
-from nczarr.netcdf4.classes.attributes import session_of
+from nczarr.netcdf4.classes.base import session_of
 from nczarr.stores import MemoryStore
 
 Same = Callable[[Callable[[Any, str, Any], None]], None]

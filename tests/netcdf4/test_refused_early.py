@@ -14,7 +14,7 @@ import pytest
 
 import nczarr.netcdf4 as ours
 from nczarr.errors import NCZarrError
-from nczarr.netcdf4.classes.attributes import session_of
+from nczarr.netcdf4.classes.base import session_of
 
 _NAMES = [
     " a",

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes import attributes
-from nczarr.netcdf4.classes.attributes import session_of
+from nczarr.netcdf4.classes import base as attributes
+from nczarr.netcdf4.classes.base import session_of
 
 TRIALS = 10
 

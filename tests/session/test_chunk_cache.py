@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nczarr.netcdf4 as ours
-from nczarr.netcdf4.classes.attributes import node_of, session_of
+from nczarr.netcdf4.classes.base import node_of, session_of
 from nczarr.session.chunk_cache import default_bytes
 
 FILL = -99
@@ -344,7 +344,7 @@ def test_whole_chunks_beside_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bound", [0, 40, 1 << 20])
 def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop over a million steps must not need memory for each; what is written stays right without it."""
-    monkeypatch.setattr("nczarr.session.chunk_cache._MOST_FRESH", 5)
+    monkeypatch.setattr("nczarr.session.chunk_cache._MOST_STORED_CHUNKS", 5)
     rows = np.arange(80, dtype="i4").reshape(20, 4)
     with ours.Dataset({}, "w") as ds:
         ds.createDimension("t")
@@ -354,9 +354,9 @@ def test_what_is_known_of_written_chunks_is_bounded(bound: int, monkeypatch: pyt
         session_of(ds).cache.bound = bound
         for i, row in enumerate(rows):
             v[i, :3] = row[:3]
-            assert len(node_of(v).fresh or ()) <= 5
+            assert len(node_of(v).stored_chunks or ()) <= 5
         ds.sync()
-        assert node_of(v).fresh is None
+        assert node_of(v).stored_chunks is None
         v[:, 3] = rows[:, 3]
         assert v[:].tolist() == rows.tolist()
 

@@ -13,10 +13,17 @@ from typing import Any
 from nczarr.display import visible
 from nczarr.formats import local_path
 from nczarr.model import normalize_name
-from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, session_of
-from nczarr.netcdf4.classes.describe import group_html
+from nczarr.netcdf4.cdl_text import from_cdl, to_cdl
+from nczarr.netcdf4.classes.base import (
+    AttributeOwner,
+    Named,
+    data_model_of,
+    did_you_mean,
+    group_html,
+    node_of,
+    session_of,
+)
 from nczarr.netcdf4.classes.dimension import Dimension
-from nczarr.netcdf4.classes.named import Named, meant
 from nczarr.netcdf4.classes.user_types import (
     CompoundType,
     EnumType,
@@ -35,8 +42,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
     NotPicklableError,
 )
-from nczarr.netcdf4.opening.cdl_text import from_cdl, to_cdl
-from nczarr.netcdf4.opening.targets import open_session
+from nczarr.netcdf4.opening import open_session
 from nczarr.session import GroupNode, Session, kept_name
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.targets import allowing
@@ -382,7 +388,7 @@ class Dataset(AttributeOwner):
         for name in directory.split("/"):
             if name and name not in group.groups:
                 raise NetCDFKeyError(
-                    f"there is no group {name!r} in {group.path}", hint=meant(name, group.groups)
+                    f"there is no group {name!r} in {group.path}", hint=did_you_mean(name, group.groups)
                 )
             group = group.groups[name] if name else group
         if last in group.groups:
@@ -390,7 +396,7 @@ class Dataset(AttributeOwner):
         if last in group.variables:
             return group.variables[last]
         names = [*group.groups, *group.variables]
-        raise NetCDFIndexError(f"{last} not found in {group.path}", hint=meant(last, names))
+        raise NetCDFIndexError(f"{last} not found in {group.path}", hint=did_you_mean(last, names))
 
     def __iter__(self) -> Any:
         raise NetCDFTypeError(
@@ -836,7 +842,7 @@ def _find_dimension(group: Dataset, name: str | bytes) -> Dimension:
     raise NetCDFValueError(
         f"cannot find dimension {wanted} in this group or parent groups",
         fqn=group.path,
-        hint=meant(wanted, names),
+        hint=did_you_mean(wanted, names),
     )
 
 

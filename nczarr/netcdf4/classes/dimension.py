@@ -7,7 +7,7 @@ from typing import Any
 
 from nczarr.display import show_dimension, visible
 from nczarr.model.describe import describe_dimension
-from nczarr.netcdf4.classes.attributes import node_of, reference_to, session_of
+from nczarr.netcdf4.classes.base import node_of, reference_to, session_of
 from nczarr.netcdf4.errors import NetCDFAttributeError, NetCDFRuntimeError, NetCDFTypeError, translated
 from nczarr.session import DimensionNode, Session
 

@@ -11,7 +11,7 @@ from nczarr import model
 from nczarr.display import show_type, visible
 from nczarr.model import CHAR, Field, Type, UserType, join_fqn, primitive_for_dtype
 from nczarr.model.describe import describe_type
-from nczarr.netcdf4.classes.attributes import node_of
+from nczarr.netcdf4.classes.base import node_of
 from nczarr.netcdf4.errors import (
     NetCDFKeyError,
     NetCDFRuntimeError,
@@ -20,7 +20,7 @@ from nczarr.netcdf4.errors import (
     NotPicklableError,
     translated,
 )
-from nczarr.netcdf4.values.records import aligned_dtype, find_compound, view_dtype
+from nczarr.netcdf4.values.types import aligned_dtype, find_compound, view_dtype
 from nczarr.session import GroupNode, TypeNode, checked_name, kept_name
 
 

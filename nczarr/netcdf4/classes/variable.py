@@ -10,9 +10,15 @@ import numpy as np
 
 from nczarr import model
 from nczarr.display import visible
-from nczarr.netcdf4.classes import storage
-from nczarr.netcdf4.classes.attributes import AttributeOwner, data_model_of, node_of, reference_to, session_of
-from nczarr.netcdf4.classes.describe import variable_html
+from nczarr.netcdf4.classes import creation as storage
+from nczarr.netcdf4.classes.base import (
+    AttributeOwner,
+    data_model_of,
+    node_of,
+    reference_to,
+    session_of,
+    variable_html,
+)
 from nczarr.netcdf4.classes.dimension import Dimension, shown_dimension
 from nczarr.netcdf4.classes.user_types import CompoundType, EnumType, VLType, shown_type, text_type
 from nczarr.netcdf4.compatibility import changed_cache, default_fillvals, get_chunk_cache
@@ -24,12 +30,20 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.values.attributes import lookup_in
-from nczarr.netcdf4.values.complexes import PAIR, complex_dtype, pair_dimension, pair_dtype
-from nczarr.netcdf4.values.layout import chunking_of, describe_filters, shown_dtype, stored_endian
 from nczarr.netcdf4.values.masking import cast_safely
 from nczarr.netcdf4.values.quantize import quantization_in
 from nczarr.netcdf4.values.reading import read
-from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.types import (
+    PAIR,
+    Settings,
+    chunking_of,
+    complex_dtype,
+    describe_filters,
+    pair_dimension,
+    pair_dtype,
+    shown_dtype,
+    stored_endian,
+)
 from nczarr.netcdf4.values.writing import write
 from nczarr.session import DimensionNode, Session, TypeNode, VariableNode
 

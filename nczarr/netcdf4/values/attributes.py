@@ -16,7 +16,7 @@ from nczarr.netcdf4.errors import (
     NetCDFValueError,
 )
 from nczarr.netcdf4.values.masking import Lookup
-from nczarr.netcdf4.values.records import find_compound, model_records, shown_records, view_dtype
+from nczarr.netcdf4.values.types import find_compound, model_records, shown_records, view_dtype
 from nczarr.session import GroupNode, VariableNode, check_unicode, kept_name
 
 

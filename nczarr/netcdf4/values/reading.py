@@ -12,7 +12,6 @@ from nczarr import model
 from nczarr.netcdf4.errors import NetCDFIndexError
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import chartostring
-from nczarr.netcdf4.values.complexes import shown_complex
 from nczarr.netcdf4.values.indexing import Index, parse_selection
 from nczarr.netcdf4.values.masking import (
     Missing,
@@ -23,8 +22,7 @@ from nczarr.netcdf4.values.masking import (
     mask_missing,
     packing_of,
 )
-from nczarr.netcdf4.values.records import shown_records
-from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.types import Settings, shown_complex, shown_records
 from nczarr.session import Session, VariableNode
 
 

@@ -22,11 +22,10 @@ from nczarr.netcdf4.errors import (
 )
 from nczarr.netcdf4.values.attributes import lookup_in
 from nczarr.netcdf4.values.characters import RAW, stringtochar
-from nczarr.netcdf4.values.complexes import complex_values
 from nczarr.netcdf4.values.indexing import Index, axis_integer, parse_selection
 from nczarr.netcdf4.values.masking import fill_masked, packing_of
 from nczarr.netcdf4.values.quantize import quantize, round_to_digit
-from nczarr.netcdf4.values.settings import Settings
+from nczarr.netcdf4.values.types import Settings, complex_values
 from nczarr.session import Session, VariableNode
 
 _ONLY_INTEGERS = "data can only be assigned to VLEN variables using integer indices"

@@ -21,7 +21,7 @@ from nczarr.model import (
     Type,
     primitive_for_dtype,
 )
-from nczarr.netcdf4.classes.attributes import data_model_of, node_of, session_of
+from nczarr.netcdf4.classes.base import data_model_of, node_of, session_of
 from nczarr.netcdf4.classes.user_types import UserDefinedType, shown_type, text_type
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, SUPPORTED_TYPES, default_fillvals
 from nczarr.netcdf4.errors import (
@@ -33,9 +33,16 @@ from nczarr.netcdf4.errors import (
     translated,
 )
 from nczarr.netcdf4.values.attributes import make_attribute
-from nczarr.netcdf4.values.complexes import complex_type, part_type
-from nczarr.netcdf4.values.layout import BLOSC, SZIP, default_chunks, describe_filters, item_size
 from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+from nczarr.netcdf4.values.types import (
+    BLOSC,
+    SZIP,
+    complex_type,
+    default_chunks,
+    describe_filters,
+    item_size,
+    part_type,
+)
 from nczarr.session import DimensionNode, TypeNode, check_unicode
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")

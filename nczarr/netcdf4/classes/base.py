@@ -1,21 +1,29 @@
-"""Give objects netCDF attributes: the base class of datasets, groups and variables."""
+"""Define the base class of datasets, groups and variables: netCDF attributes, lookup by name, HTML."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import replace
+from difflib import get_close_matches
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from nczarr.display import ArrayDescription, Each, GroupDescription, show_array, show_group
+from nczarr.errors import NCZarrError
 from nczarr.model import Attribute
-from nczarr.netcdf4.classes.named import meant
+from nczarr.model.describe import describe_attribute, describe_dimension, describe_type
+from nczarr.model.describe import describe_variable as describe_model_variable
 from nczarr.netcdf4.compatibility import CLASSIC_FORMATS, MODEL_OF_FORMAT
 from nczarr.netcdf4.errors import (
     NetCDFAttributeError,
+    NetCDFKeyError,
     NetCDFOSError,
     NetCDFReadOnlyAttributeError,
 )
 from nczarr.netcdf4.values.attributes import attribute_value, make_attribute
 from nczarr.session import GroupNode, Session, VariableNode
+from nczarr.zarr.describe import MOST_COUNTED, describe_array
 
 if TYPE_CHECKING:
     from typing import Self
@@ -105,7 +113,7 @@ class AttributeOwner:
             raise NetCDFAttributeError(
                 f"NetCDF: Attribute not found: {name!r}",
                 fqn=self._nc_node.fqn,
-                hint=meant(name, self._nc_node.attributes),
+                hint=did_you_mean(name, self._nc_node.attributes),
             )
         return attribute_value(attribute, encoding)
 
@@ -231,3 +239,183 @@ def reference_to(group: Any) -> Any:
 def node_of(owner: Any) -> Any:
     """The node that a dataset, group, variable or dimension shows."""
     return owner._nc_node
+
+
+T = TypeVar("T")
+
+
+def did_you_mean(name: Any, names: Iterable[str]) -> str | None:
+    """A hint with the name that is nearest to one that is not there.
+
+    Examples
+    --------
+    >>> did_you_mean("tmp", ["temp", "salinity"])
+    "did you mean 'temp'?"
+    """
+    names = list(names)
+    text = str(name)
+    near = get_close_matches(text, names, 1) or [n for n in names if n.casefold() == text.casefold()]
+    return f"did you mean {near[0]!r}?" if near else None
+
+
+class Named(dict[str, T]):
+    """Objects by name; a name that is not there is an error with a hint (a :class:`KeyError`).
+
+    Whoever goes through them gets what was there at the beginning: another thread may make more meanwhile.
+
+    Examples
+    --------
+    >>> Named("variable", {"temp": 1})["tmp"]
+    Traceback (most recent call last):
+    nczarr.session.errors.UnknownNameError: there is no variable 'tmp' (did you mean 'temp'?)
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, content: dict[str, T]) -> None:
+        super().__init__(content)
+        self.kind = kind
+
+    def __missing__(self, name: Any) -> T:
+        raise NetCDFKeyError(f"there is no {self.kind} {name!r}", hint=did_you_mean(name, self))
+
+    def __iter__(self) -> Iterator[str]:
+        # A list of a dict's own is made in one step, in builds without the interpreter lock too.
+        return iter(list(super().keys()))
+
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """The names that are there, whenever one looks."""
+        return _Keys(self)
+
+    def values(self) -> ValuesView[T]:  # type: ignore[override]
+        """The objects that are there, whenever one looks."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, T]:  # type: ignore[override]
+        """Names and objects that are there, whenever one looks."""
+        return _Items(self)
+
+    def __reduce__(self) -> Any:
+        return Named, (self.kind, dict(self))
+
+
+class _View:
+    """Behave as the view of a dict; going through it is going through what was there at the beginning."""
+
+    __slots__ = ()
+
+    def __reversed__(self: Iterable[Any]) -> Iterator[Any]:
+        return reversed(list(self))
+
+    def __repr__(self: Iterable[Any]) -> str:
+        return f"dict{type(self).__name__.lower()}({list(self)})"
+
+
+class _Keys(_View, KeysView[str]):
+    """The names of a :class:`Named`."""
+
+    __slots__ = ()
+
+
+class _Values(_View, ValuesView[T]):
+    """The objects of a :class:`Named`."""
+
+    __slots__ = ()
+    _mapping: Named[T]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(dict.values(self._mapping)))
+
+    def __contains__(self, value: object) -> bool:
+        return value in list(self)
+
+
+class _Items(_View, ItemsView[str, T]):
+    """The names and objects of a :class:`Named`."""
+
+    __slots__ = ()
+    _mapping: Named[T]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return iter(list(dict.items(self._mapping)))
+
+
+def group_html(session: Any, node: Any, facts: tuple[tuple[str, str], ...]) -> str:
+    """Return the HTML of a group, or of the dataset if it is the root."""
+    with node.state.lock:
+        return show_group(_Describer(session).group(node, facts))
+
+
+def variable_html(session: Any, node: Any) -> str:
+    """Return the HTML of a variable."""
+    with node.state.lock:
+        return show_array(_Describer(session).variable(node))
+
+
+class _Describer:
+    """Describes what is looked at; chunks are counted as long as that is quick."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._left = MOST_COUNTED
+
+    def group(self, node: Any, facts: tuple[tuple[str, str], ...] = ()) -> GroupDescription:
+        return GroupDescription(
+            node.name,
+            "Group" if node.parent is not None else "Dataset",
+            Each([d for d in node.dimensions.values() if not d.anonymous], describe_dimension),
+            Each([t.type for t in node.types], describe_type),
+            Each(list(node.variables.values()), self.variable),
+            Each(list(node.attributes.values()), describe_attribute),
+            Each(list(node.groups.values()), self.group),
+            facts=facts,
+        )
+
+    def variable(self, node: Any) -> ArrayDescription:
+        frozen = SimpleNamespace(
+            name=node.name,
+            type=node.type,
+            dimensions=tuple(str(d.ref) for d in node.dimensions),
+            attributes=list(node.attributes.values()),
+            storage=node.storage,
+            data=None,
+        )
+        described = describe_model_variable(frozen, {str(d.ref): d for d in node.dimensions})
+        axes = tuple(
+            replace(axis, name=None) if d.anonymous else axis
+            for axis, d in zip(described.axes, node.dimensions)
+        )
+        return self._with_store(replace(described, axes=axes), node)
+
+    def _with_store(self, described: ArrayDescription, node: Any) -> ArrayDescription:
+        """Say how the array in the store is, where there is one; what cannot be found out is left out."""
+        if node.stored_as is None:
+            return described
+        try:
+            array = getattr(self._session.stored.data(node.stored_as), "array", None)
+            if array is None:
+                return described
+            if array.nchunks > self._left:
+                array = SimpleNamespace(
+                    **{n: getattr(array, n) for n in ("metadata", "path", "nchunks")}, store=_NoStore
+                )
+            else:
+                self._left -= array.nchunks
+            stored = describe_array(array)
+        except (NCZarrError, OSError):
+            return described
+        rank = len(described.axes)
+        return replace(
+            described,
+            chunks=None if stored.chunks is None else stored.chunks[:rank],
+            inner_chunks=None if stored.inner_chunks is None else stored.inner_chunks[:rank],
+            codecs=stored.codecs,
+            stored=stored.stored,
+            facts=tuple(fact for fact in stored.facts if fact[0] != "store"),
+        )
+
+
+class _NoStore:
+    """In the place of a store whose chunks would take long to count."""
+
+    url = ""

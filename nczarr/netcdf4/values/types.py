@@ -1,0 +1,366 @@
+"""Convert types and storage of the model to the dtypes, byte orders, chunks and filters that a program sees.
+
+Compounds are packed in the model and aligned, as in C, in the program. Compounds and pairs of a real and an imaginary
+part follow the conventions of nc-complex, the library that netCDF4-python uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ma
+
+from nczarr import model
+from nczarr.model import (
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    CompoundType,
+    Field,
+    Filter,
+    PrimitiveType,
+    Storage,
+    Type,
+    VlenType,
+    join_fqn,
+)
+from nczarr.model.chunk_shapes import netcdf_c_chunks
+from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFValueError
+from nczarr.session import DimensionNode, GroupNode, TypeNode, VariableNode
+
+#: netCDF-C's names of blosc's compressors, by their number.
+BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
+#: HDF5's numbers for szip's entropy coding and nearest neighbour coding.
+SZIP = {"ec": 4, "nn": 32}
+# Where netCDF-C puts blosc's settings among the filter's parameters.
+_BLOSC_LEVEL, _BLOSC_SHUFFLE, _BLOSC_COMPRESSOR = 4, 5, 6
+
+
+def shown_dtype(type_: Type, storage: Storage) -> Any:
+    """The dtype of a stored variable: big-endian if it is stored so, ``str`` for text, of the elements for sequences.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> shown_dtype(INT, Storage()), shown_dtype(VlenType("/row", INT), Storage()), shown_dtype(STRING, Storage())
+    (dtype('int32'), dtype('int32'), <class 'str'>)
+    """
+    if isinstance(type_, VlenType):
+        type_ = type_.base
+    elif isinstance(type_, PrimitiveType):
+        if stored_endian(type_, storage) == "big" and sys.byteorder == "little":
+            return type_.dtype.newbyteorder(">")
+        if storage.endian == "little" and sys.byteorder == "big":
+            return type_.dtype.newbyteorder("<")
+    return str if type_ == STRING else aligned_dtype(type_)
+
+
+def stored_endian(type_: Type, storage: Storage) -> str:
+    """Byte order of a stored variable, as :meth:`Variable.endian` tells it after reopening."""
+    if not isinstance(type_, PrimitiveType) or type_ in (CHAR, STRING):
+        return "native"
+    if storage.endian == "big" and type_.dtype.itemsize > 1:
+        return "big"
+    return "little" if storage.endian == "big" or storage.endian == "little" else sys.byteorder
+
+
+def default_chunks(type_: Type, dimensions: Sequence[DimensionNode]) -> tuple[int, ...]:
+    """The chunk shape that netCDF-C chooses where none is asked for."""
+    itemsize = item_size(type_)
+    return netcdf_c_chunks([d.size for d in dimensions], [d.unlimited for d in dimensions], itemsize)
+
+
+def item_size(type_: Type) -> int:
+    """Return the bytes that a value takes in a chunk of HDF5."""
+    return 16 if isinstance(type_, VlenType) else 8 if type_ == STRING else max(type_.dtype.itemsize, 1)
+
+
+def chunking_of(node: VariableNode) -> tuple[int, ...] | None:
+    """The chunk shape that netCDF knows of; None if it is contiguous."""
+    hints, dimensions = node.storage, node.dimensions
+    if hints.chunk_shape and hints.layout in (None, "chunked"):
+        return tuple(hints.chunk_shape)
+    if any(d.unlimited for d in dimensions) or hints.layout == "chunked":
+        return default_chunks(node.type, dimensions)
+    return None
+
+
+def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
+    """Tell filters with their settings, as netCDF4-python and xarray name them.
+
+    Examples
+    --------
+    >>> describe_filters([Filter(Filter.DEFLATE, (5,))])["complevel"]
+    5
+    """
+    described: dict[str, Any] = {
+        "zlib": False,
+        "szip": False,
+        "zstd": False,
+        "bzip2": False,
+        "blosc": False,
+        "shuffle": False,
+        "complevel": 0,
+        "fletcher32": False,
+    }
+    simple = {Filter.DEFLATE: "zlib", Filter.ZSTD: "zstd", Filter.BZIP2: "bzip2"}
+    for f in filters:
+        values = f.parameters
+        if f.id in simple:
+            described[simple[f.id]] = True
+            described["complevel"] = _signed(values[0]) if values else 0
+        elif f.id == Filter.SHUFFLE:
+            described["shuffle"] = True
+        elif f.id == Filter.FLETCHER32:
+            described["fletcher32"] = True
+        elif f.id == Filter.BLOSC and len(values) > _BLOSC_COMPRESSOR:
+            code = values[_BLOSC_COMPRESSOR]
+            name = BLOSC[code] if code < len(BLOSC) else str(code)
+            described["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
+            described["complevel"] = values[_BLOSC_LEVEL]
+        elif f.id == Filter.SZIP and len(values) > 1:
+            coding = "nn" if values[0] & SZIP["nn"] else "ec"
+            described["szip"] = {"coding": coding, "pixels_per_block": values[1]}
+    return described
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def aligned_dtype(type_: Type) -> np.dtype:
+    """The dtype in which the interface shows values of a type: compounds aligned, all else as in the model.
+
+    Examples
+    --------
+    >>> pair = model.CompoundType("/p", (Field("a", model.BYTE), Field("b", model.DOUBLE)))
+    >>> aligned_dtype(pair).itemsize, pair.dtype.itemsize
+    (16, 9)
+    """
+    if not isinstance(type_, model.CompoundType):
+        return type_.dtype
+    return np.dtype([(f.name, aligned_dtype(f.type), f.shape) for f in type_.fields], align=True)
+
+
+def view_dtype(type_: Type) -> np.dtype:
+    """As :func:`aligned_dtype`, with one-dimensional arrays of characters as bytes of fixed length.
+
+    Examples
+    --------
+    >>> view_dtype(model.CompoundType("/p", (Field("name", CHAR, (8,)),)))
+    dtype([('name', 'S8')], align=True)
+    """
+    if not isinstance(type_, model.CompoundType):
+        return type_.dtype
+    return np.dtype([_view_field(f) for f in type_.fields], align=True)
+
+
+def _view_field(field: Field) -> tuple[str, np.dtype, tuple[int, ...]]:
+    if field.type == CHAR and len(field.shape) == 1:
+        return field.name, np.dtype(f"S{field.shape[0]}"), ()
+    return field.name, view_dtype(field.type), field.shape
+
+
+def _same_fields(dtype: np.dtype, other: np.dtype) -> bool:
+    """True if two structured dtypes have the same names and formats; offsets may differ."""
+    if dtype.names != other.names or dtype.names is None:
+        return False
+    for name in dtype.names:
+        a, b = dtype[name], other[name]
+        if a.shape != b.shape:
+            return False
+        a, b = a.base, b.base
+        if not (_same_fields(a, b) if a.names and b.names else a.newbyteorder("=") == b.newbyteorder("=")):
+            return False
+    return True
+
+
+def shown_records(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Records in another dtype of the same fields; arrays of characters become bytes where `dtype` says so."""
+    result = np.empty(data.shape, dtype)
+    for name in dtype.names or ():
+        source, target = data[name], dtype[name].base
+        if target.kind == "S" and source.ndim > data.ndim and target.itemsize == source.shape[-1]:
+            result[name] = np.ascontiguousarray(source).view(target)[..., 0]
+        elif target.names is not None:
+            result[name] = shown_records(source, target)
+        else:
+            result[name] = source
+    return result
+
+
+def model_records(data: np.ndarray, type_: model.CompoundType) -> np.ndarray:
+    """Records as the model has them: packed, text as arrays of characters."""
+    result = np.empty(data.shape, type_.dtype)
+    for f in type_.fields:
+        source = data[f.name]
+        if f.type == CHAR and len(f.shape) == 1 and source.ndim == data.ndim:
+            text = np.ascontiguousarray(source.astype(f"S{f.shape[0]}"))
+            result[f.name] = text.reshape(-1).view("S1").reshape(*data.shape, f.shape[0])
+        elif isinstance(f.type, model.CompoundType):
+            result[f.name] = model_records(source, f.type)
+        else:
+            result[f.name] = source
+    return result
+
+
+def find_compound(group: GroupNode, dtype: np.dtype) -> model.CompoundType:
+    """Find the compound type with these fields in a group, then upwards.
+
+    Raises
+    ------
+    NetCDFValueError
+        If there is none.
+    """
+    for node in (node for scope in group.ancestors() for node in scope.types):
+        found = node.type
+        if isinstance(found, model.CompoundType) and (
+            _same_fields(dtype, aligned_dtype(found)) or _same_fields(dtype, view_dtype(found))
+        ):
+            return found
+    raise NetCDFValueError("cannot find compound type in this group or parent groups", hint=str(dtype))
+
+
+_NAMES = {8: ("_PFNC_FLOAT_COMPLEX_TYPE", FLOAT), 16: ("_PFNC_DOUBLE_COMPLEX_TYPE", DOUBLE)}
+#: What a new dimension of real and imaginary parts is called.
+PAIR = "_pfnc_complex"
+_PAIRS = (PAIR, "complex", "ri")
+
+
+def complex_dtype(type_: Type) -> np.dtype | None:
+    """The dtype of the complex numbers that a type holds; None if it holds something else.
+
+    Examples
+    --------
+    >>> complex_dtype(CompoundType("/z", (Field("re", FLOAT), Field("im", FLOAT))))
+    dtype('complex64')
+    >>> complex_dtype(DOUBLE), complex_dtype(CompoundType("/p", (Field("x", FLOAT), Field("y", FLOAT))))
+    (None, None)
+    """
+    if not isinstance(type_, CompoundType) or [f.name[:1].lower() for f in type_.fields] != ["r", "i"]:
+        return None
+    real, imaginary = type_.fields
+    if real.type != imaginary.type or real.shape or imaginary.shape or real.type not in (FLOAT, DOUBLE):
+        return None
+    return np.dtype(f"c{2 * real.type.dtype.itemsize}")
+
+
+def complex_type(group: GroupNode, dtype: np.dtype) -> TypeNode:
+    """The compound for complex numbers that a group, or one above it, has; it is declared if there is none.
+
+    Raises
+    ------
+    NetCDFTypeError
+        If netCDF has no floats of this size.
+    """
+    name, part = _parts(dtype)
+    with group.state.lock:  # or another thread declares it between the two
+        for scope in group.ancestors():
+            for node in scope.types:
+                if node.type.name == name and complex_dtype(node.type) == dtype:
+                    return node
+        return group.add_type(CompoundType(join_fqn(group.fqn, name), (Field("r", part), Field("i", part))))
+
+
+def _parts(dtype: np.dtype) -> tuple[str, Type]:
+    if dtype.itemsize not in _NAMES:
+        raise NetCDFTypeError(f"netCDF has no floats for {dtype}", hint="complex64 or complex128")
+    return _NAMES[dtype.itemsize]
+
+
+def part_type(dtype: np.dtype) -> Type:
+    """The type of a real part; errors as :func:`complex_type`."""
+    return _parts(dtype)[1]
+
+
+def pair_dimension(group: GroupNode) -> DimensionNode | None:
+    """The dimension for a real and an imaginary part that a group, or one above it, has; None: it is to be made.
+
+    Raises
+    ------
+    NetCDFRuntimeError
+        If there is one of that name, which has another size.
+    """
+    found = group.find_dimension(PAIR)
+    if found is None:
+        return None
+    if found.size != 2 or found.unlimited:
+        raise NetCDFRuntimeError(f"the dimension {PAIR!r} is not one of pairs: its size is {found.size}")
+    return found
+
+
+def pair_dtype(node: VariableNode) -> np.dtype | None:
+    """The dtype of the complex numbers that a variable holds as pairs; None if it holds something else."""
+    if node.type not in (FLOAT, DOUBLE) or not node.dimensions:
+        return None
+    last = node.dimensions[-1]
+    if last.name not in _PAIRS or last.size != 2 or last.unlimited:
+        return None
+    return np.dtype(f"c{2 * node.type.dtype.itemsize}")
+
+
+def shown_complex(data: Any, dtype: np.dtype) -> Any:
+    """Records of the model as complex numbers; a scalar as a scalar."""
+    shown = np.ascontiguousarray(data).reshape(np.shape(data)).view(dtype)
+    return shown if isinstance(data, np.ndarray) else shown[()]
+
+
+def complex_values(data: Any, dtype: np.dtype) -> np.ndarray:
+    """Numbers as complex numbers, one after the other in memory; what is masked stays so.
+
+    Raises
+    ------
+    NetCDFTypeError
+        If the data are no numbers.
+    """
+    values = np.asanyarray(data)
+    if values.dtype == object:
+        values = np.array(ma.getdata(values).tolist())
+    if values.dtype.kind not in "biufc":
+        raise NetCDFTypeError(f"complex numbers are needed, not {values.dtype}")
+    plain = np.ascontiguousarray(ma.getdata(values), dtype).reshape(values.shape)
+    return ma.array(plain, mask=ma.getmaskarray(values)) if ma.isMA(values) else plain
+
+
+@dataclass(slots=True)
+class Settings:
+    """How a program wants the values of a variable.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype or type
+        What the program sees; ``str`` for text.
+    view : numpy.dtype, optional
+        For compounds: the same with characters as bytes.
+    mask, scale, always_mask, chartostring : bool
+        See the methods ``set_auto_…`` of the variable.
+    digit : int, optional
+        The decimal digit to which values are rounded on writing.
+    quantization : (int, str), optional
+        Number of digits or bits, and the mode.
+    complex : numpy.dtype, optional
+        For compounds, and pairs of numbers, that are shown as complex numbers.
+    paired : bool
+        The complex numbers are pairs of numbers: the last dimension is not shown.
+    """
+
+    dtype: Any
+    view: np.dtype | None = None
+    mask: bool = True
+    scale: bool = True
+    always_mask: bool = True
+    chartostring: bool = True
+    digit: int | None = None
+    quantization: tuple[int, str] | None = None
+    complex: np.dtype | None = None
+    paired: bool = False
+
+    @classmethod
+    def stored(cls, dtype: Any, view: np.dtype | None = None) -> Settings:
+        """The settings of who takes values as they are stored: neither masked, nor unpacked, nor joined to text."""
+        return cls(dtype, view, mask=False, scale=False, always_mask=False, chartostring=False)
