@@ -87,7 +87,7 @@ def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZ
     return error
 
 
-class placed:
+class error_context:
     """Context manager that adds the path and the FQN to errors that lack them.
 
     Parameters
@@ -99,7 +99,7 @@ class placed:
 
     Examples
     --------
-    >>> with placed("a.zarr/zarr.json"):
+    >>> with error_context("a.zarr/zarr.json"):
     ...     raise MetadataError("not JSON")
     Traceback (most recent call last):
     nczarr.errors.MetadataError: a.zarr/zarr.json: not JSON
@@ -118,6 +118,10 @@ class placed:
         if isinstance(error, NCZarrError):
             error.path = error.path or self.path
             error.fqn = error.fqn or self.fqn
+
+
+#: The earlier public name.
+placed = error_context
 
 
 class ModelError(NCZarrError):

@@ -19,7 +19,7 @@ from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance
 from nczarr.convert.reading import read_whole, watch_reading
 from nczarr.display import shown_location
-from nczarr.errors import NCZarrError, StoreError, placed
+from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.formats import local_path
 from nczarr.system.atomic import text_output
 from nczarr.transfer import NoProgress
@@ -141,7 +141,7 @@ def _dump(source: str, out: TextIO, options: argparse.Namespace, bar: Progress) 
     from nczarr import cdl
 
     chosen = _chosen(source, options)
-    with open_source(source, storage_options=storage_options(options)) as dataset, placed(source):
+    with open_source(source, storage_options=storage_options(options)) as dataset, error_context(source):
         if chosen.name is None:
             place = source.partition("?")[0] if "://" in source else source
             stem = PurePosixPath(place.rstrip("/").partition("#")[0]).stem

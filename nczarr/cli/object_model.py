@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nczarr.cli.opening import open_documents, storage_options
 from nczarr.cli.terminal.output import say
 from nczarr.display import shown_location
-from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, placed
+from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, error_context
 
 if TYPE_CHECKING:
     from nczarr.zarr.zom import ZomNode
@@ -115,7 +115,7 @@ def _model(source: str, options: Mapping[str, Any] | None, path: str = "") -> Zo
     if not _is_file(source):
         with open_documents(source, "r", dict(options) if options else None) as hierarchy:
             return from_hierarchy(hierarchy, path)
-    with placed(source):
+    with error_context(source):
         model = parse_zom(_read_json(source))
         if not path:
             return model

@@ -27,7 +27,14 @@ from nczarr.convert.endpoints import (
 from nczarr.convert.recipe import Choice, Recipe
 from nczarr.convert.report import Report
 from nczarr.convert.values.rechunk import rechunk
-from nczarr.errors import DatasetExistsError, LossError, NCZarrError, StoreError, UnsupportedError, placed
+from nczarr.errors import (
+    DatasetExistsError,
+    LossError,
+    NCZarrError,
+    StoreError,
+    UnsupportedError,
+    error_context,
+)
 from nczarr.formats import Kind, kind_of_source, kind_of_target, local_path, netcdf_format, state_of_file
 from nczarr.mapping import ArrayShape, StoredDataset
 from nczarr.model import Attribute, CornerSource, Dataset, DatasetSink, Difference, MemorySource
@@ -313,7 +320,7 @@ class _Job:
         kind = kinds.pop() if len(kinds) == 1 else None
         where = str(sources[0]) if not isinstance(sources[0], Dataset) else None
         losses = _beyond(opened, bool(self.options.get("lossy")), where)
-        with placed(where):
+        with error_context(where):
             dataset = self.what.of(opened, joined=self.concat is not None)
         losses += _left_out(dataset, bool(self.options.get("lossy")), where)
         dataset = self.without_old_digest(replace_fields(dataset, left_out=(), gone=()))
@@ -562,7 +569,7 @@ class _Job:
     def chosen(self, source: Any) -> Iterator[Dataset]:
         """Open the chosen part of a source."""
         with open_source(source, storage_options=self.source_options, fresh=True) as opened:
-            with placed(name_of(source)):
+            with error_context(name_of(source)):
                 part = self.what.of(opened)
             _left_out(part, bool(self.options.get("lossy")), name_of(source))
             yield part

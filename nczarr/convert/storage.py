@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.verify.digests import bands
-from nczarr.errors import placed
+from nczarr.errors import error_context
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
@@ -103,7 +103,7 @@ def _in_zarr(variable: Variable, data: VariableData) -> _Found:
     names = tuple(_spelt(c.name, c.configuration) for c in codecs)
     if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
         shards = tuple(array.chunk_shape)[:rank]
-        with placed(array.store.url, fqn=data.fqn):
+        with error_context(array.store.url, fqn=data.fqn):
             names = tuple(_spelt(c.name, c.configuration) for c in inner_codecs(codecs[0]))
     stored: int | None = None
     there: int | None

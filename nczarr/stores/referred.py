@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from nczarr.errors import MetadataError, NotAllowedError, ReadOnlyError, StoreError, UnsupportedError, placed
+from nczarr.errors import (
+    MetadataError,
+    NotAllowedError,
+    ReadOnlyError,
+    StoreError,
+    UnsupportedError,
+    error_context,
+)
 from nczarr.formats import state_of_file
 from nczarr.stores.base import (
     Buffer,
@@ -76,7 +83,7 @@ class ReferenceStore(Store):
         elsewhere: list[int] = []
         asked: list[Request] = []
         for number, (key, start, length) in enumerate(requests):
-            with placed(self.place(key)):
+            with error_context(self.place(key)):
                 found = self._references.find(check_key(key))
             if isinstance(found, bytes):
                 first, last = clip(len(found), start, length)
@@ -371,7 +378,7 @@ def open_references(
     UnsupportedError
         If they are in Parquet files and pyarrow is not installed, or have to be computed.
     """
-    with placed(where):
+    with error_context(where):
         if name is None:
             _need_parquet()
         data = folder.get(name or ".zmetadata")
@@ -438,7 +445,7 @@ def open_repository(path: Path, reach: Reach) -> Store:
         raise UnsupportedError("this needs icechunk", path=str(path), hint="pip install icechunk") from None
     from nczarr.stores.remote.zarr_store import ZarrStore
 
-    with placed(str(path)):
+    with error_context(str(path)):
         try:
             storage = icechunk.local_filesystem_storage(str(path))
             plain = icechunk.Repository.open(storage)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nczarr.errors import UnsupportedError, placed
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.storage import parse_compression
@@ -307,7 +307,7 @@ def _stored(variable: Variable) -> ArrayShape | None:
     if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
         shards, configuration = chunks, codecs[0].configuration
         chunks = tuple(configuration["chunk_shape"])
-        with placed(data.array.store.url, fqn=data.fqn):
+        with error_context(data.array.store.url, fqn=data.fqn):
             codecs = inner_codecs(codecs[0])
     if not all(codec.name in _PORTABLE for codec in codecs):
         return None

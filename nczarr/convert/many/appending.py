@@ -16,7 +16,7 @@ from nczarr.convert.many.fit import OTHER_MEANING, differences, other_meanings, 
 from nczarr.convert.many.joining import JoinedSource, growing_variables, in_units_of
 from nczarr.convert.many.steps import as_known, refuse_repeated_names, steps_of, tolerance_between
 from nczarr.convert.verify.digests import ATTRIBUTE, without_digest
-from nczarr.errors import UnsupportedError, placed
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.mapping import open_dataset
 from nczarr.mapping.guarding.changes import writing_alone
 from nczarr.model import ArraySource, Dataset, MemorySource, Region, Variable, rewrite
@@ -221,14 +221,14 @@ def prepare(
     refuse(found, what)
     if join == "outer":
         refuse([(source, t) for t in other_meanings(old, added)], what, OTHER_MEANING)
-    with placed(source):
+    with error_context(source):
         added = in_units_of(old, added, growing)
     for fqn, variable in old.all_variables.items():
         if fqn not in growing:
             found += [(source, t) for t in same_data(fqn, variable.data, added.all_variables[fqn].data)]
     refuse(found, what)
     size = old.dimension_at(along).size
-    with placed(source):
+    with error_context(source):
         added, first = _place(old, added, along, replace_steps)
     return added, first, max(0, first + added.dimension_at(along).size - size)
 

@@ -15,7 +15,7 @@ from nczarr.convert.many.files import Files
 from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data
 from nczarr.convert.many.steps import refuse_disorder
 from nczarr.convert.many.times import moved, moves
-from nczarr.errors import UnsupportedError, placed
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.model import (
     ArraySource,
     Attribute,
@@ -124,7 +124,7 @@ def join(
     check_join(attributes)
     with Files(sources, storage_options) as files:
         headers = choose([files.header(number) for number in range(len(sources))])
-        with placed(name_of(sources[0])):
+        with error_context(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
         joined = _joined(headers, sources, fqn, is_new, attributes)
         yield joined
@@ -170,7 +170,7 @@ def _joined(
         refuse(meant, refused, OTHER_MEANING)
     parts = [headers[0]]
     for source, other in zip(sources[1:], headers[1:], strict=True):
-        with placed(name_of(source)):
+        with error_context(name_of(source)):
             parts.append(in_units_of(first, other, growing))
         for fqn, variable in first.all_variables.items():
             if fqn not in growing:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.endpoints import name_of, open_source
-from nczarr.errors import LossError, placed
+from nczarr.errors import LossError, error_context
 from nczarr.model import (
     Attribute,
     CompoundType,
@@ -118,7 +118,7 @@ def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
     progress.start(sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None))
     try:
         for fqn, variable in dataset.all_variables.items():
-            with placed(fqn=fqn):
+            with error_context(fqn=fqn):
                 variables[fqn] = _variable(dataset, fqn, variable, progress)
     finally:
         progress.finish()

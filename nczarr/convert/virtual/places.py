@@ -12,7 +12,7 @@ import numpy as np
 
 from nczarr.convert.many.files import FilePart
 from nczarr.convert.many.joining import JoinedSource, StackedSource
-from nczarr.errors import UnsupportedError, placed
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.formats import local_path
 from nczarr.mapping.values.storage import codecs_of_filters
 from nczarr.model import ArraySource
@@ -90,7 +90,7 @@ def _joined(data: JoinedSource, source: Any) -> Referred | None:
             return None
         if first is None:
             first = found
-        with placed(str(where)):
+        with error_context(str(where)):
             if (found.shape, found.filters, found.big_endian) != (
                 first.shape,
                 first.filters,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.convert.virtual.places import Place, Referred, referred
-from nczarr.errors import UnsupportedError, placed
+from nczarr.errors import UnsupportedError, error_context
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
 from nczarr.mapping.values.storage import codecs_of_filters
 from nczarr.model import Dataset, EnumType, PrimitiveType, Variable, rewrite
@@ -76,7 +76,7 @@ def virtual(dataset: Dataset, source: Any) -> Virtual:
     places: dict[str, Referred] = {}
     arrays: dict[str, ArrayShape] = {}
     for fqn, variable in dataset.all_variables.items():
-        with placed(os.fspath(source), fqn=fqn):
+        with error_context(os.fspath(source), fqn=fqn):
             found = _places(variable, source)
         if found is not None:
             places[fqn] = found

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, placed
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes, own_dimension
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
@@ -122,7 +122,7 @@ class _Reader:
         for fqn, path in self.groups.items():
             for child in self.ordered(path, arrays=True):
                 name = child.rpartition("/")[2]
-                with placed(self.place(child, ".zarray"), fqn=join_fqn(fqn, name)):
+                with error_context(self.place(child, ".zarray"), fqn=join_fqn(fqn, name)):
                     metadata = self.hierarchy.nodes[child]
                     self.array_infos[child] = info = self.version.array(self.hierarchy, child)
                 shape = metadata.shape if isinstance(metadata, ArrayMetadata) else ()

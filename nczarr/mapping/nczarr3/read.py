@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nczarr.errors import MetadataError, placed
+from nczarr.errors import MetadataError, error_context
 from nczarr.mapping.dialect import Binding, Part, Reading, left_out_nodes
 from nczarr.mapping.findings import Findings
 from nczarr.mapping.nczarr3.groups import (
@@ -336,7 +336,7 @@ class _Reader:
     def group(self, node: GroupNode, final: dict[str, tuple[DimensionRef, ...] | None]) -> Group:
         variables = tuple(self.variable(node, array, final[array.path]) for array in node.arrays)
         reserved = self.reserved if node.fqn == "/" else RESERVED
-        with placed(self.place(node.path), fqn=node.fqn):
+        with error_context(self.place(node.path), fqn=node.fqn):
             attributes = self.attributes(
                 node.metadata.attributes, node.keys, node.fqn, node.fqn, None, reserved
             )
@@ -394,7 +394,7 @@ class _Reader:
     ) -> Variable:
         held, metadata = self.held[array.path], array.metadata
         if held is None:
-            with placed(self.place(array.path), fqn=array.fqn):
+            with error_context(self.place(array.path), fqn=array.fqn):
                 variable, self.variables[array.fqn] = self.plain.variable(
                     node.fqn, array.path, array.name, metadata
                 )
@@ -402,7 +402,7 @@ class _Reader:
         ndim = metadata.ndim - len(held.encoding.inner_shape)
         if references is None:
             references = self.plain.references(node.fqn, array.name, metadata, metadata.shape[:ndim])
-        with placed(self.place(array.path), fqn=array.fqn):
+        with error_context(self.place(array.path), fqn=array.fqn):
             attributes = self.attributes(metadata.attributes, array.keys, node.fqn, array.fqn, held.type)
         try:
             storage = read_storage(array.info, metadata, ndim)

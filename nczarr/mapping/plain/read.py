@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nczarr.errors import DatasetNotFoundError, NCZarrError, placed
+from nczarr.errors import DatasetNotFoundError, NCZarrError, error_context
 from nczarr.mapping.dialect import Binding, Reading, left_out_nodes
 from nczarr.mapping.findings import Finding
 from nczarr.mapping.node_names import unescape_name
@@ -98,7 +98,7 @@ class _Reader:
             v for c, n in arrays.items() if (v := self._variable(fqn, c, n, metadata[c])) is not None
         ]
         own = self.hierarchy.nodes[path]
-        with placed(self.hierarchy.store.place(path), fqn=fqn):
+        with error_context(self.hierarchy.store.place(path), fqn=fqn):
             attributes = plain_attributes(own.attributes) if isinstance(own, GroupMetadata) else ()
         groups = tuple(
             self.group(join_fqn(fqn, n), c, n) for c, n in names.items() if not self.hierarchy.is_array(c)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nczarr.errors import SelectionError, placed
+from nczarr.errors import SelectionError, error_context
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
 from nczarr.system.forks import in_forked_child
@@ -132,7 +132,7 @@ class VariableData:
 
     def check(self, values: np.ndarray) -> None:
         """Raise what :meth:`write` would raise for values that cannot be stored, and write nothing."""
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             self._binding.encoding.encode(values)
 
     @property
@@ -144,7 +144,7 @@ class VariableData:
         """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
         encoding = self._binding.encoding
         selection = (*region, *(slice(None),) * len(encoding.inner_shape))
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             if self.is_short:
                 values = self._read_short(region)
             elif encoding.is_identity:
@@ -175,7 +175,7 @@ class VariableData:
             If the selection does not fit the shape.
         """
         encoding = self._binding.encoding
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             array = self.array
             if array.shape != self._shape and self.is_short:
                 return self._read_short(selection)
@@ -199,7 +199,7 @@ class VariableData:
         encoding = self._binding.encoding
         if not isinstance(values, np.ndarray):
             values = np.asarray(values, self.dtype)
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             self.extend()
             if not encoding.is_identity:
                 if values.dtype != self.dtype:
@@ -216,7 +216,7 @@ class VariableData:
         What lies behind the shape, at its end, has to be fill.
         """
         encoding, array = self._binding.encoding, self.array
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             self.extend()
             raw = values if encoding.is_identity else encoding.encode(values)
             if array.takes_chunk(raw):
@@ -249,7 +249,7 @@ class VariableData:
 
     def clear_outside(self, axes: tuple[int, ...]) -> None:
         """Remove what a writer that died left behind the shape, along axes that are about to grow."""
-        with placed(fqn=self.fqn):
+        with error_context(fqn=self.fqn):
             self.array.clear_outside(axes)
 
     def resize(self, shape: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import MetadataError, ModelError, placed
+from nczarr.errors import MetadataError, ModelError, error_context
 from nczarr.mapping.values.json import check_unicode, int_from_json, show
 from nczarr.model import (
     CHAR,
@@ -200,7 +200,7 @@ class TypeBinder:
                 raise MetadataError("the type contains itself", fqn=fqn)
             self.under_way.add(fqn)
             try:
-                with placed(fqn=fqn):
+                with error_context(fqn=fqn):
                     self.bound[fqn] = self._parse(fqn, self.declared[fqn])
             finally:
                 self.under_way.discard(fqn)

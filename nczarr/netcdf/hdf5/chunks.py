@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NetCDFFileError, placed
+from nczarr.errors import NetCDFFileError, error_context
 from nczarr.model import Filter, Region
 from nczarr.netcdf.bytes.ranges import Range, Ranges
 from nczarr.netcdf.hdf5.filters import decode_chunk
@@ -129,12 +129,12 @@ def read_chunks(
     size = math.prod(shape) * out.itemsize
 
     def put(chunk: StoredChunk, data: Any) -> None:
-        with placed(path, fqn=fqn):
+        with error_context(path, fqn=fqn):
             values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
             out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
 
     def one(chunk: StoredChunk) -> None:
-        with placed(path, fqn=fqn):
+        with error_context(path, fqn=fqn):
             data = file.read(chunk.offset, chunk.size)
         put(chunk, data)
 
@@ -152,7 +152,7 @@ def read_chunks(
             # Fetch the next ranges while the previous ones are decoded.
             decoding: list[Future[None]] = []
             for batch in _batches(chunks, file.together):
-                with placed(path, fqn=fqn):
+                with error_context(path, fqn=fqn):
                     found = file.read_many([(chunk.offset, chunk.size) for chunk in batch])
                 for done in decoding:
                     done.result()
@@ -188,7 +188,7 @@ class StoredBytes:
     size: int
 
     def __call__(self) -> Any:
-        with placed(self.path):
+        with error_context(self.path):
             return self.file.read(self.offset, self.size)
 
     @property

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, placed
+from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, error_context
 from nczarr.system.forks import in_forked_child
 
 _loading = threading.Lock()
@@ -66,7 +66,7 @@ def hdf5() -> Any:
         return _loaded
 
 
-class hdf5_errors(placed):
+class hdf5_errors(error_context):
     """Turn h5py's exceptions into :class:`NetCDFFileError` with path and FQN. The caller holds HDF5's lock.
 
     It takes ``with hdf5().phil, hdf5_errors(path):``. An interrupt would leave a lock held that was taken here.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import LossError, NetCDFFileError, placed
+from nczarr.errors import LossError, NetCDFFileError, error_context
 from nczarr.model import (
     CHAR,
     STRING,
@@ -75,7 +75,7 @@ class KnownTypes:
             waiting = []
             for group, fqn, type_id in found:
                 try:
-                    with placed(fqn=fqn):
+                    with error_context(fqn=fqn):
                         new = self._make(type_id, fqn, group, made)
                 except NetCDFFileError as error:
                     failure = error

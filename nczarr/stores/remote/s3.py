@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from nczarr.errors import NCZarrError, StoreError, placed
+from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
 
@@ -176,7 +176,7 @@ def _open_obstore(url: str, options: dict[str, Any], writable: bool, *, only: bo
         settings = {_NAMES.get(name, name): value for name, value in options.items()}
     given = settings.get("skip_signature") or settings.get("access_key_id")
     if not given and (profile or not any(map(os.environ.get, _ENVIRONMENT))):
-        with placed(url):
+        with error_context(url):
             found = boto_settings(settings, profile)
         if found is None and not only:
             return None

@@ -12,7 +12,7 @@ import numpy as np
 from nczarr import model
 from nczarr.convert import open_source
 from nczarr.display import shown_location
-from nczarr.errors import placed
+from nczarr.errors import error_context
 from nczarr.netcdf4 import Dataset
 from nczarr.view.data.fields import FieldSource, with_fields
 
@@ -63,7 +63,7 @@ class OpenedDataset:
         NCZarrError
             If the values cannot be read.
         """
-        with self._lock, placed(fqn=fqn):
+        with self._lock, error_context(fqn=fqn):
             return np.ma.asanyarray(self._find(fqn)[index])
 
     def _find(self, fqn: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import SelectionError, UnsupportedError, placed
+from nczarr.errors import SelectionError, UnsupportedError, error_context
 from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.chunks.selection import Selection, normalize
 from nczarr.zarr.documents.extensions import Extension, active_extensions
@@ -86,7 +86,7 @@ class ExtendedArray(Array):
         )
 
     def _hook(self, name: str, *arguments: Any) -> Any:
-        with placed(fqn="/" + self.path):
+        with error_context(fqn="/" + self.path):
             return getattr(self._extension, name)(*arguments, self._entry)
 
 

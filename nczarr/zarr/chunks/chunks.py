@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nczarr.errors import ChunkError, CodecError, StoreError, placed
+from nczarr.errors import ChunkError, CodecError, StoreError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import Store
 from nczarr.system.forks import inheriting
@@ -229,7 +229,7 @@ class Chunks:
             shape = grid.chunk_shape_at(index, self.metadata.shape)
         chain = self._chains.get(shape)
         if chain is None:
-            with placed(self.store.url, fqn=self.fqn):
+            with error_context(self.store.url, fqn=self.fqn):
                 chain = chain_of(self.metadata.codecs, shape, self.dtype, self.metadata.fill)
             self._chains[shape] = chain
         return chain

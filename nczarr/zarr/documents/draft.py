@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, placed
+from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
 from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
@@ -70,7 +70,7 @@ def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
     MetadataError, ExtensionError
         If the version or the encoding is unknown, or an extension that must be understood.
     """
-    with placed(place):
+    with error_context(place):
         _check_version(document.get("zarr_format"))
         encoding = document.get("metadata_encoding", "application/json")
         if encoding != "application/json" and not (
@@ -120,7 +120,7 @@ def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
     >>> parse_group({"extensions": [], "attributes": {"spam": "ham"}}, "meta/root.group").attributes
     {'spam': 'ham'}
     """
-    with placed(place):
+    with error_context(place):
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         extra = {key: value for key, value in document.items() if key not in _GROUP_KEYS}
@@ -244,7 +244,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
     >>> m.data_type.name, [codec.name for codec in m.codecs], m.fill_value
     ('int16', ['bytes', 'numcodecs.gzip'], None)
     """
-    with placed(place):
+    with error_context(place):
         if "zarr_format" in document:
             _check_version(document["zarr_format"])
         for key in _REQUIRED:

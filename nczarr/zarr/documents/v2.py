@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nczarr.errors import NCZarrError, UnsupportedError, placed
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import ParseCache
 from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
@@ -63,7 +63,7 @@ def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     >>> parse_group({"zarr_format": 2}, {"title": "x"}, "a/.zgroup").attributes
     {'title': 'x'}
     """
-    with placed(place):
+    with error_context(place):
         _check_format(zgroup)
     return GroupMetadata(zattrs or {}, extra={k: v for k, v in zgroup.items() if k != "zarr_format"})
 
@@ -95,7 +95,7 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     ('int32', ['bytes', 'numcodecs.zlib'], '1')
     """
     attributes = zattrs or {}
-    with placed(place):
+    with error_context(place):
         _check_format(zarray)
         if not zarray.keys() >= _REQUIRED:
             raise bad(f"{', '.join(sorted(_REQUIRED - zarray.keys()))}: missing")

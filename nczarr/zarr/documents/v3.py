@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from nczarr.errors import ExtensionError, MetadataError, placed
+from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
 from nczarr.zarr.documents.extensions import (
     apply_on_document,
@@ -95,7 +95,7 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
     >>> parse_node({"zarr_format": 3, "node_type": "group"}, "a.zarr/zarr.json")
     GroupMetadata(attributes={}, extensions=(), extra={})
     """
-    with placed(place):
+    with error_context(place):
         return parse_found(document, node_type(document, place) == "array")
 
 

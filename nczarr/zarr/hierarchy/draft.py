@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, placed
+from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, error_context
 from nczarr.stores import Store
 from nczarr.zarr.documents import draft as documents_draft
 from nczarr.zarr.documents.json import parse_object
@@ -94,7 +94,7 @@ class DraftLayout(Layout):
     def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
         is_array = isinstance(metadata, ArrayMetadata)
         key = self._key(path, "array" if is_array else "group")
-        with placed(key):
+        with error_context(key):
             document = (
                 documents_draft.array_document(metadata)
                 if isinstance(metadata, ArrayMetadata)

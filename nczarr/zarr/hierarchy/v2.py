@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from nczarr.errors import DatasetNotFoundError, MetadataError, placed
+from nczarr.errors import DatasetNotFoundError, MetadataError, error_context
 from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v2 as documents_v2
@@ -86,7 +86,7 @@ class V2Layout(Layout):
         return documents_v2.parse_group(raw.documents.get(main, {"zarr_format": 2}), zattrs, place)
 
     def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
-        with placed(path):
+        with error_context(path):
             if isinstance(metadata, ArrayMetadata):
                 documents = documents_v2.array_documents(metadata)
             else:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, placed
+from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, error_context
 from nczarr.stores import Store
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import v3 as documents_v3
@@ -46,7 +46,7 @@ class UnreadNode(RawNode):
     def documents(self) -> dict[str, dict[str, Any]]:  # type: ignore[override]
         """The document by its key, parsed once."""
         if self._documents is None:
-            with placed(_inside(self.place, self.path)):
+            with error_context(_inside(self.place, self.path)):
                 self._documents = {self.path + "/zarr.json": parse_part(self.text)}
         return self._documents
 
@@ -138,7 +138,7 @@ class V3Layout(Layout):
 
     def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
         key = join_key(path, "zarr.json")
-        with placed(key):
+        with error_context(key):
             return {key: documents_v3.node_document(metadata)}
 
     def document_keys(self, path: str) -> list[str]:

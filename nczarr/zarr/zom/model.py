@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nczarr.errors import MetadataError, UnsupportedError, placed
+from nczarr.errors import MetadataError, UnsupportedError, error_context
 from nczarr.stores import Store
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
@@ -347,7 +347,7 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     """
     if node.zarr_format == 3:
         kind = "array" if isinstance(node, ZomArray) else "group"
-        with placed(place):
+        with error_context(place):
             document = {**_head(3, kind), **_in_v3_spelling(node.properties), "attributes": node.attributes}
         return documents_v3.parse_node(document, place)
     document = {"zarr_format": 2, **node.properties}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nczarr.errors import MetadataError, NCZarrError, placed
+from nczarr.errors import MetadataError, NCZarrError, error_context
 from nczarr.zarr.documents.v3 import node_document
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types.base import show
@@ -235,7 +235,7 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
     ):
         dimension_names = tuple(names)
         del attributes["_ARRAY_DIMENSIONS"]
-    with placed(path):
+    with error_context(path):
         document = node_document(
             replace(
                 metadata,
