@@ -18,7 +18,7 @@ FLOORS = [
     {"lazy"},
     {"display", "grammar"},
     {"errors"},
-    {"system", "targets"},
+    {"filters", "system", "targets"},
     {"model", "formats"},
     {"stores", "transfer"},
     {"zarr"},

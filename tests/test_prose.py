@@ -23,6 +23,7 @@ PACKAGES = (
     "cli",
     "display",
     "errors",
+    "filters",
     "formats",
     "lazy",
     "model",

@@ -12,21 +12,12 @@ import numpy as np
 
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import error_context
+from nczarr.filters import filter_name
 from nczarr.mapping import VariableData
 from nczarr.model import ArraySource, Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
 from nczarr.transfer import value_bytes
 from nczarr.zarr import inner_codecs
-
-_FILTERS = {
-    1: "deflate",
-    2: "shuffle",
-    3: "fletcher32",
-    4: "szip",
-    307: "bzip2",
-    32001: "blosc",
-    32015: "zstd",
-}
 
 
 @dataclass(frozen=True)
@@ -90,7 +81,7 @@ def _where(variable: Variable) -> _Found:
     if isinstance(data, VariableData):
         return _in_zarr(variable, data)
     storage = variable.storage
-    codecs = tuple(_FILTERS.get(f.id, str(f.id)) for f in storage.filters)
+    codecs = tuple(filter_name(f.id) for f in storage.filters)
     ask = getattr(data, "stored_size", None)
     size, there, count = (None, None, None) if ask is None else ask()
     return storage.chunk_shape, None, codecs, size, there, count

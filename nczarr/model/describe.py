@@ -17,18 +17,8 @@ from nczarr.display import (
     GroupDescription,
     TypeDescription,
 )
+from nczarr.filters import FILTERS
 from nczarr.model.names import join_fqn, split_fqn
-
-#: Names of filters by their HDF5 filter ID.
-FILTER_NAMES = {
-    1: "deflate",
-    2: "shuffle",
-    3: "fletcher32",
-    4: "szip",
-    307: "bzip2",
-    32001: "blosc",
-    32015: "zstd",
-}
 
 #: Callable that returns the stored size in bytes of the variable at an FQN; None if it is unknown or slow to determine.
 StoredBytes = Callable[[str], int | None]
@@ -112,7 +102,7 @@ def _axis(ref: str | int, dimensions: Mapping[str, Any]) -> DimensionDescription
 
 
 def _filter(found: Any) -> str:
-    name = FILTER_NAMES.get(found.id, f"filter {found.id}")
+    name = FILTERS[found.id].name if found.id in FILTERS else f"filter {found.id}"
     return f"{name}({', '.join(map(str, found.parameters))})" if found.parameters else name
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nczarr import filters
 from nczarr.errors import ModelError
 from nczarr.lazy import cached_property
 from nczarr.model.names import ROOT, format_fqn, join_fqn, parse_fqn
@@ -167,13 +168,13 @@ class Filter:
     id: int
     parameters: tuple[int, ...] = ()
 
-    DEFLATE = 1
-    SHUFFLE = 2
-    FLETCHER32 = 3
-    SZIP = 4
-    BZIP2 = 307
-    BLOSC = 32001
-    ZSTD = 32015
+    DEFLATE = filters.DEFLATE
+    SHUFFLE = filters.SHUFFLE
+    FLETCHER32 = filters.FLETCHER32
+    SZIP = filters.SZIP
+    BZIP2 = filters.BZIP2
+    BLOSC = filters.BLOSC
+    ZSTD = filters.ZSTD
 
 
 @dataclass(frozen=True)

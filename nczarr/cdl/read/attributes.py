@@ -17,6 +17,7 @@ from nczarr.cdl.read.values import ElementReader, count_values, expand, position
 from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tokens import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.tree import Value
+from nczarr.filters import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
 
 
@@ -171,7 +172,7 @@ _FORMATS = {
 }
 _FORMAT_OF = {spelling: name for name, spellings in _FORMATS.items() for spelling in spellings}
 _FILTER = re.compile(r"\s*\d+\s*(?:,\s*-?\d+\s*)*")
-_MOST_DEFLATE = 9
+_MOST_DEFLATE = FILTERS[Filter.DEFLATE].levels[1]
 _MOST_UINT = 0xFFFF_FFFF
 _LEAST_INT = -0x8000_0000
 

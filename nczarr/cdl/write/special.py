@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nczarr.cdl.write.options import DumpOptions
+from nczarr.filters import FILTERS
 from nczarr.model import Dataset, EnumType, Filter, PrimitiveType, Variable
 
 #: Attributes of the root group that the netCDF library hides; they print with ``-s`` only.
 HIDDEN = ("_NCProperties", "_SuperblockVersion", "_IsNetcdf4")
 
+#: Filters with a special attribute of their own, in ncdump's order.
+_OWN = (Filter.FLETCHER32, Filter.SHUFFLE, Filter.DEFLATE)
 _NO_STORAGE = frozenset({"classic", "64-bit offset"})
 
 
@@ -60,14 +63,11 @@ def variable_specials(
             yield "_Filter", _filter_list(storage.filters, variable)
     else:
         ids = {f.id: f for f in storage.filters}
-        if Filter.FLETCHER32 in ids:
-            yield "_Fletcher32", '"true"'
-        if Filter.SHUFFLE in ids:
-            yield "_Shuffle", '"true"'
-        if Filter.DEFLATE in ids:
-            yield "_DeflateLevel", str(ids[Filter.DEFLATE].parameters[0])
-        own = {Filter.FLETCHER32, Filter.SHUFFLE, Filter.DEFLATE}
-        others = tuple(f for f in storage.filters if f.id not in own)
+        for number in _OWN:
+            if number in ids:
+                value = str(ids[number].parameters[0]) if number == Filter.DEFLATE else '"true"'
+                yield FILTERS[number].special, value
+        others = tuple(f for f in storage.filters if f.id not in _OWN)
         if others:
             yield "_Filter", _filter_list(others, variable)
     ordered = isinstance(variable.type, PrimitiveType | EnumType) and variable.type.is_fixed_size

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nczarr.errors import UnsupportedError, error_context
+from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
 from nczarr.formats import Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.storage import parse_compression
@@ -111,20 +112,8 @@ MANY = 10_000
 _SHARD = 64 << 20
 #: Codecs that every reader of Zarr v3 has.
 _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
-#: A filter of h5py's own, which no netCDF-C reads, and what takes its place in a netCDF file.
-LZF = 32000
+#: The replacement of h5py's own filter LZF, which the netCDF library lacks.
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
-#: The filters that a netCDF file applies to strings and sequences.
-_OF_POINTERS = frozenset({Filter.DEFLATE, Filter.SHUFFLE, Filter.SZIP})
-_FILTER_NAMES = {
-    Filter.FLETCHER32: "fletcher32",
-    Filter.BZIP2: "bzip2",
-    Filter.BLOSC: "blosc",
-    Filter.ZSTD: "zstd",
-    LZF: "lzf",
-}
-#: Filters of every HDF5; others need a plug-in, which few who read netCDF files have.
-_EVERYWHERE = frozenset({Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32, Filter.SZIP})
 _CLASSIC = ("classic", "64-bit offset", "cdf5")
 
 
@@ -271,10 +260,12 @@ def _left_off(dataset: Dataset, how: Shaping, portable: bool) -> tuple[str, ...]
     compresses = how.compression in (None, "source") and not portable
     result = []
     for fqn, variable in dataset.all_variables.items():
-        left = [f.id for f in variable.storage.filters if f.id not in _OF_POINTERS]
+        left = [f.id for f in variable.storage.filters if f.id not in OF_REFERENCES]
         chosen = [n for n in left if (compresses if n != Filter.FLETCHER32 else not how.checksum)]
         if chosen and variable.type.dtype.hasobject:
-            names = ", ".join(_FILTER_NAMES.get(number, f"filter {number}") for number in chosen)
+            names = ", ".join(
+                FILTERS[number].name if number in FILTERS else f"filter {number}" for number in chosen
+            )
             result.append(f"{fqn}: {names}; netCDF files keep strings and sequences outside of the chunks")
     return tuple(result)
 
@@ -479,9 +470,9 @@ def _by_dimension(
 
 def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping, portable: bool) -> Storage:
     if sizes.is_object:  # chunks hold pointers only: HDF5 checks none, and plugins have nothing to compress
-        return replace(storage, filters=tuple(f for f in storage.filters if f.id in _OF_POINTERS))
+        return replace(storage, filters=tuple(f for f in storage.filters if f.id in OF_REFERENCES))
     filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
-    if portable and any(f.id not in _EVERYWHERE for f in filters):
+    if portable and any(f.id not in BUILT_IN for f in filters):
         filters = (*_filters("gzip:4", sizes.itemsize), *(f for f in filters if f.id == Filter.FLETCHER32))
     if how.compression not in (None, "source"):
         filters = _filters(str(how.compression), sizes.itemsize)
@@ -504,9 +495,9 @@ def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
     if name == "gzip":
         return (*shuffle, Filter(Filter.DEFLATE, (6 if level is None else level,)))
     if name == "blosc":
-        names = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-        cname = next((n for n in names if n in rest.split(":")), "zstd")
-        return (Filter(Filter.BLOSC, (0, 0, 0, 0, 5 if level is None else level, 1, names.index(cname))),)
+        cname = next((n for n in BLOSC_COMPRESSORS if n in rest.split(":")), "zstd")
+        number = BLOSC_COMPRESSORS.index(cname)
+        return (Filter(Filter.BLOSC, (0, 0, 0, 0, 5 if level is None else level, 1, number)),)
     return (*shuffle, Filter(Filter.ZSTD, ((3 if level is None else level) & 0xFFFFFFFF,)))
 
 

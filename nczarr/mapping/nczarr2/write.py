@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nczarr.errors import LossError
+from nczarr.filters import ENCODED
 from nczarr.mapping.dialect import Binding, Known, Plan
 from nczarr.mapping.nczarr2.encodings import FixedTextEncoding, ScalarEncoding
 from nczarr.mapping.nczarr2.versions import ANONYMOUS, HIDDEN_NAMES, HIDDEN_PREFIXES, SCALAR
@@ -31,7 +32,6 @@ from nczarr.model import (
     Dimension,
     DimensionRef,
     EnumType,
-    Filter,
     Group,
     PrimitiveType,
     Variable,
@@ -47,14 +47,6 @@ VERSION = "2.0.0"
 _JSON = "|J0"
 #: netcdf-c's own limit, taken where the values of a variable are not known yet.
 _DEFAULT_STRING_LENGTH = 128
-_KNOWN_FILTERS = {
-    Filter.DEFLATE,
-    Filter.SHUFFLE,
-    Filter.FLETCHER32,
-    Filter.BZIP2,
-    Filter.BLOSC,
-    Filter.ZSTD,
-}
 
 
 def plan_nczarr_v2(
@@ -198,7 +190,7 @@ class _Writer:
         fill = encoding.encode_fill(fill_value_of(variable))
         chunks = chunks_of(self.dataset, variable, encoding, shape)
         for f in variable.storage.filters:
-            if f.id not in _KNOWN_FILTERS:
+            if f.id not in ENCODED:
                 self.losses.append(f"{fqn}: the filter {f.id}; the values are stored without it")
         grid, codecs = stored_form(fqn, variable.storage, chunks, encoding, self.options)
         if not shape:

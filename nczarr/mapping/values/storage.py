@@ -27,13 +27,20 @@ from math import prod
 from typing import Any
 
 from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.filters import (
+    BLOSC_COMPRESSORS,
+    BLOSC_SHUFFLES,
+    BY_CODEC,
+    ENCODED,
+    FILTERS,
+    blosc_parameters,
+    level_of,
+)
 from nczarr.mapping.options import WriteOptions
 from nczarr.mapping.values.encodings import Encoding
 from nczarr.model import EnumType, Filter, PrimitiveType, Storage
 from nczarr.zarr import NamedConfig, RegularGrid, inner_codecs
 
-_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", "lz4", "zlib", "zstd")  # number 3, snappy, is gone from blosc
-_BLOSC_SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 #: blosc counts the bytes of an element in one byte.
 _BLOSC_MAX_TYPESIZE = 255
 _DEFAULT_CLEVEL = 3
@@ -206,10 +213,7 @@ def codecs_of_filters(filters: Sequence[Filter], itemsize: int) -> list[NamedCon
     >>> [c.name for c in codecs_of_filters([Filter(2), Filter(1, (4,))], 4)], codecs_of_filters([Filter(4)], 4)
     (['numcodecs.shuffle', 'numcodecs.zlib'], None)
     """
-    known = {Filter.SHUFFLE, Filter.DEFLATE, Filter.FLETCHER32, Filter.BZIP2, Filter.ZSTD, Filter.BLOSC}
-    if not {f.id for f in filters} <= known:
-        return None
-    return _numcodecs(filters, itemsize) or []
+    return (_numcodecs(filters, itemsize) or []) if {f.id for f in filters} <= ENCODED else None
 
 
 def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -> NamedConfig:
@@ -222,20 +226,12 @@ def _blosc(cname: str, clevel: int, itemsize: int, shuffle: str | None = None) -
     )
 
 
-def _level(f: Filter, default: int, low: int, high: int) -> int:
-    """The level of a compressor, made to fit; zstd's negative levels are stored as unsigned numbers."""
-    value = f.parameters[0] if f.parameters else default
-    if value >= 1 << 31:
-        value -= 1 << 32
-    return max(low, min(value, high))
-
-
 def _blosc_filter(f: Filter, itemsize: int) -> NamedConfig:
-    # HDF5's filter: two versions, the element size, the block size, level, shuffle, compressor.
-    p = (*f.parameters, *(0, 0, 0, 0, 5, 1, 0)[len(f.parameters) :])
-    cname = _BLOSC_NAMES[p[6]] if p[6] < len(_BLOSC_NAMES) else "zstd"
-    shuffle = _BLOSC_SHUFFLES[p[5]] if p[5] < len(_BLOSC_SHUFFLES) else "shuffle"
-    return _blosc(cname, min(p[4], 9), itemsize, shuffle)
+    level, shuffle, number = blosc_parameters(f.parameters)[4:7]
+    cname = BLOSC_COMPRESSORS[number] if number < len(BLOSC_COMPRESSORS) else "zstd"
+    kind = BLOSC_SHUFFLES[shuffle] if shuffle < len(BLOSC_SHUFFLES) else "shuffle"
+    # The blosc library has no snappy any more.
+    return _blosc("lz4" if cname == "snappy" else cname, min(level, 9), itemsize, kind)
 
 
 def _portable(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | None:
@@ -243,10 +239,10 @@ def _portable(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | N
     shuffle = Filter.SHUFFLE in ids and 1 < itemsize <= _BLOSC_MAX_TYPESIZE
     for f in filters:
         if f.id == Filter.DEFLATE:
-            level = _level(f, 1, 0, 9)
+            level = level_of(f.id, f.parameters)
             codec = _blosc("zlib", level, itemsize) if shuffle else NamedConfig("gzip", {"level": level})
         elif f.id == Filter.ZSTD:
-            level = _level(f, 3, -131072, 22)
+            level = level_of(f.id, f.parameters)
             # blosc's levels 1 to 9 stand for zstd's 1, 3, 5, …, 22.
             blosc_level = max(1, min((level + 1) // 2, 9))
             codec = (
@@ -267,16 +263,14 @@ def _numcodecs(filters: Sequence[Filter], itemsize: int) -> list[NamedConfig] | 
     for f in filters:
         if f.id == Filter.SHUFFLE:
             codecs.append(NamedConfig("numcodecs.shuffle", {"elementsize": itemsize}))
-        elif f.id == Filter.DEFLATE:
-            codecs.append(NamedConfig("numcodecs.zlib", {"level": _level(f, 1, 0, 9)}))
         elif f.id == Filter.FLETCHER32:
             codecs.append(NamedConfig("numcodecs.fletcher32", {}))
-        elif f.id == Filter.BZIP2:
-            codecs.append(NamedConfig("numcodecs.bz2", {"level": _level(f, 9, 1, 9)}))
-        elif f.id == Filter.ZSTD:
-            codecs.append(NamedConfig("zstd", {"level": _level(f, 3, -131072, 22), "checksum": False}))
         elif f.id == Filter.BLOSC:
             codecs.append(_blosc_filter(f, itemsize))
+        elif f.id in ENCODED:
+            checksum = {"checksum": False} if f.id == Filter.ZSTD else {}
+            level = level_of(f.id, f.parameters)
+            codecs.append(NamedConfig(FILTERS[f.id].codecs[0], {"level": level, **checksum}))
     return codecs or None
 
 
@@ -296,18 +290,15 @@ def filters_of(codecs: Sequence[NamedConfig]) -> tuple[Filter, ...]:
                 return filters_of(inner_codecs(codec))
             except MetadataError:  # reading the values reports it
                 return ()
-        if name in ("gzip", "numcodecs.gzip", "numcodecs.zlib"):
-            filters.append(Filter(Filter.DEFLATE, (_int(c.get("level"), 1),)))
-        elif name in ("zstd", "numcodecs.zstd"):
-            filters.append(Filter(Filter.ZSTD, (_int(c.get("level"), 3) & 0xFFFFFFFF,)))
-        elif name == "numcodecs.bz2":
-            filters.append(Filter(Filter.BZIP2, (_int(c.get("level"), 9),)))
-        elif name == "numcodecs.shuffle":
-            filters.append(Filter(Filter.SHUFFLE))
-        elif name in ("crc32c", "numcodecs.fletcher32"):
-            filters.append(Filter(Filter.FLETCHER32))
-        elif name in ("blosc", "numcodecs.blosc"):
+        kind = BY_CODEC.get(name)
+        if kind is None:
+            continue
+        if kind.number == Filter.BLOSC:
             filters.extend(_from_blosc(c))
+        elif kind.number in (Filter.SHUFFLE, Filter.FLETCHER32):
+            filters.append(Filter(kind.number))
+        else:
+            filters.append(Filter(kind.number, (_int(c.get("level"), kind.levels[2]) & 0xFFFFFFFF,)))
     return tuple(filters)
 
 
@@ -320,8 +311,8 @@ def _from_blosc(c: Any) -> list[Filter]:
         before = [Filter(Filter.SHUFFLE)] if shuffle in ("shuffle", 1) else []
         zstd = 22 if level >= 9 else max(1, 2 * level - 1)
         return [*before, Filter(Filter.ZSTD, (zstd,))]
-    number = _BLOSC_NAMES.index(cname) if cname in _BLOSC_NAMES else 5
-    kind = _BLOSC_SHUFFLES.index(shuffle) if shuffle in _BLOSC_SHUFFLES else 1
+    number = BLOSC_COMPRESSORS.index(cname) if cname in BLOSC_COMPRESSORS else 5
+    kind = BLOSC_SHUFFLES.index(shuffle) if shuffle in BLOSC_SHUFFLES else 1
     size, block = _int(c.get("typesize"), 1), _int(c.get("blocksize"), 0)
     return [Filter(Filter.BLOSC, (2, 2, size, block, level, kind, number))]
 

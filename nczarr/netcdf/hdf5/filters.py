@@ -20,6 +20,7 @@ from numcodecs.fletcher32 import Fletcher32
 from numcodecs.zstd import Zstd
 
 from nczarr.errors import NetCDFFileError
+from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_parameters, level_of
 from nczarr.model import Filter
 
 try:  # libdeflate is more than twice as fast as zlib
@@ -27,38 +28,19 @@ try:  # libdeflate is more than twice as fast as zlib
 except ImportError:
     _libdeflate = None
 
-_PLUGINS = frozenset({Filter.BZIP2, Filter.BLOSC, Filter.ZSTD})
+_PLUGINS = ENCODED - BUILT_IN
 _COMPRESS = _PLUGINS | {Filter.DEFLATE}
-_KNOWN = _PLUGINS | {Filter.DEFLATE, Filter.SHUFFLE, Filter.FLETCHER32}
-_COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-_NAMES = {
-    Filter.DEFLATE: "deflate",
-    Filter.SHUFFLE: "shuffle",
-    Filter.FLETCHER32: "fletcher32",
-    Filter.SZIP: "szip",
-    5: "nbit",
-    6: "scaleoffset",
-    Filter.BZIP2: "bzip2",
-    32000: "lzf",
-    Filter.BLOSC: "blosc",
-    32004: "lz4",
-    32008: "bitshuffle",
-    32013: "zfp",
-    Filter.ZSTD: "zstd",
-    32017: "sz",
-    32026: "blosc2",
-}
 
 
-def filter_name(number: int) -> str:
+def describe_filter(number: int) -> str:
     """Return a filter's number and name for messages.
 
     Examples
     --------
-    >>> filter_name(32013), filter_name(40000)
+    >>> describe_filter(32013), describe_filter(40000)
     ('32013 (zfp)', '40000')
     """
-    return f"{number} ({_NAMES[number]})" if number in _NAMES else str(number)
+    return f"{number} ({FILTERS[number].name})" if number in FILTERS else str(number)
 
 
 def is_ours(filters: Sequence[Filter]) -> bool:
@@ -70,7 +52,7 @@ def is_ours(filters: Sequence[Filter]) -> bool:
     (True, False)
     """
     numbers = {f.id for f in filters}
-    return bool(numbers & _PLUGINS) and numbers <= _KNOWN
+    return bool(numbers & _PLUGINS) and numbers <= ENCODED
 
 
 def is_known(filters: Sequence[Filter]) -> bool:
@@ -81,7 +63,7 @@ def is_known(filters: Sequence[Filter]) -> bool:
     >>> is_known([Filter(2), Filter(1, (4,))]), is_known([Filter(4)])
     (True, False)
     """
-    return {f.id for f in filters} <= _KNOWN
+    return {f.id for f in filters} <= ENCODED
 
 
 def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
@@ -94,8 +76,8 @@ def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
     """
     if filter_.id != Filter.BLOSC:
         return filter_
-    given = (*filter_.parameters, *(0, 0, 0, 0, 5, 1, 0)[len(filter_.parameters) :])
-    return replace(filter_, parameters=(*given[:2], min(itemsize, 255), size & 0xFFFFFFFF, *given[4:]))
+    current = blosc_parameters(filter_.parameters)
+    return replace(filter_, parameters=(*current[:2], min(itemsize, 255), size & 0xFFFFFFFF, *current[4:]))
 
 
 def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
@@ -119,7 +101,7 @@ def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: in
                 filters[i], made, itemsize, _room(before, size), exact=not _COMPRESS.intersection(before)
             )
         except (ValueError, RuntimeError, OSError, EOFError, zlib.error, MemoryError) as error:
-            name = filter_name(filters[i].id)
+            name = describe_filter(filters[i].id)
             raise NetCDFFileError(f"a chunk is damaged: filter {name}: {error}") from error
     found = np.frombuffer(made, np.uint8)
     if found.size != size:
@@ -194,20 +176,18 @@ def _zstd_size(data: bytes) -> int | None:
 
 
 def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
-    first = filter_.parameters[0] if filter_.parameters else None
     if filter_.id == Filter.SHUFFLE:
         return _shuffle(np.frombuffer(data, np.uint8), itemsize)
     if filter_.id == Filter.FLETCHER32:
         return Fletcher32().encode(np.frombuffer(data, np.uint8))
     if filter_.id == Filter.DEFLATE:
-        return zlib.compress(data, min(first if first is not None else 6, 9))
+        return zlib.compress(data, level_of(filter_.id, filter_.parameters))
     if filter_.id == Filter.BZIP2:
-        return bz2.compress(data, min(max(first if first is not None else 9, 1), 9))
+        return bz2.compress(data, level_of(filter_.id, filter_.parameters))
     if filter_.id == Filter.ZSTD:
-        level = first if first is not None else 3
-        return Zstd(level - (1 << 32) if level >> 31 else level).encode(data)
-    level, shuffle, compressor = complete(filter_, itemsize, len(data)).parameters[4:7]
-    name = _COMPRESSORS[compressor] if compressor < len(_COMPRESSORS) else "blosclz"
+        return Zstd(level_of(filter_.id, filter_.parameters)).encode(data)
+    level, shuffle, compressor = blosc_parameters(filter_.parameters)[4:7]
+    name = BLOSC_COMPRESSORS[compressor] if compressor < len(BLOSC_COMPRESSORS) else "blosclz"
     if name not in blosc.list_compressors():
         name = "lz4"  # another compressor of the same container, which every reader supports
     raw = np.frombuffer(data, np.uint8)

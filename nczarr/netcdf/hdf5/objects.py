@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import LossError, UnsupportedError
+from nczarr.filters import BUILT_IN
 from nczarr.model import (
     CHAR,
     STRING,
@@ -31,7 +32,7 @@ from nczarr.model import (
     fill_value_of,
 )
 from nczarr.model.chunk_shapes import default_chunks
-from nczarr.netcdf.hdf5.filters import complete, encode_chunk, filter_name, is_ours
+from nczarr.netcdf.hdf5.filters import complete, describe_filter, encode_chunk, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
     hdf5,
@@ -49,8 +50,6 @@ from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 
 #: Size limit of default chunks, and their length if all dimensions are unlimited.
 _CHUNK_BYTES, _LONE_STEPS = 4 << 20, 1024
-#: Filters with larger numbers are plugins.
-_LAST_OWN = 255
 #: Number of text types in the cache.
 _TEXT_TYPES = 256
 _CHUNK_LIMIT = (1 << 32) - 1
@@ -196,7 +195,7 @@ class ObjectMaker:
         layout = self.types.layout(variable.type, type_id)
         if has_pointers(layout) and is_ours(variable.storage.filters):
             # A chunk contains references only: plugins gain nothing, and netCDF refuses them there.
-            own = tuple(f for f in variable.storage.filters if f.id <= _LAST_OWN)
+            own = tuple(f for f in variable.storage.filters if f.id in BUILT_IN)
             variable = replace(variable, storage=replace(variable.storage, filters=own))
         ours = is_ours(variable.storage.filters) and chunk is not None
         size = math.prod(shape) * type_id.get_size()
@@ -225,7 +224,7 @@ class ObjectMaker:
                 # The checksum would cover the pointers, not their targets. Newer versions of HDF5 refuse it.
                 if filter_.id == Filter.FLETCHER32 and has_pointers(layout):
                     continue
-                if is_ours(storage.filters) and filter_.id > _LAST_OWN:
+                if is_ours(storage.filters) and filter_.id not in BUILT_IN:
                     filter_ = complete(filter_, type_id.get_size(), chunk_size)
                     creation.set_filter(filter_.id, api.h5z.FLAG_OPTIONAL, filter_.parameters)
                 else:
@@ -245,7 +244,7 @@ class ObjectMaker:
     def _put_filter(self, creation: Any, filter_: Filter, fqn: str) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
-                f"the installed HDF5 has no filter {filter_name(filter_.id)}",
+                f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
                 path=self.path,
                 fqn=fqn,
                 hint="install hdf5plugin, or remove the filter from the variable",

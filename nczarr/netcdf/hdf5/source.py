@@ -27,7 +27,7 @@ from nczarr.netcdf.hdf5.chunks import (
     ranges_of,
     read_chunks,
 )
-from nczarr.netcdf.hdf5.filters import decode_chunk, filter_name, is_known, is_ours
+from nczarr.netcdf.hdf5.filters import decode_chunk, describe_filter, is_known, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
     file_number,
@@ -202,7 +202,7 @@ class HDF5File:
             for filter_ in found.filters:
                 if not available_filter(filter_.id):
                     raise NetCDFFileError(
-                        f"the installed HDF5 has no filter {filter_name(filter_.id)}",
+                        f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
                         hint="install hdf5plugin, which provides many filters",
                     )
             chunk = math.prod(found.plist.get_chunk()) * found.type_id.get_size()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nczarr import model
+from nczarr.filters import FILTERS, OF_REFERENCES
 from nczarr.model import (
     CHAR,
     STRING,
@@ -46,7 +47,11 @@ from nczarr.netcdf4.values.types import (
 from nczarr.session import DimensionNode, TypeNode, check_unicode
 
 _CLASSIC_TYPES = ("S1", "i1", "i2", "i4", "f4", "f8")
-_COMPRESSIONS = ("zlib", "szip", "zstd", "bzip2", *(name for name in BLOSC if name != "blosc_snappy"))
+_KINDS = {
+    FILTERS[number].keyword: FILTERS[number]
+    for number in (Filter.DEFLATE, Filter.SZIP, Filter.ZSTD, Filter.BZIP2)
+}
+_COMPRESSIONS = (*_KINDS, *(name for name in BLOSC if name != "blosc_snappy"))
 _SZIP_MOST_PIXELS = 32
 #: Bytes of a chunk in HDF5.
 _LARGEST_CHUNK = (1 << 32) - 1
@@ -87,18 +92,16 @@ def make_filters(
         )
     if compression and complevel:
         level = _int("complevel", complevel)
-        low, high = {"zstd": (-131072, 22), "bzip2": (1, 9)}.get(compression, (0, 9))
-        if compression != "szip" and not low <= level <= high:
+        kind = _KINDS.get(compression, FILTERS[Filter.BLOSC])
+        low, high, _ = kind.levels
+        if kind.number != Filter.SZIP and not low <= level <= high:
             raise NetCDFRuntimeError(f"NetCDF: Invalid argument: complevel {level} for {compression}")
-        if compression == "szip":
+        if kind.number == Filter.SZIP:
             filters.append(_szip(szip_coding, szip_pixels_per_block))
-        elif compression == "zlib":
-            if shuffle:
+        elif kind.number != Filter.BLOSC:
+            if shuffle and kind.number == Filter.DEFLATE:
                 filters.append(Filter(Filter.SHUFFLE))
-            filters.append(Filter(Filter.DEFLATE, (level,)))
-        elif compression in ("zstd", "bzip2"):
-            number = Filter.ZSTD if compression == "zstd" else Filter.BZIP2
-            filters.append(Filter(number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
+            filters.append(Filter(kind.number, (level & 0xFFFFFFFF,)))  # HDF5's parameters have no sign
         else:
             shuffling = _int("blosc_shuffle", blosc_shuffle)
             if shuffling not in (0, 1, 2):
@@ -202,7 +205,7 @@ def suitable_filters(filters: tuple[Filter, ...], type_: Type, where: str) -> tu
     """
     if not type_.dtype.hasobject:
         return filters
-    kept = tuple([f for f in filters if f.id in (Filter.SHUFFLE, Filter.DEFLATE, Filter.SZIP)])
+    kept = tuple([f for f in filters if f.id in OF_REFERENCES])
     left = [name for name, found in describe_filters([f for f in filters if f not in kept]).items() if found]
     names = [name for name in left if name != "complevel"]
     if names:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy import ma
 
 from nczarr import model
+from nczarr.filters import BLOSC_COMPRESSORS, ENCODED, FILTERS, signed
 from nczarr.model import (
     CHAR,
     DOUBLE,
@@ -34,11 +35,9 @@ from nczarr.netcdf4.errors import NetCDFRuntimeError, NetCDFTypeError, NetCDFVal
 from nczarr.session import DimensionNode, GroupNode, TypeNode, VariableNode
 
 #: netCDF-C's names of blosc's compressors, by their number.
-BLOSC = ("blosc_lz", "blosc_lz4", "blosc_lz4hc", "blosc_snappy", "blosc_zlib", "blosc_zstd")
+BLOSC = tuple(f"blosc_{name.removeprefix('blosc')}" for name in BLOSC_COMPRESSORS)
 #: HDF5's numbers for szip's entropy coding and nearest neighbour coding.
 SZIP = {"ec": 4, "nn": 32}
-# Where netCDF-C puts blosc's settings among the filter's parameters.
-_BLOSC_LEVEL, _BLOSC_SHUFFLE, _BLOSC_COMPRESSOR = 4, 5, 6
 
 
 def shown_dtype(type_: Type, storage: Storage) -> Any:
@@ -108,29 +107,22 @@ def describe_filters(filters: Sequence[Filter]) -> dict[str, Any]:
         "complevel": 0,
         "fletcher32": False,
     }
-    simple = {Filter.DEFLATE: "zlib", Filter.ZSTD: "zstd", Filter.BZIP2: "bzip2"}
     for f in filters:
         values = f.parameters
-        if f.id in simple:
-            described[simple[f.id]] = True
-            described["complevel"] = _signed(values[0]) if values else 0
-        elif f.id == Filter.SHUFFLE:
-            described["shuffle"] = True
-        elif f.id == Filter.FLETCHER32:
-            described["fletcher32"] = True
-        elif f.id == Filter.BLOSC and len(values) > _BLOSC_COMPRESSOR:
-            code = values[_BLOSC_COMPRESSOR]
-            name = BLOSC[code] if code < len(BLOSC) else str(code)
-            described["blosc"] = {"compressor": name, "shuffle": values[_BLOSC_SHUFFLE]}
-            described["complevel"] = values[_BLOSC_LEVEL]
-        elif f.id == Filter.SZIP and len(values) > 1:
-            coding = "nn" if values[0] & SZIP["nn"] else "ec"
-            described["szip"] = {"coding": coding, "pixels_per_block": values[1]}
+        if f.id == Filter.BLOSC:
+            if len(values) > 6:
+                described["complevel"], shuffle, code = values[4:7]
+                name = BLOSC[code] if code < len(BLOSC) else str(code)
+                described["blosc"] = {"compressor": name, "shuffle": shuffle}
+        elif f.id == Filter.SZIP:
+            if len(values) > 1:
+                coding = "nn" if values[0] & SZIP["nn"] else "ec"
+                described["szip"] = {"coding": coding, "pixels_per_block": values[1]}
+        elif f.id in ENCODED:
+            described[FILTERS[f.id].keyword] = True
+            if f.id not in (Filter.SHUFFLE, Filter.FLETCHER32):
+                described["complevel"] = signed(values[0]) if values else 0
     return described
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def aligned_dtype(type_: Type) -> np.dtype:
