@@ -40,7 +40,6 @@ SUB_FLOORS = {
     "convert": [{"verify"}, {"values"}, {"change"}, {"many"}, {"virtual"}],
     "netcdf4": [{"values"}, {"classes"}],
     "cli": [{"terminal"}],
-    "view": [{"data"}, {"picture"}, {"page"}],
 }
 #: Packages of lower floors that a package must not know all the same: the engine and its stores know bytes and
 #: arrays, not netCDF; the edges do not know Zarr.

@@ -76,7 +76,7 @@ def run_plot(options: argparse.Namespace) -> None:
         storage_options=storage_options(options),
     )
     if options.output is None:
-        from nczarr.view.picture.terminal import show_image
+        from nczarr.view.plotting import show_image
 
         show_image(data)
 

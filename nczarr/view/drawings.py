@@ -1,15 +1,18 @@
-"""Define the data of drawings: images, lines and tables, with axes, titles and notes."""
+"""Define the data of drawings: images, lines and tables, with axes, titles and notes; write them as CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import csv
+import io
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from nczarr.view.picture.grids import Extent, Grid
-from nczarr.view.picture.selection import Selection
+from nczarr.view.grids import Extent, Grid
+from nczarr.view.selection import Selection
+
+Columns = tuple[tuple[str, np.ndarray], ...]
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,19 @@ class Picture(Drawing):
     ----------
     grid : Grid
     x, y : Scale
-    is_map : bool
     columns : tuple of (str, ndarray)
         Coordinates for the CSV output: one array per drawn axis, or latitudes and longitudes of the sample's shape.
     pixels : MaskedArray
         The raster: rows from bottom to top.
+    is_map : bool
     """
 
     grid: Grid
     x: Scale
     y: Scale
-    is_map: bool = False
-    columns: tuple[tuple[str, np.ndarray], ...] = ()
-    pixels: np.ma.MaskedArray = field(default_factory=lambda: np.ma.array([[]]))
+    columns: Columns
+    pixels: np.ma.MaskedArray
+    is_map: bool
 
     @property
     def extent(self) -> Extent:
@@ -126,12 +129,11 @@ class Picture(Drawing):
 
 @dataclass(frozen=True)
 class Line(Drawing):
-    """A line: values along one axis."""
+    """A line: values along one axis. The only column has the labels of the places."""
 
     places: np.ndarray
-    place_labels: Sequence[str]
     x: Scale
-    columns: tuple[tuple[str, np.ndarray], ...] = ()
+    columns: Columns
 
 
 @dataclass(frozen=True)
@@ -140,3 +142,57 @@ class Table(Drawing):
 
     rows: tuple[tuple[str, str], ...]
     left_out: int = 0
+
+
+def to_csv(drawing: Drawing) -> str:
+    """Return the values of a drawing as CSV, one row per value with its coordinates; missing values are empty.
+
+    The first columns contain the positions on the axes that are not drawn.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> from nczarr.view.opened import OpenedDataset
+    >>> from nczarr.view.drawer import Drawer
+    >>> from nczarr.view.selection import first_selection
+    >>> with OpenedDataset(cdl.loads("netcdf d { dimensions: x = 2; variables: int v(x); data: v = 7, _; }")) as o:
+    ...     drawer = Drawer(o)
+    ...     print(to_csv(drawer.draw(first_selection(o, drawer.coordinates, "/v"))))
+    x,v
+    0,7
+    1,
+    <BLANKLINE>
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if isinstance(drawing, Table):
+        writer.writerow(["index", _cell(drawing.label)])
+        writer.writerows(map(_cell, row) for row in drawing.rows)
+    elif isinstance(drawing, Line | Picture):
+        writer.writerow(
+            [_cell(name) for name, _ in (*drawing.step, *drawing.columns)] + [_cell(drawing.label)]
+        )
+        step = [_cell(label) for _, label in drawing.step]
+        arrays, sample = [values for _, values in drawing.columns], np.ma.asanyarray(drawing.sample)
+        if arrays[0].shape != sample.shape:
+            arrays = list(np.meshgrid(*arrays, indexing="ij"))
+        for index in np.ndindex(sample.shape):
+            writer.writerow([*step, *(_cell(values[index]) for values in (*arrays, sample))])
+    return out.getvalue()
+
+
+def _cell(value: object) -> str:
+    """Return a value as text; escape text that a spreadsheet would interpret as a formula."""
+    if isinstance(value, str):
+        is_formula = value[:1] in tuple("=+@\t\r") or (value[:1] == "-" and not _is_number(value))
+        return "'" + value if is_formula else value
+    text = str(value.item()) if isinstance(value, np.generic) and value.dtype.kind != "f" else str(value)
+    return "" if value is np.ma.masked or text == "nan" else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

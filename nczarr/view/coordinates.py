@@ -1,17 +1,85 @@
-"""Find the coordinates of a variable by the CF conventions: axes, their roles, and map coordinates."""
+"""Find the coordinates of a variable by the CF conventions: axes, their roles, times, and map coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from nczarr.errors import NCZarrError
 from nczarr.model import Variable, join_fqn, split_fqn
-from nczarr.view.data.opened import OpenedDataset, long_name, number_attribute, text_attribute
-from nczarr.view.data.times import TimeUnits
+from nczarr.view.opened import OpenedDataset, long_name, number_attribute, text_attribute
+
+if TYPE_CHECKING:
+    import cftime
+
+#: Calendars whose dates are civil dates.
+_CIVIL = {"standard", "gregorian", "proleptic_gregorian"}
+
+
+@dataclass(frozen=True)
+class TimeUnits:
+    """Valid units of time, with a calendar.
+
+    Examples
+    --------
+    >>> units = TimeUnits.parse("days since 2000-01-01", "noleap")
+    >>> units.label(59), units.label(59.5)
+    ('2000-03-01', '2000-03-01 12:00')
+    >>> TimeUnits.parse("m", "") is None
+    True
+    """
+
+    units: str
+    calendar: str
+
+    @classmethod
+    def parse(cls, units: str, calendar: str) -> TimeUnits | None:
+        """Parse units of time; return None if they are invalid or not units of time."""
+        if " since " not in units:
+            return None
+        result = cls(units, calendar.lower() or "standard")
+        try:
+            result._date(0.0)
+        except (ValueError, TypeError, OverflowError, AttributeError):
+            return None
+        return result
+
+    def _date(self, number: float) -> cftime.datetime:
+        import cftime
+
+        return cftime.num2date(
+            number, self.units, self.calendar, only_use_cftime_datetimes=True, only_use_python_datetimes=False
+        )
+
+    def label(self, number: float) -> str:
+        """Return the date of a number, without the time of day if it is midnight."""
+        try:
+            date = self._date(float(number))
+        except (ValueError, TypeError, OverflowError):
+            return f"{number:g}"
+        day = f"{date.year:04d}-{date.month:02d}-{date.day:02d}"
+        seconds = f":{date.second:02d}" if date.second or date.microsecond else ""
+        is_midnight = not (date.hour or date.minute or seconds)
+        return day if is_midnight else f"{day} {date.hour:02d}:{date.minute:02d}{seconds}"
+
+    def milliseconds(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Return times as milliseconds since 1970 for date axes; None for calendars that are not civil."""
+        if self.calendar not in _CIVIL or not numbers.size:
+            return None
+        import cftime
+
+        low, high = float(numbers.min()), float(numbers.max())
+        calendar = "proleptic_gregorian" if self.calendar == "proleptic_gregorian" else "standard"
+        try:
+            # These calendars are linear in time, except for the days that the Gregorian reform skipped.
+            dates = [self._date(low), self._date(high)]
+            first, last = map(float, cftime.date2num(dates, "milliseconds since 1970-01-01", calendar))
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return first + (numbers - low) * ((last - first) / ((high - low) or 1.0))
+
 
 Role = Literal["longitude", "latitude", "time", "vertical", "grid_longitude", "grid_latitude", ""]
 
@@ -121,57 +189,47 @@ class Coordinates:
         if coordinate is None:
             return Axis(name, size)
         found = self._opened.variable(coordinate)
-        units = text_attribute(found, "units")
+        units, positive = text_attribute(found, "units"), text_attribute(found, "positive").lower()
         role = role_of(found)
-        down = text_attribute(found, "positive").lower() == "down"
-        if not text_attribute(found, "positive"):
-            down = role == "vertical" and units.lower() in _PRESSURE
+        is_pressure = role == "vertical" and units.lower() in _PRESSURE
         times = TimeUnits.parse(units, text_attribute(found, "calendar"))
+        down = positive == "down" if positive else is_pressure
         return Axis(name, size, coordinate, role, units, long_name(found), times, down)
 
     def _dimension_coordinate(self, ref: str, fqn: str) -> str | None:
         """Return the coordinate variable of a dimension, or its only auxiliary coordinate; None if there is none."""
         variables = self._opened.model.all_variables
         found = variables.get(ref)
-        if ref != fqn and found is not None and found.dimensions == (ref,):
-            return ref
         if ref == fqn:
             return None
+        if found is not None and found.dimensions == (ref,):
+            return ref
         others = [c for c in self.auxiliary(fqn) if variables[c].dimensions == (ref,) and c != fqn]
         times = [c for c in others if role_of(variables[c]) == "time"]
-        if times or len(others) == 1:
-            return (times or others)[0]
-        return None
+        return (times or others)[0] if times or len(others) == 1 else None
 
     def auxiliary(self, fqn: str) -> list[str]:
         """Return the FQNs of the variables in the attribute ``coordinates``."""
         text = text_attribute(self._opened.variable(fqn), "coordinates")
-        return list(dict.fromkeys(self._resolved(text.split(), fqn)))
+        found = (self._look_up(name, fqn) for name in text.split())
+        return list(dict.fromkeys(at for at in found if at is not None))
 
-    def _resolved(self, names: list[str], fqn: str) -> Iterator[str]:
+    def _look_up(self, name: str, fqn: str) -> str | None:
+        """Return the FQN of a variable by its FQN, or by its simple name from the group of `fqn` upwards."""
         variables = self._opened.model.all_variables
-        for name in names:
-            if name.startswith("/"):
-                found = name if name in variables else None
-            else:
-                found = self._climb(name, fqn)
-            if found is not None:
-                yield found
-
-    def _climb(self, name: str, fqn: str) -> str | None:
-        group = split_fqn(fqn)[0]
-        while True:
-            at = join_fqn(group, name)
-            if at in self._opened.model.all_variables:
-                return at
-            if group == "/":
-                return None
+        if name.startswith("/"):
+            return name if name in variables else None
+        group = fqn
+        while group != "/":
             group = split_fqn(group)[0]
+            if (at := join_fqn(group, name)) in variables:
+                return at
+        return None
 
     def grid_mapping(self, fqn: str) -> Variable | None:
         """Return the grid mapping variable of a variable; None if there is none."""
         name = text_attribute(self._opened.variable(fqn), "grid_mapping").split(":")[0].strip()
-        found = self._climb(name, fqn) if name else None
+        found = self._look_up(name, fqn) if name else None
         return None if found is None else self._opened.variable(found)
 
     def numbers(self, axis: Axis, part: slice = slice(None)) -> np.ndarray | None:
@@ -215,10 +273,10 @@ class Coordinates:
         texts = self.texts(axis)
         if texts is not None:
             return texts[index]
-        numbers = self.numbers(axis, slice(None) if axis.size <= _MOST_CACHED else slice(index, index + 1))
+        numbers = self.numbers(axis, slice(index, index + 1))
         if numbers is None:
             return str(index)
-        number = float(numbers[index if axis.size <= _MOST_CACHED else 0])
+        number = float(numbers[0])
         if axis.times is not None:
             return axis.times.label(number)
         ends = {"latitude": "SN", "longitude": "WE"}.get(axis.role)
@@ -248,7 +306,7 @@ class Geography:
     axes: tuple[int, ...]
     latitude: str
     longitude: str
-    pole: tuple[float, float, float] = field(default=(90.0, 180.0, 0.0))
+    pole: tuple[float, float, float] = (90.0, 180.0, 0.0)
 
 
 def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) -> Geography | None:
@@ -269,10 +327,9 @@ def find_geography(opened: OpenedDataset, coordinates: Coordinates, fqn: str) ->
         same = places == opened.variable(found["longitude"]).dimensions
         if same and places and set(places) <= set(dimensions) and len(set(dimensions)) == len(dimensions):
             numbers = tuple(dimensions.index(p) for p in places)
-            if len(numbers) == 1:
-                return Geography("points", numbers, found["latitude"], found["longitude"])
-            if len(numbers) == 2:
-                return Geography("curvilinear", numbers, found["latitude"], found["longitude"])
+            if len(numbers) <= 2:
+                kind: Literal["points", "curvilinear"] = "points" if len(numbers) == 1 else "curvilinear"
+                return Geography(kind, numbers, found["latitude"], found["longitude"])
     if "grid_latitude" in roles and "grid_longitude" in roles:
         mapping = coordinates.grid_mapping(fqn)
         y, x = roles.index("grid_latitude"), roles.index("grid_longitude")

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from nczarr.convert.change.selecting import find_indices, parse_range
 from nczarr.errors import NCZarrError
-from nczarr.model import EnumType, PrimitiveType, Variable
-from nczarr.view.data.coordinates import Axis, Coordinates, Geography, find_geography
-from nczarr.view.data.opened import OpenedDataset
+from nczarr.view.coordinates import Axis, Coordinates, Geography, find_geography
+from nczarr.view.opened import OpenedDataset, is_drawable
 
 
 class SelectionProblem(NCZarrError):
     """A selection to draw does not fit the variable."""
-
-
-def is_drawable(variable: Variable) -> bool:
-    """Return True if the values of a variable are numbers or categories; other values are shown as a table."""
-    if isinstance(variable.type, EnumType):
-        return True
-    return isinstance(variable.type, PrimitiveType) and variable.type.dtype.kind in "iuf"
 
 
 @dataclass(frozen=True)
@@ -149,8 +139,3 @@ def _index(opened: OpenedDataset, coordinates: Coordinates, axis: Axis, text: st
         )
     found = find_indices(axis.name, axis.size, coordinate, position)
     return found[len(found) // 2]
-
-
-def dated(axis: Axis, numbers: np.ndarray) -> np.ndarray | None:
-    """Return the times of an axis as milliseconds since 1970; None if it is not a time axis with a civil calendar."""
-    return None if axis.times is None else axis.times.milliseconds(numbers)

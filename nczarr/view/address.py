@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from nczarr.errors import NCZarrError
-from nczarr.view.data.coordinates import Coordinates
-from nczarr.view.data.opened import OpenedDataset
-from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL
-from nczarr.view.picture.selection import Selection, first_selection, with_drawn
+from nczarr.view.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.coordinates import Coordinates
+from nczarr.view.opened import OpenedDataset
+from nczarr.view.selection import Selection, first_selection, with_drawn
 
 
 @dataclass

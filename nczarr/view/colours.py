@@ -10,20 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nczarr.model import EnumType, Variable
-from nczarr.view.data.opened import text_attribute
+from nczarr.view.opened import text_attribute
 
-SEQUENTIAL = (
-    "viridis",
-    "cividis",
-    "plasma",
-    "inferno",
-    "magma",
-    "turbo",
-    "YlGnBu",
-    "YlOrRd",
-    "Blues",
-    "gray",
-)
+_UNIFORM = ("viridis", "cividis", "plasma", "inferno", "magma", "turbo")
+SEQUENTIAL = (*_UNIFORM, "YlGnBu", "YlOrRd", "Blues", "gray")
 DIVERGING = ("RdBu_r", "coolwarm", "PuOr_r", "BrBG", "PiYG", "seismic")
 #: Colour of missing values: a grey outside of all colour maps except ``gray``.
 MISSING = "#d3d3d3"
@@ -118,21 +108,13 @@ def find_categories(variable: Variable) -> tuple[Category, ...]:
         meanings = text_attribute(variable, "flag_meanings").split()
         if flags is not None and flags.values.dtype.kind in "iu" and len(flags.values) == len(meanings):
             pairs = [(int(value), name) for value, name in zip(flags.values, meanings)]
-    unique = list(dict(reversed(pairs)).items())[::-1]
-    unique.sort()
-    colours = _qualitative(len(unique))
+    unique = sorted(dict(reversed(pairs)).items())
+    count = len(unique)
+    if count > 20:
+        colours = palette("turbo", count)
+    else:
+        colours = palette("tab10", 10) if count <= 10 else palette("tab20", 20)
     return tuple(Category(value, name, colour) for (value, name), colour in zip(unique, colours))
-
-
-def _qualitative(count: int) -> list[str]:
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    if count <= 10:
-        return [to_hex(c) for c in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
-    if count <= 20:
-        return [to_hex(c) for c in colormaps["tab20"].colors[:count]]  # type: ignore[attr-defined]
-    return palette("turbo", count)
 
 
 def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
@@ -152,11 +134,9 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
     present = np.ma.masked_invalid(values, copy=False).compressed() if values.size else np.array([])
     if not present.size:
         return Colours("viridis", 0.0, 1.0)
-    low, high = _drawable(float(present.min())), _drawable(float(present.max()))
-    about = (
-        f"{variable.name} {text_attribute(variable, 'standard_name')} {text_attribute(variable, 'long_name')}"
-    )
-    about = about.lower()
+    low, high = _clip(float(present.min())), _clip(float(present.max()))
+    names = (variable.name, *(text_attribute(variable, name) for name in ("standard_name", "long_name")))
+    about = " ".join(names).lower()
     if low < 0 < high:
         signed = any(word in about for word in _ALWAYS_SIGNED)
         if signed or min(-low, high) / max(-low, high) >= _TWO_SIDED:
@@ -166,7 +146,7 @@ def choose_colours(variable: Variable, values: np.ma.MaskedArray) -> Colours:
     return Colours(name, *_apart(low, high))
 
 
-def _drawable(limit: float) -> float:
+def _clip(limit: float) -> float:
     """Clip a colour limit to the range in which matplotlib's arithmetic does not overflow."""
     return min(max(limit, -_LARGEST), _LARGEST)
 
@@ -184,10 +164,7 @@ def adjust_colours(
     """Return the colours with the user's colour map and limits."""
     if chosen.categories:
         return chosen
-    if name and name != chosen.name:
-        chosen = replace(chosen, name=name)
-    first = chosen.low if low is None else _drawable(low)
-    last = chosen.high if high is None else _drawable(high)
-    if not first < last:
-        first, last = _apart(first, first) if first == last else (last, first)
-    return replace(chosen, low=first, high=last)
+    first = chosen.low if low is None else _clip(low)
+    last = chosen.high if high is None else _clip(high)
+    first, last = _apart(min(first, last), max(first, last))
+    return replace(chosen, name=name or chosen.name, low=first, high=last)

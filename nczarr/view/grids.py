@@ -6,10 +6,15 @@ has the value of the cell that contains it. Values are not interpolated, and pix
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Protocol
 
 import numpy as np
+
+from nczarr.lazy import cached_property
 
 #: Number of pixels along the longer side of a raster of unequal cells.
 _PIXELS = 1200
@@ -184,7 +189,6 @@ class GlobeGrid:
         self._tree = cKDTree(points) if len(points) else None
         self._spacing = self._distances(points, valid)
         self.extent = self._find_extent()
-        self._nearest: np.ndarray | None = None
 
     def _distances(self, points: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Return the distance from each point to its neighbours, on the unit sphere."""
@@ -200,10 +204,8 @@ class GlobeGrid:
                 # Limit the distances across a seam of the grid, where adjacent indices are far apart.
                 usual = np.median(step[step > 0]) if (step > 0).any() else 0
                 step = np.minimum(step, 4 * usual)
-                ends = np.zeros((1, step.shape[1])) if axis == 0 else np.zeros((step.shape[0], 1))
-                widest = np.maximum(
-                    widest, np.maximum(np.concatenate((step, ends), axis), np.concatenate((ends, step), axis))
-                )
+                before, after = (np.insert(step, place, 0, axis) for place in (0, step.shape[axis]))
+                widest = np.maximum.reduce((widest, before, after))
             return widest[valid]
         assert self._tree is not None
         near, _ = self._tree.query(points, k=min(5, len(points)))
@@ -212,29 +214,24 @@ class GlobeGrid:
     def _find_extent(self) -> Extent:
         if not len(self._lat):
             return Extent(-180, 180, -90, 90)
-        margin = float(np.degrees(np.median(self._spacing))) / 2 if len(self._spacing) else 0.5
+        margin = float(np.degrees(np.median(self._spacing))) / 2
         left, right = float(self._lon.min()) - margin, float(self._lon.max()) + margin
         if right - left > 350:
-            left, right = (
-                (-180.0, 180.0) if self._west < -90 or self._west > 180 else (self._west, self._west + 360)
-            )
-            left, right = (-180.0, 180.0) if abs(left + 180) < 20 else (left, right)
+            left = self._west if -90 <= self._west <= 180 else -180.0
+            right = left + 360
         bottom, top = max(float(self._lat.min()) - margin, -90), min(float(self._lat.max()) + margin, 90)
         return Extent(left, right, bottom, top)
 
     def pixels(self, values: np.ma.MaskedArray) -> np.ma.MaskedArray:
         """The raster of a sample."""
-        if self._nearest is None:
-            self._nearest = self._find_nearest()
         flat = np.ma.asanyarray(values).reshape(-1)
-        picked = (
-            flat[np.maximum(self._nearest, 0)]
-            if len(flat)
-            else np.ma.array(np.zeros(self._nearest.shape), mask=True)
-        )
-        return np.ma.masked_where(self._nearest < 0, picked)
+        if not len(flat):
+            return np.ma.array(np.zeros(self._nearest.shape), mask=True)
+        return np.ma.masked_where(self._nearest < 0, flat[np.maximum(self._nearest, 0)])
 
-    def _find_nearest(self) -> np.ndarray:
+    @cached_property
+    def _nearest(self) -> np.ndarray:
+        """The number of the point nearest to each pixel; -1 if it is too far away."""
         e = self.extent
         wide, high = max(e.right - e.left, 1e-9), max(e.top - e.bottom, 1e-9)
         # Adapt the number of pixels to the number of points: a coarse grid does not need a fine raster.
@@ -321,3 +318,32 @@ def unrotate(
     true_lat = np.degrees(np.arcsin(np.clip(sine, -1, 1)))
     true_lon = pole_lon + np.degrees(np.arctan2(east, north))
     return true_lat, (true_lon + 180) % 360 - 180
+
+
+@cache
+def _lines() -> tuple[np.ndarray, ...]:
+    text = files("nczarr.view").joinpath("coastlines.json").read_text(encoding="utf-8")
+    return tuple(np.array(line) for line in json.loads(text)["coordinates"])
+
+
+def coastlines(extent: Extent) -> list[np.ndarray]:
+    """Return the coastlines that cross an extent, as arrays of (longitude, latitude) in the extent's longitude range.
+
+    Examples
+    --------
+    >>> len(coastlines(Extent(-30, -20, -5, 5)))  # the middle of the Atlantic
+    0
+    >>> all(line[:, 0].max() > 180 for line in coastlines(Extent(190, 300, -60, 60)))
+    True
+    """
+    found = []
+    turns = range(int(np.floor((extent.left - 180) / 360)), int(np.ceil((extent.right + 180) / 360)) + 1)
+    for line in _lines():
+        low, high = line.min(axis=0), line.max(axis=0)
+        if high[1] < extent.bottom or low[1] > extent.top:
+            continue
+        for turn in turns:
+            shift = 360 * turn
+            if high[0] + shift >= extent.left and low[0] + shift <= extent.right:
+                found.append(line + np.array([shift, 0]))
+    return found

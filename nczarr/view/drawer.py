@@ -6,19 +6,19 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from nczarr.display import format_value
 from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
-from nczarr.view.data.coordinates import Axis, Coordinates
-from nczarr.view.data.opened import OpenedDataset, long_name, text_attribute
-from nczarr.view.data.overview import MOST_BYTES, Overview, plan_overview
-from nczarr.view.picture.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
-from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale, Table
-from nczarr.view.picture.selection import Selection, dated, is_drawable
+from nczarr.view.coordinates import Axis, Coordinates, Geography
+from nczarr.view.drawings import Columns, Drawing, Line, Picture, Scale, Table
+from nczarr.view.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
+from nczarr.view.opened import OpenedDataset, is_drawable, long_name, text_attribute
+from nczarr.view.sampling import MOST_BYTES, Overview, plan_overview
+from nczarr.view.selection import Selection
 
 #: Maximum number of points of a line.
 MOST_POINTS = 4000
@@ -28,7 +28,7 @@ _MOST_PLACES = 500_000
 _MOST_ROWS = 200
 _MOST_CHARACTERS = 2000
 _MOST_NAMES = 10
-_KEPT_GRIDS = 8
+_KEPT_FRAMES = 8
 #: Maximum number of steps, and of bytes of decoded chunks, to read for the colour limits of all steps.
 _MOST_STEPS = 24
 _SAMPLE_BYTES = 64 << 20
@@ -36,6 +36,23 @@ _NOT_IN_ORDER = "the coordinate {} is not strictly monotonic; the axis shows ind
 _NO_NUMBERS = "the coordinate {} has missing or non-numeric values; the axis shows indices"
 
 Windows = tuple[tuple[int, int], ...]
+
+
+class _Frame(NamedTuple):
+    """The grid of a picture, with its axes, notes and coordinates."""
+
+    grid: Grid
+    x: Scale
+    y: Scale
+    notes: tuple[str, ...]
+    columns: Columns
+
+
+class _Words(TypedDict):
+    title: str
+    step: tuple[tuple[str, str], ...]
+    label: str
+    selection: Selection
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,7 @@ class Drawer:
     Examples
     --------
     >>> from nczarr import cdl
-    >>> from nczarr.view.picture.selection import first_selection
+    >>> from nczarr.view.selection import first_selection
     >>> text = "netcdf d { dimensions: y = 2; x = 3; variables: int v(y, x); data: v = 1, 2, 3, 4, 5, 6; }"
     >>> with OpenedDataset(cdl.loads(text)) as opened:
     ...     drawer = Drawer(opened)
@@ -83,8 +100,8 @@ class Drawer:
     def __init__(self, opened: OpenedDataset) -> None:
         self.opened = opened
         self.coordinates = Coordinates(opened)
-        self._grids: OrderedDict[Any, Any] = OrderedDict()
-        self._spreads: dict[Any, Spread | None] = {}
+        self._frames: OrderedDict[tuple[object, ...], _Frame] = OrderedDict()
+        self._spreads: dict[tuple[str, tuple[int, ...]], Spread | None] = {}
         self._lock = threading.Lock()
 
     def draw(
@@ -209,7 +226,7 @@ class Drawer:
 
     # -- titles and notes
 
-    def _words(self, selection: Selection, shown: tuple[int, ...] | None = None) -> dict[str, Any]:
+    def _words(self, selection: Selection, shown: tuple[int, ...] | None = None) -> _Words:
         """Return title, label and step; the step has the axes that are not in `shown` (default: the drawn axes)."""
         shown = selection.drawn if shown is None else shown
         variable = self.opened.variable(selection.fqn)
@@ -220,12 +237,8 @@ class Drawer:
             if i not in shown and axis.size
         )
         name = split_fqn(selection.fqn)[1]
-        return {
-            "title": long_name(variable),
-            "step": step,
-            "label": f"{name} ({units})" if units and units != "1" else name,
-            "selection": selection,
-        }
+        label = f"{name} ({units})" if units and units != "1" else name
+        return {"title": long_name(variable), "step": step, "label": label, "selection": selection}
 
     @staticmethod
     def _notes(selection: Selection, overview: Overview) -> tuple[str, ...]:
@@ -241,180 +254,154 @@ class Drawer:
     def _line(self, selection: Selection, overview: Overview, sample: np.ma.MaskedArray) -> Line:
         axis, part = selection.axes[selection.drawn[0]], overview.parts[0]
         places, scale, notes = self._places(axis, part, needs_order=False)
-        labels = self._labels(axis, part, places)
         return Line(
             **self._words(selection),
             notes=(*self._notes(selection, overview), *notes),
             parts=overview.parts,
             sample=sample,
             places=places,
-            place_labels=labels,
             x=scale,
-            columns=((axis.name, np.array(labels, object)),),
+            columns=(self._column(axis, part),),
         )
 
-    def _labels(self, axis: Axis, part: slice, places: np.ndarray) -> list[str]:
+    def _column(self, axis: Axis, part: slice) -> tuple[str, np.ndarray]:
+        """Return the name of an axis and the labels of its places."""
         texts = self.coordinates.texts(axis)
-        if texts is not None:
-            return texts[part]
         numbers = self.coordinates.numbers(axis, part)
-        if numbers is None:
-            return [str(i) for i in range(part.start, part.stop, part.step)]
-        if axis.times is not None:
-            return [axis.times.label(n) for n in numbers]
-        return [f"{n:.9g}" for n in numbers]
+        if texts is not None:
+            labels = texts[part]
+        elif numbers is None:
+            labels = [str(i) for i in range(part.start, part.stop, part.step)]
+        elif axis.times is not None:
+            labels = [axis.times.label(n) for n in numbers]
+        else:
+            labels = [f"{n:.9g}" for n in numbers]
+        return axis.name, np.array(labels, object)
 
     def _places(
         self, axis: Axis, part: slice, *, needs_order: bool
     ) -> tuple[np.ndarray, Scale, tuple[str, ...]]:
         """Return the positions along an axis, its scale and notes."""
         indices = np.arange(part.start, part.stop, part.step, dtype=np.float64)
-        numbers = self.coordinates.numbers(axis, part)
         texts = self.coordinates.texts(axis)
-        if numbers is None:
-            scale = Scale(axis.title or axis.name)
-            if texts is None and axis.coordinate is not None:
-                return indices, Scale(f"{axis.name} (index)"), (_NO_NUMBERS.format(axis.name),)
-            if texts is not None:
-                chosen = range(
-                    part.start, part.stop, max(len(range(part.start, part.stop)) // _MOST_NAMES, 1)
-                )
-                scale = Scale(
-                    axis.title or axis.name, "named", names=tuple((float(i), texts[i]) for i in chosen)
-                )
-            return indices, scale, ()
-        if needs_order and Cells.of(numbers) is None:
-            return indices, Scale(f"{axis.name} (index)"), (_NOT_IN_ORDER.format(axis.name),)
-        milliseconds = dated(axis, numbers)
+        if texts is not None:
+            every = max((part.stop - part.start) // _MOST_NAMES, 1)
+            names = tuple((float(i), texts[i]) for i in range(part.start, part.stop, every))
+            return indices, Scale(axis.title or axis.name, "named", names=names), ()
+        if axis.coordinate is None:
+            return indices, Scale(axis.title or axis.name), ()
+        numbers = self.coordinates.numbers(axis, part)
+        if numbers is None or (needs_order and Cells.of(numbers) is None):
+            note = _NO_NUMBERS if numbers is None else _NOT_IN_ORDER
+            return indices, Scale(f"{axis.name} (index)"), (note.format(axis.name),)
+        if axis.times is None:
+            return numbers, Scale(axis.label, down=axis.down), ()
+        milliseconds = axis.times.milliseconds(numbers)
         if milliseconds is not None:
             return milliseconds, Scale(axis.title, "date"), ()
-        if axis.times is not None:
-            step = max(len(numbers) // _MOST_NAMES, 1)
-            names = tuple((float(n), axis.times.label(n)) for n in numbers[::step])
-            return numbers, Scale(f"{axis.title} ({axis.times.calendar})", "named", names=names), ()
-        return numbers, Scale(axis.label, down=axis.down), ()
+        every = max(len(numbers) // _MOST_NAMES, 1)
+        names = tuple((float(n), axis.times.label(n)) for n in numbers[::every])
+        return numbers, Scale(f"{axis.title} ({axis.times.calendar})", "named", names=names), ()
 
     def _picture(self, selection: Selection, overview: Overview, sample: np.ma.MaskedArray) -> Picture:
-        grid, x, y, notes, columns = self._grid(selection, overview)
-        picture = Picture(
+        frame = self._frame(selection, overview)
+        return Picture(
             **self._words(selection),
-            notes=(*self._notes(selection, overview), *notes),
+            notes=(*self._notes(selection, overview), *frame.notes),
             parts=overview.parts,
             sample=sample,
-            grid=grid,
-            x=x,
-            y=y,
+            grid=frame.grid,
+            x=frame.x,
+            y=frame.y,
+            columns=frame.columns,
+            pixels=frame.grid.pixels(sample),
             is_map=selection.geography is not None,
-            columns=columns,
         )
-        object.__setattr__(picture, "pixels", grid.pixels(sample))
-        return picture
 
-    def _grid(self, selection: Selection, overview: Overview) -> Any:
+    def _frame(self, selection: Selection, overview: Overview) -> _Frame:
         """Return the grid of a picture from the cache, or create it: finding nearest points is slow."""
         parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
         geography = selection.geography
         key = (geography or selection.fqn, selection.drawn, parts)
         with self._lock:
-            if key in self._grids:
-                self._grids.move_to_end(key)
-                return self._grids[key]
-        made = self._flat(selection, overview) if geography is None else self._globe(selection, overview)
+            if key in self._frames:
+                self._frames.move_to_end(key)
+                return self._frames[key]
+        frame = None if geography is None else self._globe(selection, overview, geography)
+        if frame is None:
+            frame = self._flat(selection, overview)
+            if geography is not None:
+                frame = frame._replace(x=Scale("longitude (index)"), y=Scale("latitude (index)"))
         with self._lock:
-            self._grids[key] = made
-            while len(self._grids) > _KEPT_GRIDS:
-                self._grids.popitem(last=False)
-        return made
+            self._frames[key] = frame
+            while len(self._frames) > _KEPT_FRAMES:
+                self._frames.popitem(last=False)
+        return frame
 
-    def _flat(self, selection: Selection, overview: Overview) -> Any:
-        found = []
+    def _flat(self, selection: Selection, overview: Overview) -> _Frame:
+        cells, scales, columns = [], [], []
         notes: tuple[str, ...] = ()
         for number, part in zip(selection.drawn, overview.parts):
             places, scale, more = self._places(selection.axes[number], part, needs_order=True)
+            found = Cells.of(places)
+            assert found is not None
+            cells.append(found)
+            scales.append(scale)
+            columns.append(self._column(selection.axes[number], part))
             notes += more
-            cells = Cells.of(places)
-            assert cells is not None
-            labels = self._labels(selection.axes[number], part, places)
-            found.append((cells, scale, (selection.axes[number].name, np.array(labels, object))))
-        (y_cells, y, y_column), (x_cells, x, x_column) = found
-        return RectilinearGrid(y_cells, x_cells), x, y, notes, (y_column, x_column)
+        return _Frame(RectilinearGrid(*cells), scales[1], scales[0], notes, tuple(columns))
 
-    def _globe(self, selection: Selection, overview: Overview) -> Any:
-        geography = selection.geography
-        assert geography is not None
+    def _globe(self, selection: Selection, overview: Overview, geography: Geography) -> _Frame | None:
+        """Return the grid of a map; None if its coordinates are not numbers, or not monotonic."""
         x, y = Scale("longitude (degrees east)"), Scale("latitude (degrees north)")
-        if geography.kind == "rectilinear":
-            made = self._straight_globe(selection, overview)
-            if made is None:
-                grid, _, _, notes, columns = self._flat(selection, overview)
-                return grid, Scale("longitude (index)"), Scale("latitude (index)"), notes, columns
-            return made[0], x, y, (), made[1]
-        lat, lon = self._places_on_globe(selection, overview)
-        globe: Grid = GlobeGrid(lat, lon)
-        return (
-            globe,
-            x,
-            y,
-            (),
-            (("latitude", np.ma.filled(lat, np.nan)), ("longitude", np.ma.filled(lon, np.nan))),
-        )
-
-    def _straight_globe(self, selection: Selection, overview: Overview) -> Any:
-        lat, lon = (
-            self.coordinates.numbers(selection.axes[i], part)
-            for i, part in zip(selection.drawn, overview.parts)
-        )
-        if lat is None or lon is None:
-            return None
-        rows, columns = Cells.of(lat, (-90.0, 90.0)), Cells.of(np.unwrap(lon, period=360))
-        if rows is None or columns is None:
-            return None
-        names = [selection.axes[i].name for i in selection.drawn]
-        return RectilinearGrid(rows, columns), ((names[0], lat), (names[1], lon))
-
-    def _places_on_globe(self, selection: Selection, overview: Overview) -> tuple[Any, Any]:
-        geography = selection.geography
-        assert geography is not None
-        if geography.kind == "rotated":
+        lat: np.ndarray | None
+        lon: np.ndarray | None
+        if geography.kind in ("curvilinear", "points"):
+            lat, lon = (
+                self.opened.read(fqn, overview.parts) for fqn in (geography.latitude, geography.longitude)
+            )
+        else:
             axes = [selection.axes[i] for i in selection.drawn]
             lat, lon = (self.coordinates.numbers(axis, part) for axis, part in zip(axes, overview.parts))
-            assert lat is not None
-            assert lon is not None
-            return unrotate(lat, lon, geography.pole)
-        return (
-            self.opened.read(geography.latitude, overview.parts),
-            self.opened.read(geography.longitude, overview.parts),
-        )
+            if lat is None or lon is None:
+                return None
+            if geography.kind == "rectilinear":
+                rows, columns = Cells.of(lat, (-90.0, 90.0)), Cells.of(np.unwrap(lon, period=360))
+                if rows is None or columns is None:
+                    return None
+                return _Frame(
+                    RectilinearGrid(rows, columns), x, y, (), ((axes[0].name, lat), (axes[1].name, lon))
+                )
+            lat, lon = unrotate(lat, lon, geography.pole)
+        names = (("latitude", np.ma.filled(lat, np.nan)), ("longitude", np.ma.filled(lon, np.nan)))
+        return _Frame(GlobeGrid(lat, lon), x, y, (), names)
 
     def _table(self, selection: Selection) -> Table:
         """Return the first values as text; characters are joined to strings along their last dimension."""
         shape = self.opened.shape(selection.fqn)
-        index: tuple[int | slice, ...] = (*selection.at[:-1], slice(0, _MOST_ROWS)) if shape else ()
-        axis, count = selection.axes[-1:], shape[-1] if shape else 1
-        shown = 1
-        joined = self.opened.variable(selection.fqn).type == CHAR and bool(shape)
-        if joined:
-            last: tuple[slice, ...] = (slice(0, _MOST_ROWS), slice(0, _MOST_CHARACTERS))
-            index = (*selection.at[:-2], *last[-len(shape) :])
-            axis, count = selection.axes[-2:-1], shape[-2] if len(shape) > 1 else 1
-            shown = 2
+        is_text = self.opened.variable(selection.fqn).type == CHAR and bool(shape)
+        limits = [slice(0, _MOST_ROWS)] + [slice(0, _MOST_CHARACTERS)] * is_text
+        shown = min(len(limits), len(shape))
+        index: tuple[int | slice, ...] = (*selection.at[: len(shape) - shown], *limits[len(limits) - shown :])
+        # The axis of the rows; text along a single dimension is one row.
+        row = None if not shape or (is_text and len(shape) == 1) else len(shape) - shown
         rows: list[tuple[str, str]] = []
         if prod(shape):
             values: np.ndarray = self.opened.read(selection.fqn, index)
             if values.dtype.names:
                 values = np.ma.getdata(values)  # ignore the masks of fields
-            if joined and values.dtype.kind == "S":  # otherwise the netCDF interface has joined them
+            if is_text and values.dtype.kind == "S":  # otherwise the netCDF interface has joined them
                 values = _joined(values)
             for i, value in enumerate(values.reshape(-1)[:_MOST_ROWS]):
-                label = self.coordinates.label(axis[0], i) if axis else ""
+                label = "" if row is None else self.coordinates.label(selection.axes[row], i)
                 rows.append((label, "missing" if value is np.ma.masked else format_value(_plain(value))))
         return Table(
-            **self._words(selection, tuple(range(len(shape)))[-shown:]),
+            **self._words(selection, tuple(range(len(shape)))[len(shape) - shown :]),
             notes=(),
             parts=(),
             sample=np.ma.array([]),
             rows=tuple(rows),
-            left_out=count - len(rows),
+            left_out=(1 if row is None else shape[row]) - len(rows),
         )
 
 
@@ -432,7 +419,7 @@ def _joined(characters: np.ndarray) -> np.ndarray:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a compound value as a list of its fields; return other values unchanged."""
     return list(value.tolist()) if isinstance(value, np.void) and value.dtype.names else value
 

@@ -21,10 +21,9 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from nczarr.display import visible
-from nczarr.view.picture.coastlines import coastlines
-from nczarr.view.picture.colours import MISSING, Colours
-from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.pictures import Drawing, Line, Picture, Scale
+from nczarr.view.colours import MISSING, Colours
+from nczarr.view.drawings import Drawing, Line, Picture, Scale
+from nczarr.view.grids import Extent, coastlines
 
 _HEIGHT = 500
 _LINE = "#0b7285"
@@ -277,7 +276,7 @@ class LineFigure:
         self._source.data = {
             "place": line.places,
             "value": values,
-            "label": [_text(label) for label in line.place_labels],
+            "label": [_text(label) for label in line.columns[0][1]],
         }
         if self._is_profile and len(line.places):
             low, high = float(line.places.min()), float(line.places.max())

@@ -14,14 +14,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.view.data.coordinates import Coordinates
-from nczarr.view.data.opened import OpenedDataset
-from nczarr.view.page.address import Address
-from nczarr.view.picture.selection import select
+from nczarr.view.address import Address
+from nczarr.view.coordinates import Coordinates
+from nczarr.view.opened import OpenedDataset
 from nczarr.view.plotting import as_texts, find_variable
+from nczarr.view.selection import select
 
 if TYPE_CHECKING:
     from typing import Self
+
 
 _HOST = "127.0.0.1"
 _LAST_PORT = 65_535
@@ -39,7 +40,7 @@ class Served:
     def __init__(self, opened: OpenedDataset, port: int) -> None:
         import panel as pn
 
-        from nczarr.view.page.viewer import build_page
+        from nczarr.view.viewer import build_page
 
         self._opened = opened
         secret = secrets.token_urlsafe(12)

@@ -14,29 +14,28 @@ import panel_material_ui as pmui
 from nczarr.display import visible
 from nczarr.errors import NCZarrError
 from nczarr.model import split_fqn
-from nczarr.view.data.opened import OpenedDataset
-from nczarr.view.data.statistics import Statistics, whole_statistics
-from nczarr.view.page.address import Address
-from nczarr.view.page.axes import AxisChoice
-from nczarr.view.page.details import (
+from nczarr.view.address import Address
+from nczarr.view.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
+from nczarr.view.details import (
     about_html,
     alert_html,
     counts_html,
     heading_html,
+    list_tree,
     notes_html,
     statistics_html,
     statistics_of,
     table_html,
 )
-from nczarr.view.page.figures import LineFigure, PictureFigure
-from nczarr.view.page.sliders import Sliders
-from nczarr.view.page.tree import list_tree
-from nczarr.view.page.worker import Worker
-from nczarr.view.picture.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
-from nczarr.view.picture.grids import Extent
-from nczarr.view.picture.make import Drawer, Spread, zoomed
-from nczarr.view.picture.pictures import Drawing, Line, Picture, Table
-from nczarr.view.picture.selection import Selection, first_selection, is_drawable, with_drawn
+from nczarr.view.drawer import Drawer, Spread, zoomed
+from nczarr.view.drawings import Drawing, Line, Picture, Table
+from nczarr.view.figures import LineFigure, PictureFigure
+from nczarr.view.grids import Extent
+from nczarr.view.opened import OpenedDataset, is_drawable
+from nczarr.view.sampling import Statistics, whole_statistics
+from nczarr.view.selection import Selection, first_selection, with_drawn
+from nczarr.view.widgets import AxisChoice, Sliders
+from nczarr.view.worker import Worker
 
 _AUTOMATIC = "automatic"
 _ALL_STEPS, _EACH_STEP = "of all steps", "of each step"
@@ -488,13 +487,13 @@ class Viewer:
         self._counting.ask(lambda: whole_statistics(self._opened, selection.fqn, go_on), take)
 
     def _as_png(self) -> io.BytesIO:
-        from nczarr.view.picture.files import to_image
+        from nczarr.view.plotting import to_image
 
         assert self._drawing is not None
         return io.BytesIO(to_image(self._drawing, self._colours))
 
     def _as_csv(self) -> io.BytesIO:
-        from nczarr.view.picture.tables import to_csv
+        from nczarr.view.drawings import to_csv
 
         assert self._drawing is not None
         return io.BytesIO(to_csv(self._drawing).encode("utf-8", "surrogateescape"))

@@ -1,0 +1,191 @@
+"""Describe variables for the page: the items of the tree, and HTML for descriptions, statistics and text values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from nczarr.display import format_value, safe_html, show_array, visible
+from nczarr.model import CompoundType, Dataset, Group, Variable, join_fqn, split_fqn
+from nczarr.model.describe import describe_variable
+from nczarr.view.colours import Category
+from nczarr.view.drawings import Drawing, Table
+from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_name, text_attribute
+from nczarr.view.sampling import Statistics
+
+Theme = Literal["light", "dark"]
+_TABLE = 'style="border-collapse:collapse;font-size:14px"'
+_CELL = 'style="padding:2px 24px 2px 0;text-align:left;vertical-align:top;overflow-wrap:anywhere"'
+_HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.7;white-space:nowrap"'
+
+
+def heading_html(opened: OpenedDataset, fqn: str) -> str:
+    """Return the long name, the units and the FQN of a variable."""
+    variable = opened.variable(fqn)
+    units = safe_html(text_attribute(variable, "units"), longest=60)
+    return (
+        '<div style="font-size:22px;font-weight:600;overflow-wrap:anywhere"><bdi>'
+        f"{safe_html(long_name(variable), longest=200)}</bdi> "
+        f'<bdi style="font-weight:400;opacity:.7">{units}</bdi></div>'
+        f'<div style="opacity:.7;overflow-wrap:anywhere"><bdi>{safe_html(fqn, longest=300)}</bdi></div>'
+    )
+
+
+def about_html(opened: OpenedDataset, fqn: str, theme: Theme) -> str:
+    """Return the notebook representation of a variable, and of its Zarr array, if any."""
+    variable = opened.variable(fqn)
+    html = show_array(describe_variable(variable, opened.model.all_dimensions), theme=theme)
+    array = getattr(variable.data, "array", None)
+    if array is not None:
+        from nczarr.zarr.describe import describe_array
+
+        html += "<br>" + show_array(describe_array(array), theme=theme)
+    return html
+
+
+def statistics_html(statistics: Statistics, of: str, categories: tuple[Category, ...] = ()) -> str:
+    """Return a table of statistics."""
+    rows = [("of", of), ("values", f"{statistics.valid:,}"), ("missing", f"{statistics.missing:,}")]
+    if statistics.valid and not categories:
+        numbers = (statistics.low, statistics.high, statistics.mean, statistics.deviation)
+        names = ("minimum", "maximum", "mean", "standard deviation")
+        rows += [(name, f"{number:.7g}") for name, number in zip(names, numbers)]
+    return _table(rows)
+
+
+def counts_html(values: np.ma.MaskedArray, categories: tuple[Category, ...]) -> str:
+    """Return a table of the frequency of each category."""
+    rows = []
+    total = max(np.ma.count(values), 1)
+    for category in categories:
+        count = int((values == category.value).sum() or 0)
+        rows.append((category.name, f"{count:,} ({count / total:.1%})"))
+    return _table(rows)
+
+
+def statistics_of(drawing: Drawing) -> Statistics:
+    """Return the statistics of the values of a drawing."""
+    result = Statistics()
+    result.add(drawing.sample)
+    return result
+
+
+def table_html(table: Table) -> str:
+    """Return a table of values as text."""
+    html = _table([(label, format_value(value)) for label, value in table.rows])
+    if table.left_out > 0:
+        html += f"<p>… {table.left_out:,} more</p>"
+    return html if table.rows else "<p>no values</p>"
+
+
+def alert_html(text: str) -> str:
+    """Return an error message as an alert box."""
+    return (
+        '<div role="alert" style="border:1px solid #e03131;border-left-width:6px;border-radius:4px;padding:8px 14px">'
+        f"{safe_html(text, longest=2000, layout=True)}</div>"
+    )
+
+
+def notes_html(notes: tuple[str, ...]) -> str:
+    """Return the notes below a picture."""
+    return "".join(f'<div style="opacity:.75">{safe_html(note)}</div>' for note in notes)
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    cells = "".join(
+        f"<tr><th {_HEAD}><bdi>{safe_html(name, longest=200)}</bdi></th>"
+        f"<td {_CELL}><bdi>{safe_html(value)}</bdi></td></tr>"
+        for name, value in rows
+    )
+    return f"<table {_TABLE}>{cells}</table>"
+
+
+#: Maximum number of variables to list; a search finds the others.
+MOST_LISTED = 500
+_LONGEST = 80
+
+
+def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
+    """Return True if each word occurs in the FQN, long name, standard name or units of a variable.
+
+    Examples
+    --------
+    >>> from nczarr.model import FLOAT
+    >>> matches("/ocean/temp", Variable("temp", FLOAT), ["oce", "temp"])
+    True
+    """
+    about = [fqn, *(text_attribute(variable, name) for name in ("long_name", "standard_name", "units"))]
+    text = "\n".join(about).lower()
+    return all(word in text for word in words)
+
+
+def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]], int]:
+    """Return the items of the tree, and the number of variables omitted because of the limit.
+
+    Groups without search results are omitted.
+    """
+    words = search.lower().split()
+    remaining, omitted = MOST_LISTED, 0
+
+    def inside(group: Group, fqn: str) -> list[dict[str, Any]]:
+        nonlocal remaining, omitted
+        items: list[dict[str, Any]] = []
+        for variable in group.variables:
+            at = join_fqn(fqn, variable.name)
+            if not matches(at, variable, words):
+                continue
+            if remaining <= 0:
+                omitted += 1
+                continue
+            remaining -= 1
+            item = _variable_item(dataset, at, variable)
+            if (owner := _owner_of(items, variable, fqn)) is None:
+                items.append(item)
+            else:
+                owner.setdefault("items", []).append(item)
+        for child in group.groups:
+            at = join_fqn(fqn, child.name)
+            below = inside(child, at)
+            if below or not words:
+                label = _short(child.name)
+                items.append(
+                    {
+                        "id": f"group {at}",
+                        "label": label,
+                        "icon": "folder",
+                        "items": below,
+                        "selectable": False,
+                    }
+                )
+        return items
+
+    return inside(dataset, "/"), omitted
+
+
+def _owner_of(items: list[dict[str, Any]], variable: Variable, group: str) -> dict[str, Any] | None:
+    """Return the item of the compound variable that has this field; None if the search omitted it."""
+    if not isinstance(variable.data, FieldSource) or not items:
+        return None
+    return items[-1] if items[-1]["id"] == join_fqn(group, variable.data.owner) else None
+
+
+def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> dict[str, Any]:
+    sizes = " × ".join(
+        f"{split_fqn(ref)[1]} {size}" if isinstance(ref, str) else str(size)
+        for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True)
+    )
+    icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
+    if is_drawable(variable):
+        icon = ("tag", "show_chart")[len(variable.dimensions)] if len(variable.dimensions) < 2 else "grid_on"
+    data = variable.data
+    return {
+        "id": fqn,
+        "label": _short(".".join(data.path) if isinstance(data, FieldSource) else variable.name),
+        "secondary": _short(sizes or variable.type.name),
+        "icon": icon,
+    }
+
+
+def _short(text: str) -> str:
+    return visible(text[:_LONGEST] + ("…" if len(text) > _LONGEST else ""))

@@ -1,0 +1,249 @@
+"""Open a dataset of any format for viewing: its model for metadata, and the netCDF interface for values.
+
+The fields of compound variables are separate variables, named ``point.x``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from nczarr import model
+from nczarr.convert import open_source
+from nczarr.display import shown_location
+from nczarr.errors import error_context
+from nczarr.netcdf4 import Dataset
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Index = int | slice | EllipsisType | tuple[int | slice, ...]
+#: Maximum number of fields per compound variable.
+MOST_FIELDS = 100
+#: Attributes of a compound variable that apply to its fields too.
+_SHARED = ("coordinates", "grid_mapping")
+_G = TypeVar("_G", bound=model.Group)
+
+
+class OpenedDataset:
+    """A dataset that is open for viewing.
+
+    Values are masked and unpacked like in netCDF4-python. Only one thread at a time reads, because the HDF5 library is
+    not thread-safe; the Zarr engine still reads the chunks of one request in parallel.
+
+    Parameters
+    ----------
+    source : str, path, store or nczarr.model.Dataset
+        Any source that :func:`nczarr.convert.open_source` opens.
+    storage_options : mapping, optional
+        Options for remote stores.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> text = "netcdf d { dimensions: x = 3; variables: short v(x); v:scale_factor = 0.5; data: v = 1, _, 3; }"
+    >>> with OpenedDataset(cdl.loads(text)) as opened:
+    ...     print(opened.read("/v", slice(None)))
+    [0.5 -- 1.5]
+    """
+
+    def __init__(self, source: object, storage_options: Mapping[str, object] | None = None) -> None:
+        self.name = source.name if isinstance(source, model.Dataset) else shown_location(str(source))
+        self._lock = threading.RLock()
+        self._stack = ExitStack()
+        try:
+            found = self._stack.enter_context(open_source(source, storage_options=storage_options))
+            self.model = with_fields(found)
+            self._values = Dataset(self.model)
+            self._stack.callback(self._values.close)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def read(self, fqn: str, index: Index) -> np.ma.MaskedArray:
+        """Read a selection of a variable, masked and unpacked.
+
+        Raises
+        ------
+        NCZarrError
+            If the values cannot be read.
+        """
+        # Paths of the netCDF interface have no escapes, so look up name by name.
+        *groups, name = model.parse_fqn(fqn)
+        with self._lock, error_context(fqn=fqn):
+            group = reduce(lambda group, part: group.groups[part], groups, self._values)
+            return np.ma.asanyarray(group.variables[name][index])
+
+    def variable(self, fqn: str) -> model.Variable:
+        """Return the variable at an FQN; raise :class:`nczarr.errors.ModelError` if there is none."""
+        return self.model.variable_at(fqn)
+
+    def shape(self, fqn: str) -> tuple[int, ...]:
+        """Return the shape of a variable."""
+        return self.model.shape(self.variable(fqn))
+
+    def chunk_shape(self, fqn: str) -> tuple[int, ...]:
+        """Return the shape of the smallest part of a variable that can be read separately."""
+        variable = self.variable(fqn)
+        shape = self.model.shape(variable)
+        if isinstance(variable.data, FieldSource):
+            group = model.split_fqn(fqn)[0]
+            outer = self.chunk_shape(model.join_fqn(group, variable.data.owner))
+            return (*outer, *variable.data.sizes)
+        array = getattr(variable.data, "array", None)
+        inner = getattr(array, "inner_chunk_shape", None)
+        if inner is not None and len(inner) >= len(shape):
+            return tuple(inner[: len(shape)])
+        if variable.storage.chunk_shape and variable.storage.layout in (None, "chunked"):
+            return variable.storage.chunk_shape
+        # Contiguous storage: rows along the last axis can be read separately.
+        return (1,) * (len(shape) - 1) + shape[-1:]
+
+    def close(self) -> None:
+        """Close the dataset; closing it twice is allowed."""
+        with self._lock:
+            self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def text_attribute(variable: model.Variable, name: str) -> str:
+    """Return the text of an attribute; empty if the attribute is missing or not text.
+
+    Examples
+    --------
+    >>> v = model.Variable("v", model.INT, attributes=(model.Attribute.of("units", "K"),))
+    >>> text_attribute(v, "units"), text_attribute(v, "long_name")
+    ('K', '')
+    """
+    attribute = variable.attribute.get(name)
+    if attribute is None or attribute.type not in (model.CHAR, model.STRING):
+        return ""
+    return attribute.text.strip("\0 ")
+
+
+def long_name(variable: model.Variable) -> str:
+    """Return the description of a variable: ``long_name``, ``standard_name`` or its name, in this order."""
+    standard = text_attribute(variable, "standard_name").replace("_", " ")
+    return text_attribute(variable, "long_name") or standard or variable.name
+
+
+def number_attribute(variable: model.Variable, name: str, default: float) -> float:
+    """Return the first value of a numeric attribute; `default` if there is none."""
+    attribute = variable.attribute.get(name)
+    if attribute is None or attribute.values.dtype.kind not in "iuf" or not attribute.values.size:
+        return default
+    return float(attribute.values[0])
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSource:
+    """The values of a field of a compound variable.
+
+    Parameters
+    ----------
+    inner : ArraySource
+        The compound values.
+    owner : str
+        Name of the compound variable.
+    path : tuple of str
+        Name of the field, preceded by the names of the enclosing fields.
+    dtype : numpy.dtype
+        Type of one element.
+    sizes : tuple of int
+        Shape of the field.
+    """
+
+    inner: model.ArraySource
+    owner: str
+    path: tuple[str, ...]
+    dtype: np.dtype
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.inner.shape, *self.sizes)
+
+    def read(self, region: model.Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        outer = len(self.inner.shape)
+        values = reduce(np.ndarray.__getitem__, self.path, self.inner.read(region[:outer]))
+        values = values[(slice(None),) * outer + region[outer:]]
+        if out is None:
+            return np.array(values, self.dtype)
+        out[...] = values
+        return out
+
+
+def with_fields(dataset: model.Dataset) -> model.Dataset:
+    """Return the dataset with a variable added after each compound variable for each of its drawable fields.
+
+    Examples
+    --------
+    >>> from nczarr import cdl
+    >>> d = cdl.loads("netcdf d {types: compound p {float x; float y;} variables: p at; data: at = {1, 2};}")
+    >>> [v.name for v in with_fields(d).variables]
+    ['at', 'at.x', 'at.y']
+    """
+
+    def inside(group: _G) -> _G:
+        taken = {v.name for v in group.variables}
+        variables: list[model.Variable] = []
+        for variable in group.variables:
+            variables += [variable, *(f for f in _fields(variable) if f.name not in taken)]
+        return replace(group, variables=tuple(variables), groups=tuple(inside(g) for g in group.groups))
+
+    if not any(isinstance(v.type, model.CompoundType) for v in dataset.all_variables.values()):
+        return dataset
+    return inside(dataset)
+
+
+def _fields(variable: model.Variable) -> Iterator[model.Variable]:
+    if not isinstance(variable.type, model.CompoundType) or variable.data is None:
+        return
+    attributes = tuple(a for a in variable.attributes if a.name in _SHARED)
+    fill = variable.attribute.get("_FillValue")
+    for number, (path, sizes, type_) in enumerate(_leaves(variable.type)):
+        if number == MOST_FIELDS:
+            return
+        about = attributes
+        if fill is not None and not sizes and fill.type == variable.type and len(fill.values) == 1:
+            value = reduce(np.ndarray.__getitem__, path, fill.values)
+            about = (*attributes, model.Attribute("_FillValue", type_, np.array(value, type_.dtype)))
+        chunks = variable.storage.chunk_shape
+        yield model.Variable(
+            ".".join((variable.name, *path)),
+            type_,
+            (*variable.dimensions, *sizes),
+            attributes=about,
+            storage=replace(variable.storage, chunk_shape=chunks and (*chunks, *sizes)),
+            data=FieldSource(variable.data, variable.name, path, type_.dtype, sizes),
+        )
+
+
+def _leaves(type_: model.CompoundType) -> Iterator[tuple[tuple[str, ...], tuple[int, ...], model.Type]]:
+    """Yield the path, shape and type of each field with numbers or categories, including nested fields."""
+    for field in type_.fields:
+        if isinstance(field.type, model.CompoundType):
+            for path, sizes, leaf in _leaves(field.type):
+                yield (field.name, *path), (*field.shape, *sizes), leaf
+        elif is_drawable(field):
+            yield (field.name,), field.shape, field.type
+
+
+def is_drawable(item: model.Variable | model.Field) -> bool:
+    """Return True if the values are numbers or categories; other values are shown as a table."""
+    if isinstance(item.type, model.EnumType):
+        return True
+    return isinstance(item.type, model.PrimitiveType) and item.type.dtype.kind in "iuf"
