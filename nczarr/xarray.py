@@ -20,7 +20,6 @@ array([1. , 1.5, nan])
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -38,7 +37,7 @@ from nczarr.netcdf4.values.types import Settings, chunking_of, describe_filters,
 from nczarr.session import GroupNode, Session, VariableNode
 from nczarr.stores import open_store
 from nczarr.system.finalizing import close_with
-from nczarr.system.forks import inheriting
+from nczarr.system.locks import Rank, make_lock
 from nczarr.targets import allowing
 
 try:
@@ -47,9 +46,6 @@ try:
     from xarray.core import indexing
 except ImportError as error:  # pragma: no cover
     raise NCZarrError("xarray is not installed", hint="pip install xarray zarr") from error
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
 
 _SUFFIXES = (".zarr", ".ncz", ".nczarr")
 
@@ -61,12 +57,7 @@ class _Source:
         self.target = target
         self.storage_options = storage_options
         self._session: Session | None = None
-        self.inherit()
-        _INHERITING.add(self)
-
-    def inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.Lock()
+        self._lock = make_lock(Rank.OWNER)
 
     @property
     def session(self) -> Session:

@@ -11,11 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import lock_order
 import pytest
 from folders import remove_folders
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+
+lock_order.install()
 
 # On a build machine the examples are always the same, so that a build says something about the change; at every
 # other place they are new each time.
@@ -55,6 +58,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if skipped > limit:
         reporter.write_line(f"{skipped} tests were skipped; at most {limit} may be", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _check_lock_order() -> Iterator[None]:
+    """Fail a test during which a thread took locks in the wrong order, even if the program caught the error."""
+    lock_order.FOUND.clear()
+    lock_order.held_locks().clear()  # an earlier test may have failed while it held one
+    yield
+    assert not lock_order.FOUND
 
 
 def load(path: str) -> ModuleType:

@@ -11,7 +11,6 @@ import math
 import os
 import pickle
 import queue
-import threading
 import time
 import uuid
 import warnings
@@ -31,6 +30,7 @@ from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import limit
+from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import Block, Progress, value_bytes
 
 #: Seconds without a finished block after which the workers are counted.
@@ -72,7 +72,6 @@ class _Opened:
             self._stack.close()
             raise
         self._twins: dict[str, Twin | None] = {}
-        self._lock = threading.Lock()
 
     def move(self, fqn: str, region: Region) -> int | None:
         """Move one block; return the checksum of its values if blocks are recorded."""
@@ -81,9 +80,8 @@ class _Opened:
         variable = self.source.variable_at(fqn)
         assert variable.data is not None
         if self.job.raw:
-            with self._lock:
-                if fqn not in self._twins:
-                    self._twins[fqn] = twin_of(fqn, variable, variable.data, self.target)
+            if fqn not in self._twins:  # another thread may find the same
+                self._twins[fqn] = twin_of(fqn, variable, variable.data, self.target)
             twin = self._twins[fqn]
             if twin is not None:
                 for key, read in twin(region):
@@ -102,7 +100,7 @@ class _Opened:
 _opened: dict[str, _Opened] = {}
 _ended: set[str] = set()
 _running: Counter[str] = Counter()
-_lock = threading.Lock()
+_lock = make_lock(Rank.OWNER)
 
 
 def _run(job: Job, fqn: str, region: Region) -> int | None:

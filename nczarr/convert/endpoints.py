@@ -23,7 +23,7 @@ from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_t
 from nczarr.model import Attribute, Dataset, DatasetSink, long_names
 from nczarr.stores import open_store
 from nczarr.system.atomic import holds_nothing
-from nczarr.system.environment import reads_isolated
+from nczarr.system.environment import is_on
 from nczarr.targets import check_slashes, parse_target
 
 
@@ -133,7 +133,7 @@ def open_source(
         if path is None:
             opening = netcdf.open_remote(source, storage_options, _ranges(source, storage_options))
         else:
-            opening = netcdf.open_isolated(path) if reads_isolated() else netcdf.open_dataset(path)
+            opening = netcdf.open_isolated(path) if is_on("NCZARR_ISOLATED") else netcdf.open_dataset(path)
         with opening as opened:
             yield opened.dataset
     else:
@@ -178,7 +178,7 @@ def provenance(source: Any) -> tuple[Attribute, ...]:
         return ()
     from nczarr import netcdf
 
-    return netcdf.provenance_isolated(path) if reads_isolated() else netcdf.provenance(path)
+    return netcdf.provenance_isolated(path) if is_on("NCZARR_ISOLATED") else netcdf.provenance(path)
 
 
 def create_sink(

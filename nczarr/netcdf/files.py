@@ -221,7 +221,7 @@ def editor_of(path: str) -> Any:
     except OSError:
         return None
     editor = _edited.get((found.st_dev, found.st_ino))
-    return editor if editor is not None and editor.process == os.getpid() else None
+    return editor if editor is not None and editor.origin.is_here else None
 
 
 _G = TypeVar("_G", bound=Group)

@@ -24,6 +24,8 @@ from nczarr.model.sources import handed
 from nczarr.netcdf.files import OpenFile, open_dataset
 from nczarr.netcdf.provenance import provenance
 from nczarr.system.environment import limit
+from nczarr.system.forks import Origin
+from nczarr.system.locks import Rank, make_lock
 
 #: The request for the attributes that describe the file.
 _PROVENANCE = "provenance"
@@ -129,10 +131,14 @@ class _Child:
     def __init__(self, path: str, seconds: int) -> None:
         self._path = path
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._lock = make_lock(Rank.STORE)
+        self._start()
+
+    def _start(self) -> None:
+        self._origin = Origin()
         # Not a fork: the child needs an HDF5 library with a state of its own.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from nczarr.netcdf.isolated import serve; serve()", path],
+            [sys.executable, "-c", "from nczarr.netcdf.isolated import serve; serve()", self._path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -145,6 +151,8 @@ class _Child:
         with self._lock:
             if not self._open:
                 raise NetCDFFileError("the file is closed", path=self._path)
+            if not self._origin.is_here:  # the process that runs answers the parent of this one
+                self._start()
             late = threading.Event()
             watchdog = threading.Timer(self._seconds, self._stop, [late])
             watchdog.start()
@@ -190,7 +198,7 @@ class _Child:
     def close(self) -> None:
         """Terminate the child."""
         with self._lock:
-            if self._open:
+            if self._open and self._origin.is_here:
                 self._end()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from nczarr.netcdf.classic.reader import ClassicFile, read_classic
 from nczarr.netcdf.files import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
+from nczarr.system.locks import Rank, make_lock
 from nczarr.system.redirects import http_client
 from nczarr.targets import client_options
 
@@ -41,7 +41,7 @@ class _RemoteClassicFile(ClassicFile):
         self.path = path
         self.size = size
         self._descriptor = -1
-        self._lock = threading.Lock()
+        self._lock = make_lock(Rank.STORE)
         self._file, self._ranges = file, ranges
 
     def _read_at(self, offset: int, size: int) -> bytes:

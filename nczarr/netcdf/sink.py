@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from types import TracebackType
@@ -13,6 +12,7 @@ import numpy as np
 from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
 from nczarr.model import Dataset, Region, Variable
 from nczarr.system.atomic import Output
+from nczarr.system.locks import Rank, make_lock
 
 #: Target size of the blocks in which values are written, in bytes.
 _BLOCK_BYTES = 4 << 20
@@ -55,7 +55,7 @@ class FileSink(ABC):
         self.path = path
         self.dataset = dataset
         self._overwrite = overwrite
-        self._lock = threading.RLock()
+        self._lock = make_lock(Rank.STORE)
         self._open = True
         try:
             self._output = Output(path)

@@ -29,15 +29,15 @@ from nczarr.netcdf4.errors import (
 from nczarr.session import Session, SourceOnly, Stored
 from nczarr.stores import LocalStore, open_store
 from nczarr.system.atomic import Output
-from nczarr.system.environment import reads_isolated
+from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 
 _HINT = "close it there; or open it with shared=True, here and there, to write different chunks"
 
 
-class WriterLock(Lock):
-    """A :class:`~nczarr.system.locks.Lock` whose errors are those of the interface.
+class WriterLock(FileLock):
+    """A :class:`~nczarr.system.locks.FileLock` whose errors are those of the interface.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def create_netcdf(path: Path, name: str, data_model: str, *, clobber: bool) -> S
 def open_netcdf(path: Path, name: str, *, writable: bool, isolated: bool | None = None) -> Session:
     """Open a netCDF file; for reading in a child process if it is asked for, by the caller or by the setting."""
     if not writable:
-        apart = reads_isolated() if isolated is None else isolated
+        apart = is_on("NCZARR_ISOLATED") if isolated is None else isolated
         opened = open_isolated(path) if apart else open_dataset(path)
         return _reading(opened.dataset, opened, name)
     if not os.access(path, os.W_OK):

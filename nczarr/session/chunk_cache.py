@@ -11,9 +11,7 @@ past it, too, where the engine guards each chunk; so a chunk in memory is never 
 from __future__ import annotations
 
 import itertools
-import os
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from math import prod
@@ -25,7 +23,8 @@ from nczarr.model import STRING
 from nczarr.session.backend import StoredArray
 from nczarr.session.errors import STORE_ERRORS, Failures
 from nczarr.session.tree import VariableNode
-from nczarr.zarr.chunks.locks import while_held
+from nczarr.system.environment import limit
+from nczarr.system.locks import Rank, make_lock, while_held
 from nczarr.zarr.chunks.plan import each_axis
 from nczarr.zarr.pool import run, run_while_quick
 
@@ -39,17 +38,9 @@ _MOST_PARTS = 4096
 _MOST_STORED_CHUNKS = 1 << 17
 
 
-#: Bytes of the cache, if nothing else is asked for.
-_DEFAULT_BYTES = 64 << 20
-
-
 def default_bytes() -> int:
     """Bytes of a dataset's cache: the environment variable ``NCZARR_CACHE``, otherwise 64 MiB."""
-    text = os.environ.get("NCZARR_CACHE", "").strip()
-    if text.isdecimal() or not text:
-        return int(text or _DEFAULT_BYTES)
-    warnings.warn(f"NCZARR_CACHE is {text!r}, not a number of bytes; it is ignored", stacklevel=2)
-    return _DEFAULT_BYTES
+    return limit("NCZARR_CACHE")
 
 
 def weight_of(dtype: np.dtype, count: int) -> int:
@@ -85,7 +76,7 @@ class Block:
         self.node = node
         self.index = index
         self.weight = weight
-        self.lock = threading.RLock()
+        self.lock = make_lock(Rank.BLOCK)
         #: None until it is loaded.
         self.values: np.ndarray | None = None
         self.dirty = False
@@ -128,8 +119,8 @@ class ChunkCache:
     ----------
     source, grown : callable
         Give a variable's stored values: as they are, and after they have got its current shape.
-    check : callable
-        Raises if the store must not be written to.
+    lock : RLock
+        The session's lock, which guards the table of chunks.
     bound : int, optional
         Bytes that all chunks together may need; default: :func:`default_bytes`.
     """
@@ -138,14 +129,13 @@ class ChunkCache:
         self,
         source: Callable[[VariableNode], StoredArray],
         grown: Callable[[VariableNode], StoredArray],
-        check: Callable[[], None],
+        lock: threading.RLock,
         bound: int | None = None,
     ) -> None:
         self.bound = default_bytes() if bound is None else bound
         self._source = source
         self._grown = grown
-        self._check = check
-        self._lock = threading.Lock()
+        self._lock = lock
         self._blocks: OrderedDict[tuple[int, tuple[int, ...]], Block] = OrderedDict()
         self._weight = 0
         #: Variables that were written to past the cache since :meth:`recover`.
@@ -400,7 +390,6 @@ class ChunkCache:
         with self._lock:
             concerned = [block for block in self._within(node, parts) if block.dirty]
         if concerned:
-            self._check()
             self._store_all(concerned)
         return source.read_orthogonal(selection)
 
@@ -545,13 +534,6 @@ class ChunkCache:
             self._blocks.clear()
             self._dirty.clear()
             self._weight = 0
-
-    def inherit(self) -> None:
-        """Renew the locks in a forked child, where nobody holds them."""
-        self._lock = threading.Lock()
-        for block in self._blocks.values():
-            block.lock = threading.RLock()
-            block.node.write_through_count = 0
 
 
 def _note(node: VariableNode, chunks: Iterable[tuple[int, ...]]) -> None:

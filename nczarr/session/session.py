@@ -27,11 +27,7 @@ from nczarr.session.chunk_cache import ChunkCache, weight_of
 from nczarr.session.errors import STORE_ERRORS, ArgumentError, EditError, Failures, remove_parts, store_parts
 from nczarr.session.tree import DimensionNode, GroupNode, State, VariableNode, freeze, thaw
 from nczarr.system.finalizing import closed
-from nczarr.system.forks import inheriting
-from nczarr.system.locks import Lock
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
+from nczarr.system.locks import FileLock, Rank, make_lock
 
 
 class Gate:
@@ -55,7 +51,7 @@ class Gate:
 
     def __init__(self) -> None:
         #: The thread that has closed the gate holds it.
-        self.closing = threading.RLock()
+        self.closing = make_lock(Rank.GATE)
         #: The thread that closed the gate last, 0 if another thread has seen since that it is open.
         self._owner = 0
         #: The lock of this thread, which lives as long as the thread.
@@ -67,7 +63,7 @@ class Gate:
         """Return the lock with which this thread passes, if :attr:`lets_in` says so while it is held."""
         lock: threading.RLock | None = getattr(self._of_thread, "lock", None)
         if lock is None:
-            lock = threading.RLock()
+            lock = make_lock(Rank.PASS)
             with self.closing:  # the thread that closes the gate knows all locks
                 self._passing = [
                     *(known for known in self._passing if known() is not None),
@@ -167,13 +163,12 @@ class Session(State):
         #: What has grown since; None until this session has stored the tree for the first time.
         self._growth: Growth | None = None
         self._gate = Gate()
-        self.cache = ChunkCache(self._stored_values, self._values, self.check_owner)
+        self.cache = ChunkCache(self._stored_values, self._values, self.lock)
         #: What keeps other writers away until the dataset is closed.
-        self.locks: Sequence[Lock] = ()
+        self.locks: Sequence[FileLock] = ()
         self._waiting: deque[tuple[VariableNode, Any, np.ndarray]] = deque()
         self._waiting_for: set[VariableNode] = set()
         self._waiting_bytes = 0
-        _INHERITING.add(self)
 
     # -- structure
 
@@ -196,7 +191,6 @@ class Session(State):
         self.check_open()
         if self.generation == self._stored_generation and not self._waiting:
             return
-        self.check_owner()
         with self._gate.closing:
             self._gate.close()
             self.check_open()
@@ -229,7 +223,6 @@ class Session(State):
 
     def _flush_all(self, failures: Failures) -> None:
         """Write everything: values come before the sizes that claim them; the gate is closed."""
-        self.check_owner()
         self.cache.recover()
         stored = self.cache.flush(failures)
         if failures.found and not stored and self._growth is not None and self._growth.is_all:
@@ -404,7 +397,7 @@ class Session(State):
     def is_unstored(self) -> bool:
         """True if the store does not have all yet."""
         changed = self.generation != self._stored_generation or bool(self._waiting) or self.cache.is_dirty
-        return changed and self.is_open and self.writable and not self.inherited
+        return changed and self.is_open and self.writable and not self.is_inherited
 
     @contextmanager
     def _durable(self, durable: bool | None) -> Iterator[None]:
@@ -422,7 +415,6 @@ class Session(State):
         """Write all that is not stored yet. `durable`: whether the disk has it then; None: as it was opened."""
         self.check_open()
         if self.writable:
-            self.check_owner()
             with self._gate.closing, self._durable(durable):
                 self._gate.close()
                 failures = Failures()
@@ -447,10 +439,10 @@ class Session(State):
 
         `durable`: as for :meth:`sync`.
         """
-        self.check_open()
-        if self.inherited and self.writable:  # nothing of it is ours
+        if self.is_open and self.is_inherited:  # all of it belongs to the parent
             self.is_open, self.dropped = False, dropped
             return None
+        self.check_open()
         with self._gate.closing:
             self._gate.close()
             self.check_open()
@@ -490,13 +482,6 @@ class Session(State):
                     remove_parts(self.stored.update, self.stored.dataset, refused, failures)
                 except STORE_ERRORS:
                     raise error from None
-
-    def inherit(self) -> None:
-        """Note that this process is a forked child; whoever held the locks is not here."""
-        self.inherited = True
-        self.lock = threading.RLock()
-        self._gate = Gate()
-        self.cache.inherit()
 
 
 def _weight(values: np.ndarray) -> int:

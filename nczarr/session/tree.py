@@ -7,7 +7,6 @@ of the model, until they change, so that freezing a large tree after a small cha
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,6 +36,8 @@ from nczarr.session.errors import (
     UnknownNameError,
     check_unicode,
 )
+from nczarr.system.forks import Origin
+from nczarr.system.locks import Rank, make_lock
 
 #: The value of ``_Format`` whose data model has groups, user types and strings; None counts as this one.
 _ENHANCED = "netCDF-4"
@@ -63,8 +64,7 @@ class State:
         self.is_open = True
         #: True if the dataset was closed because its last reference went.
         self.dropped = False
-        #: True in a forked child, which must leave the parent's data alone.
-        self.inherited = False
+        self._origin = Origin()
         #: True if other processes may write values at the same time, so that the structure must not change.
         self.shared = False
         #: True if the store keeps dimensions, variables, groups and types of a group under their bare names.
@@ -83,7 +83,7 @@ class State:
         self.reserved_names: frozenset[str] = frozenset()
         #: True if compounds of two floats are complex numbers to the program.
         self.auto_complex = False
-        self.lock = threading.RLock()
+        self.lock = make_lock(Rank.SESSION)
         self.generation = 0
         self.structure = 0
 
@@ -97,9 +97,20 @@ class State:
         """True for the data models of netCDF-3, which know neither chunks nor filters."""
         return self.format is not None and not self.format.startswith(_ENHANCED)
 
+    @property
+    def is_inherited(self) -> bool:
+        """True in a forked child of the process that opened the dataset for writing."""
+        return self.writable and not self._origin.is_here
+
     def check_open(self) -> None:
-        """Raise if the dataset is closed."""
+        """Raise if the dataset is closed, or belongs to the process from which this one was forked."""
         if self.is_open:
+            if self.is_inherited:
+                raise EditError(
+                    "the dataset was opened for writing before the fork, and belongs to the parent process",
+                    path=self.name,
+                    hint="open it again in this process",
+                )
             return
         if self.dropped:
             raise DroppedError("weakly-referenced object no longer exists", path=self.name)
@@ -107,21 +118,9 @@ class State:
 
     def check_writable(self) -> None:
         """Raise if the dataset is closed, or open for reading only."""
-        if self.is_open and self.writable and not self.inherited:
-            return
         self.check_open()
         if not self.writable:
             raise NotWritableError("NetCDF: Write to read only", path=self.name)
-        self.check_owner()
-
-    def check_owner(self) -> None:
-        """Raise in a forked child of the process that opened the dataset for writing."""
-        if self.inherited and self.writable:
-            raise EditError(
-                "the dataset was opened for writing before this process was forked, and belongs to the parent",
-                path=self.name,
-                hint="open it here",
-            )
 
     def check_structure(self) -> None:
         """Raise if anything but values cannot be changed."""

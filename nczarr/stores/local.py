@@ -10,7 +10,6 @@ import itertools
 import os
 import stat
 import sys
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from nczarr.formats import special_kind
 from nczarr.stores.base import Buffer, Names, Store, as_view, batched, check_key, check_prefix, clip
 from nczarr.stores.replaced import replaced_error
 from nczarr.system.atomic import is_partial, value_name
+from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_all, sync_tree
 
 #: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
@@ -608,32 +608,6 @@ def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
                     f"cannot read: on the way to it is a link that leads nowhere: {path}", path=place
                 ) from error
         return
-
-
-if hasattr(os, "pread"):
-    _pread = os.pread
-else:  # Windows
-    _seek_lock = threading.Lock()
-
-    def _pread(descriptor: int, length: int, start: int, /) -> bytes:
-        with _seek_lock:
-            os.lseek(descriptor, start, os.SEEK_SET)
-            return os.read(descriptor, length)
-
-
-def read_at(descriptor: int, start: int, length: int) -> bytes:
-    """Return bytes of an open file; fewer if it ends before. The file's position does not matter."""
-    data = _pread(descriptor, length, start)
-    if len(data) == length:
-        return data
-    # Linux reads at most 2 GiB at once; a file that shrinks meanwhile ends the loop.
-    parts = [data]
-    done = len(data)
-    while data and done < length:
-        data = _pread(descriptor, length - done, start + done)
-        parts.append(data)
-        done += len(data)
-    return b"".join(parts)
 
 
 def _writer(data: Buffer) -> Callable[[int], None]:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 from nczarr.stores.base import Buffer, Store, check_key, check_prefix
-from nczarr.system.forks import in_forked_child
-
-#: Held while a value is set where there is none.
-_absent = threading.RLock()
-
-
-@in_forked_child
-def _renew() -> None:
-    global _absent
-    _absent = threading.RLock()
+from nczarr.system.locks import TABLES
 
 
 class MemoryStore(Store):
@@ -57,7 +47,7 @@ class MemoryStore(Store):
         self.check_writable(key)
         value = bytes(data)
         # Python keeps one object of short values, and two callers may give the same: which one is there says nothing.
-        with _absent:
+        with TABLES:
             if check_key(key) in self._values:
                 return False
             return self._values.setdefault(key, value) is value

@@ -8,7 +8,6 @@ followed, a URL by scheme, host and the parts of its path.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
 from nczarr.stores.base import Request, Store, clip
-from nczarr.system.forks import inheriting
 from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
 
@@ -27,8 +25,6 @@ from nczarr.targets import parse_target
 OpenFolder = Callable[[str, dict[str, Any]], Store]
 
 _PORTS = {"http": "80", "https": "443"}
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
 
 
 @dataclass(frozen=True)
@@ -142,12 +138,6 @@ class Reach:
         self._open_folder = open_folder
         self._checked: dict[str, Place] = {}
         self._stores: dict[str, Store] = {}
-        self.inherit()
-        _INHERITING.add(self)
-
-    def inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.Lock()
 
     def place(self, url: str) -> Place:
         """Return the place of a file.
@@ -212,14 +202,14 @@ class Reach:
         return found
 
     def _store(self, folder: str, place: Place) -> Store:
-        with self._lock:
-            store = self._stores.get(folder)
-            if store is None:
-                options = self.options_for(place)
-                if place.scheme in _PORTS:
-                    options.setdefault("get_client", partial(http_client, may_reach=self.allows))
-                store = self._stores[folder] = self._open_folder(folder, options)
-            return store
+        store = self._stores.get(folder)
+        if store is None:
+            options = self.options_for(place)
+            if place.scheme in _PORTS:
+                options.setdefault("get_client", partial(http_client, may_reach=self.allows))
+            # Opening sends no request, so another thread may open the folder, too; all use the first store.
+            store = self._stores.setdefault(folder, self._open_folder(folder, options))
+        return store
 
     def options_for(self, place: Place) -> dict[str, Any]:
         """Return the storage options that may be sent to the host of a place."""
@@ -228,9 +218,8 @@ class Reach:
 
     def close(self) -> None:
         """Close the remote folders."""
-        with self._lock:
-            stores, self._stores = list(self._stores.values()), {}
-        for store in stores:
+        stores, self._stores = self._stores, {}
+        for store in stores.values():
             store.close()
 
 

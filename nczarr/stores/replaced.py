@@ -11,16 +11,11 @@ was read first when the dataset was opened has another time by then.
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from nczarr.errors import StoreError
-from nczarr.system.forks import inheriting
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
+from nczarr.system.locks import TABLES
 
 #: The key of the notice.
 REPLACED = ".nczarr-replaced"
@@ -91,24 +86,10 @@ class Times:
     """
 
     def __init__(self) -> None:
-        self.inherit()
-        _INHERITING.add(self)
         self._opened = Opened()
         self._newest: datetime | None = None
         self._settled: datetime | None = None
         self._noticed: datetime | None = None
-
-    def inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.inherit()
-        _INHERITING.add(self)
 
     def restart(self) -> None:
         """Note that a dataset is being opened."""
@@ -120,7 +101,7 @@ class Times:
 
     def note(self, key: str, written: datetime) -> None:
         """Note when a value was written."""
-        with self._lock:
+        with TABLES:
             self._opened.note(key, written)
             if self._newest is None:
                 # The first value, the root's document, is what all others are compared with.

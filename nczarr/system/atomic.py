@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from nczarr.system.durability import sync_folder_of, sync_path, sync_tree
+from nczarr.system.forks import Origin
 
 _AT_FDCWD = -100
 _SWAP = 2
@@ -297,7 +298,7 @@ class Output:
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
-        self._process = os.getpid()
+        self._origin = Origin()
         self.durable = True
         self.is_stream = _is_stream(target)
         if self.is_stream:
@@ -336,7 +337,7 @@ class Output:
 
     def discard(self) -> None:
         """Remove the temporary file; do nothing after :meth:`commit`, or in a forked child."""
-        if os.getpid() == self._process:
+        if self._origin.is_here:
             with suppress(OSError):
                 self.path.unlink()
 

@@ -11,11 +11,10 @@ import ctypes
 import errno
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from nczarr.system.forks import inheriting
+from nczarr.system.locks import TABLES, Rank, make_lock
 
 #: Errors of file systems that do not support syncing, or do not need it.
 _NO_SUCH_WAY = frozenset(
@@ -32,8 +31,6 @@ _FEW_AT_ONCE = 4
 #: Maximum number of paths to record.
 _MOST_NOTED = 20_000
 _OPEN = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | getattr(os, "O_CLOEXEC", 0)
-
-_INHERITING = inheriting("_inherit")
 
 
 def sync_descriptor(descriptor: int) -> None:
@@ -166,12 +163,8 @@ class WriteOrder:
         #: Directories whose names are recorded or synced.
         self._named: set[str] = set()
         self._all = unknown
-        self._inherit()
-        _INHERITING.add(self)
-
-    def _inherit(self) -> None:
-        self._noting = threading.Lock()
-        self._settling = threading.RLock()
+        #: Held while the disk is waited for.
+        self._settling = make_lock(Rank.STORE)
 
     def __reduce__(self) -> tuple[Callable[[str], WriteOrder], tuple[str]]:
         return WriteOrder, (self.root,)
@@ -179,7 +172,7 @@ class WriteOrder:
     def note(self, path: str, *, synced: bool = False) -> None:
         """Record a new file; `synced` is True if its bytes are synced."""
         folder = path.rpartition("/")[0]
-        with self._noting:
+        with TABLES:
             if not synced and not self._all:
                 self._files.add(path)
                 if len(self._files) > _MOST_NOTED:
@@ -193,7 +186,7 @@ class WriteOrder:
 
     def note_removed(self, path: str) -> None:
         """Record the removal of a file."""
-        with self._noting:
+        with TABLES:
             self._named.clear()  # the removal may have removed empty directories too
             self._folders.add(path.rpartition("/")[0])
 
@@ -212,7 +205,7 @@ class WriteOrder:
             If the disk reports an error. The next call tries again.
         """
         with self._settling:
-            with self._noting:
+            with TABLES:
                 files, folders, everything = self._files, self._folders, self._all
                 if not files and not folders and not everything:
                     return
@@ -223,7 +216,7 @@ class WriteOrder:
                 elif not sync_file_system(self.root):
                     sync_tree(self.root)
             except BaseException:
-                with self._noting:
+                with TABLES:
                     self._files |= files
                     self._folders |= folders
                     self._all |= everything

@@ -1,83 +1,100 @@
-"""Read the limits for untrusted files from environment variables: nesting, memory, time, external files.
+"""Read the settings of nczarr from environment variables, all of which one table names.
 
-===========================  ========  ==================================================================
-Variable                     Default   Meaning
-===========================  ========  ==================================================================
-``NCZARR_MAX_DEPTH``         100       maximum nesting depth of groups, and of types
-``NCZARR_MAX_VALUE_BYTES``   67108864  maximum size in bytes of an opaque or compound value in CDL
-``NCZARR_ISOLATED_SECONDS``  60        timeout in seconds of a request to a child process that reads a file
-``NCZARR_ANSWER_SECONDS``    30        timeout in seconds of a request to a server
-``NCZARR_DASK_SECONDS``      300       timeout in seconds of ``--dask`` while the cluster has no worker
-``NCZARR_ISOLATED``          unset     1: read netCDF files in a child process
-``NCZARR_EXTERNAL_FILES``    unset     1: follow the references of HDF5 files to other files
-===========================  ========  ==================================================================
+Programs may also change the limits of the Zarr engine in ``nczarr.zarr.LIMITS``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal
+import warnings
+from typing import Any, NamedTuple
 
 from nczarr.errors import NCZarrError
 
-_Limit = Literal[
-    "NCZARR_MAX_DEPTH",
-    "NCZARR_MAX_VALUE_BYTES",
-    "NCZARR_ISOLATED_SECONDS",
-    "NCZARR_ANSWER_SECONDS",
-    "NCZARR_DASK_SECONDS",
-]
-_DEFAULTS: dict[_Limit, int] = {
-    "NCZARR_MAX_DEPTH": 100,
-    "NCZARR_MAX_VALUE_BYTES": 64 << 20,
-    "NCZARR_ISOLATED_SECONDS": 60,
-    "NCZARR_ANSWER_SECONDS": 30,
-    "NCZARR_DASK_SECONDS": 300,
+
+class Setting(NamedTuple):
+    """A setting that is a number, or that is on for the value 1.
+
+    Attributes
+    ----------
+    default : int
+        0 for a switch, and for a number that the machine determines.
+    meaning : str
+    is_switch : bool
+    is_strict : bool
+        True if an invalid number raises an error; otherwise nczarr warns and takes the default.
+    """
+
+    default: int
+    meaning: str
+    is_switch: bool = False
+    is_strict: bool = False
+
+
+#: All settings but ``NCZARR_PAGER``, which is a command.
+SETTINGS = {
+    "NCZARR_ANSWER_SECONDS": Setting(30, "timeout in seconds of a request to a server", is_strict=True),
+    "NCZARR_CACHE": Setting(64 << 20, "size in bytes of the cache of an open dataset"),
+    "NCZARR_DASK_SECONDS": Setting(
+        300, "timeout in seconds of --dask while the cluster has no worker", is_strict=True
+    ),
+    "NCZARR_EXTERNAL_FILES": Setting(0, "follow the references of HDF5 files to other files", is_switch=True),
+    "NCZARR_ISOLATED": Setting(0, "read netCDF files in a child process", is_switch=True),
+    "NCZARR_ISOLATED_SECONDS": Setting(
+        60, "timeout in seconds of a request to a child process that reads a file", is_strict=True
+    ),
+    "NCZARR_MAX_CACHE_BYTES": Setting(64 << 20, "size of the cached decoded chunks of all arrays"),
+    "NCZARR_MAX_DEPTH": Setting(100, "nesting depth of groups, and of types", is_strict=True),
+    "NCZARR_MAX_DOCUMENT_BYTES": Setting(1 << 30, "size of a metadata document"),
+    "NCZARR_MAX_DOCUMENT_DEPTH": Setting(200, "nesting depth of objects and lists in a document"),
+    "NCZARR_MAX_GRID_LENGTHS": Setting(1_000_000, "number of chunk lengths in a rectilinear grid"),
+    "NCZARR_MAX_MODEL_DEPTH": Setting(90, "nesting depth of groups in a Zarr object model"),
+    "NCZARR_MAX_PLAN_CHUNKS": Setting(1 << 17, "number of chunks in one step of reading or writing"),
+    "NCZARR_MAX_VALUE_BYTES": Setting(
+        64 << 20, "size in bytes of an opaque or compound value in CDL", is_strict=True
+    ),
+    "NCZARR_MAX_VARIABLE_CHUNK_BYTES": Setting(
+        512 << 20, "decoded size of a chunk of variable-length values"
+    ),
+    "NCZARR_THREADS": Setting(0, "number of threads for one call; by default 1.5 for each processor"),
 }
 
 
-def limit(name: _Limit) -> int:
-    """Return a limit: the value of the environment variable, or the default.
+def limit(name: str) -> int:
+    """Return a number: the value of the environment variable, or the default.
 
     Raises
     ------
     NCZarrError
-        If the value of the environment variable is not a positive integer.
+        If the setting is strict, and the value of the environment variable is not a positive integer.
 
     Examples
     --------
     >>> limit("NCZARR_MAX_DEPTH")
     100
     """
+    setting = SETTINGS[name]
     text = os.environ.get(name, "").strip()
-    if not text:
-        return _DEFAULTS[name]
-    if not text.isdecimal() or not int(text):
+    if text.isdecimal() and (int(text) or not setting.is_strict):
+        return int(text)
+    if text and setting.is_strict:
         raise NCZarrError(f"the environment variable {name} must be a positive integer, not {text!r}")
-    return int(text)
+    if text:
+        warnings.warn(f"{name} is {text!r}, not a number; nczarr ignores it", stacklevel=2)
+    return setting.default
 
 
-def may_follow_external_files() -> bool:
-    """Return True if references of HDF5 files to other files may be followed (``NCZARR_EXTERNAL_FILES=1``).
-
-    Examples
-    --------
-    >>> may_follow_external_files()
-    False
-    """
-    return os.environ.get("NCZARR_EXTERNAL_FILES", "").strip() == "1"
-
-
-def reads_isolated() -> bool:
-    """Return True if netCDF files must be read in a child process (``NCZARR_ISOLATED=1``, ``--isolated``).
+def is_on(name: str) -> bool:
+    """Return True if a switch is on: the value of the environment variable is 1.
 
     Examples
     --------
-    >>> reads_isolated()
+    >>> is_on("NCZARR_EXTERNAL_FILES")
     False
     """
-    return os.environ.get("NCZARR_ISOLATED", "").strip() == "1"
+    assert SETTINGS[name].is_switch
+    return os.environ.get(name, "").strip() == "1"
 
 
 def read_json(text: str | bytes, **options: Any) -> Any:

@@ -1,66 +1,67 @@
-"""Renew in a forked child what threads that are not there may have held.
+"""Tell a forked child from its parent, and make the tables of the process anew in it.
 
-A child has one thread, the one that forked. A lock that another thread held at that moment is never released there,
-and what it was changing stays half changed. A module with such a lock registers a function that renews it.
-Finalizers of nczarr take no lock (:mod:`nczarr.system.finalizing`): the garbage collector may run meanwhile.
+A child has one thread, the one that forked. All locks are free in it (:mod:`nczarr.system.locks`). Sessions and stores
+that the parent has opened for writing are closed to it: an :class:`Origin` tells. Readers stay usable: they share
+nothing with the parent but files that are read at given positions.
 """
 
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-_F = TypeVar("_F", bound=Callable[[], Any])
+_F = TypeVar("_F", bound=Callable[[], object])
 
-_functions: list[Callable[[], Any]] = []
+_functions: list[Callable[[], object]] = []
+#: The number of forks between the first process and this one.
+_generation = 0
 
 
-def in_forked_child(renew: _F) -> _F:
-    """Call a function in every forked child, before anything else is done there.
+def in_forked_child(function: _F) -> _F:
+    """Call a function in every forked child, before anything else happens there.
+
+    This is for state of the whole process: locks, threads, queues. An object has an :class:`Origin` instead.
 
     Examples
     --------
-    >>> import threading
-    >>> def _renew():
-    ...     global _lock
-    ...     _lock = threading.Lock()
-    >>> in_forked_child(_renew) is _renew
+    >>> @in_forked_child
+    ... def _forget_threads() -> None:
+    ...     global _threads
+    ...     _threads = None
+    """
+    _functions.append(function)
+    return function
+
+
+class Origin:
+    """The process that opened an object. After pickling it is the process that unpickled the object.
+
+    Examples
+    --------
+    >>> Origin().is_here
     True
     """
-    _functions.append(renew)
-    return renew
 
+    __slots__ = ("_generation",)
 
-def inheriting(method: str = "inherit") -> weakref.WeakSet[Any]:
-    """Return a set of objects of which a method is called in every forked child, as long as they live.
+    def __init__(self) -> None:
+        self._generation = _generation
 
-    Examples
-    --------
-    >>> import threading
-    >>> shelves = inheriting()
-    >>> class Shelf:
-    ...     def __init__(self):
-    ...         self.inherit()
-    ...         shelves.add(self)
-    ...     def inherit(self):
-    ...         self.lock = threading.Lock()
-    >>> shelf = Shelf()
-    """
-    owners: weakref.WeakSet[Any] = weakref.WeakSet()
+    @property
+    def is_here(self) -> bool:
+        """False in a forked child of the process."""
+        return self._generation == _generation
 
-    def inherit() -> None:
-        for owner in list(owners):
-            getattr(owner, method)()
-
-    in_forked_child(inherit)
-    return owners
+    def __reduce__(self) -> tuple[type[Origin], tuple[()]]:
+        return Origin, ()
 
 
 def _in_child() -> None:
-    for renew in list(_functions):
-        renew()
+    global _generation
+    _generation += 1
+    for function in _functions:
+        function()
 
 
 if hasattr(os, "register_at_fork"):

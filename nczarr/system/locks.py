@@ -1,6 +1,9 @@
-"""Lock a directory or a file against other writers.
+"""Make the locks of threads, each with its rank, and lock files and directories against other processes.
 
-The lock is ``flock`` on the directory or file itself. The system releases it when the process ends, and no lock file
+A thread takes locks in the order of their ranks. All locks come from :func:`make_lock`, and a forked child finds all
+of them free: the threads that held them are not there.
+
+A file lock is ``flock`` on the directory or file itself. The system releases it when the process ends, and no lock file
 exists. File systems without locks (some network file systems; Windows) keep no other writer away.
 """
 
@@ -9,19 +12,132 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from enum import IntEnum
+from operator import methodcaller
+from typing import TypeVar
 
-from nczarr.system.forks import inheriting
+from nczarr.system.forks import in_forked_child
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover
     fcntl = None  # type: ignore[assignment]  # Windows
 
-#: Locks that a forked child closes without releasing.
-_INHERITING = inheriting("forget")
+T = TypeVar("T")
+
+
+class Rank(IntEnum):
+    """The order of locks: a thread that holds a lock takes only locks of higher ranks."""
+
+    #: An object that opens, reads and closes datasets: a source of xarray, the files of a copy, the viewer's dataset.
+    OWNER = 1
+    #: Closes the gate of a session, so that the structure of its store can change.
+    GATE = 2
+    #: One thread passes the gate of a session.
+    PASS = 3
+    #: A decoded chunk in the cache of a session; several in the order of the chunks.
+    BLOCK = 4
+    #: The tree of nodes and the table of cached chunks of a session.
+    SESSION = 5
+    #: The nodes of a hierarchy, and the lengths of its arrays.
+    STRUCTURE = 6
+    #: A stored chunk; several in the order of the table.
+    CHUNK = 7
+    #: A store or file with one position or one table of contents.
+    STORE = 8
+    #: All small tables of the process: registries, caches of chunks, the pool. Held for a moment, never for input or
+    #: output.
+    TABLE = 9
+
+
+_make: Callable[[Rank], threading.RLock] = lambda rank: threading.RLock()  # noqa: E731  (tests replace it)
+_made: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
+
+
+def make_lock(rank: Rank) -> threading.RLock:
+    """Return a new lock.
+
+    Examples
+    --------
+    >>> lock = make_lock(Rank.STORE)
+    >>> with lock, TABLES:
+    ...     "the ranks ascend"
+    'the ranks ascend'
+    """
+    lock = _make(rank)
+    if (
+        rank is not Rank.BLOCK
+    ):  # these are many, and a forked child does not use the chunks of an open dataset
+        _made.add(lock)
+    return lock
+
+
+#: Guards the small tables of the process.
+TABLES = make_lock(Rank.TABLE)
+
+
+class LockTable:
+    """A fixed number of locks for any number of names. Two names may share a lock, which only costs time.
+
+    Examples
+    --------
+    >>> table = LockTable(Rank.CHUNK)
+    >>> with table.of(("memory", "v/c/0")):
+    ...     "the chunk is written"
+    'the chunk is written'
+    """
+
+    def __init__(self, rank: Rank, count: int = 257) -> None:
+        self._locks = [make_lock(rank) for _ in range(count)]
+
+    def of(self, name: Hashable) -> threading.RLock:
+        """Return the lock of a name."""
+        return self._locks[hash(name) % len(self._locks)]
+
+    def of_all(self, names: Iterable[Hashable]) -> list[threading.RLock]:
+        """Return the locks of several names, in the order in which every thread takes them."""
+        return [self._locks[number] for number in sorted({hash(name) % len(self._locks) for name in names})]
+
+
+_acquire, _release = methodcaller("acquire"), methodcaller("release")
+
+
+def while_held(locks: Sequence[threading.RLock], work: Callable[[], T]) -> T:
+    """Call `work` while this thread holds several locks; it must hold none of them before.
+
+    An interrupt leaves none of them held: it never comes inside a function in C. One such function takes all locks,
+    and another one releases all.
+
+    Examples
+    --------
+    >>> while_held([make_lock(Rank.BLOCK), make_lock(Rank.BLOCK)], lambda: "done")
+    'done'
+    """
+    release = map(_release, locks)
+    try:
+        deque(map(_acquire, locks), 0)
+        return work()
+    finally:
+        # Not `suppress`: an interrupt may come at the beginning of a function in Python.
+        try:  # noqa: SIM105
+            deque(release, 0)
+        except RuntimeError:  # an interrupt ended the wait for a lock: this one is not held, nor are the next
+            pass
+
+
+@in_forked_child
+def _free_all() -> None:
+    for lock in list(_made):
+        if not lock._is_owned():  # type: ignore[attr-defined]  # else this thread releases it
+            lock._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does
+    for file_lock in list(_held):
+        file_lock.forget()  # otherwise the child would keep the lock of a parent that ended
+
 
 _TAKEN = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 #: Number of locks of this process on each inode, by device and inode number.
@@ -30,7 +146,7 @@ _own: Counter[tuple[int, int]] = Counter()
 _TRIES, _PAUSE = 100, 0.01
 
 
-class Lock:
+class FileLock:
     """Lock one directory or file, exclusively or (`shared`) together with other shared locks.
 
     Raises
@@ -42,7 +158,7 @@ class Lock:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lock = Lock(folder)
+    ...     lock = FileLock(folder)
     ...     lock.release()
     """
 
@@ -64,7 +180,7 @@ class Lock:
             return  # no locks here
         self._descriptor, self._inode = descriptor, _inode(descriptor)
         _own[self._inode] += 1
-        _INHERITING.add(self)  # else a child would keep the lock of a parent that ended
+        _held.add(self)
 
     @property
     def held(self) -> bool:
@@ -99,6 +215,10 @@ class Lock:
         return descriptor
 
 
+#: Locks that a forked child closes without releasing.
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
 @contextlib.contextmanager
 def in_turn(path: str) -> Iterator[None]:
     """Run a short operation while no other process or thread runs it in the same directory.
@@ -115,7 +235,7 @@ def in_turn(path: str) -> Iterator[None]:
     lock = None
     for _ in range(_TRIES):
         try:
-            lock = Lock(path)
+            lock = FileLock(path)
             break
         except BlockingIOError:
             time.sleep(_PAUSE)
@@ -133,13 +253,13 @@ def is_locked(path: str) -> bool:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lock = Lock(folder)
+    ...     lock = FileLock(folder)
     ...     is_locked(folder)
     ...     lock.release()
     True
     """
     try:
-        Lock(path).release()
+        FileLock(path).release()
     except BlockingIOError:
         return True
     return False
@@ -156,7 +276,7 @@ def is_locked_elsewhere(path: str) -> bool:
     False
     """
     try:
-        Lock(path).release()
+        FileLock(path).release()
     except BlockingIOError:
         status = os.stat(path)
         return not _own[status.st_dev, status.st_ino]

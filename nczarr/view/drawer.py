@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import prod
@@ -13,6 +12,7 @@ import numpy as np
 from nczarr.display import format_value
 from nczarr.errors import NCZarrError
 from nczarr.model import CHAR, split_fqn
+from nczarr.system.locks import TABLES
 from nczarr.view.coordinates import Axis, Coordinates, Geography
 from nczarr.view.drawings import Columns, Drawing, Line, Picture, Scale, Table
 from nczarr.view.grids import Cells, Extent, GlobeGrid, Grid, RectilinearGrid, unrotate
@@ -102,7 +102,6 @@ class Drawer:
         self.coordinates = Coordinates(opened)
         self._frames: OrderedDict[tuple[object, ...], _Frame] = OrderedDict()
         self._spreads: dict[tuple[str, tuple[int, ...]], Spread | None] = {}
-        self._lock = threading.Lock()
 
     def draw(
         self, selection: Selection, windows: Windows | None = None, *, most_bytes: int = MOST_BYTES
@@ -148,11 +147,11 @@ class Drawer:
         if not isinstance(drawing, Picture) or prod(sizes) <= 1:
             return None
         key = (selection.fqn, selection.drawn)
-        with self._lock:
+        with TABLES:
             if key in self._spreads:
                 return self._spreads[key]
         found = self._find_spread(selection, sizes)
-        with self._lock:
+        with TABLES:
             self._spreads[key] = found
         return found
 
@@ -323,7 +322,7 @@ class Drawer:
         parts = tuple((part.start, part.stop, part.step) for part in overview.parts)
         geography = selection.geography
         key = (geography or selection.fqn, selection.drawn, parts)
-        with self._lock:
+        with TABLES:
             if key in self._frames:
                 self._frames.move_to_end(key)
                 return self._frames[key]
@@ -332,7 +331,7 @@ class Drawer:
             frame = self._flat(selection, overview)
             if geography is not None:
                 frame = frame._replace(x=Scale("longitude (index)"), y=Scale("latitude (index)"))
-        with self._lock:
+        with TABLES:
             self._frames[key] = frame
             while len(self._frames) > _KEPT_FRAMES:
                 self._frames.popitem(last=False)

@@ -5,7 +5,6 @@ The fields of compound variables are separate variables, named ``point.x``.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from nczarr.convert import open_source
 from nczarr.display import shown_location
 from nczarr.errors import error_context
 from nczarr.netcdf4 import Dataset
+from nczarr.system.locks import Rank, make_lock
 
 if TYPE_CHECKING:
     from typing import Self
@@ -56,7 +56,7 @@ class OpenedDataset:
 
     def __init__(self, source: object, storage_options: Mapping[str, object] | None = None) -> None:
         self.name = source.name if isinstance(source, model.Dataset) else shown_location(str(source))
-        self._lock = threading.RLock()
+        self._lock = make_lock(Rank.OWNER)
         self._stack = ExitStack()
         try:
             found = self._stack.enter_context(open_source(source, storage_options=storage_options))

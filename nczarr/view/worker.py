@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from nczarr.system.locks import TABLES
+
 Job = Callable[[], Any]
 Taker = Callable[[Any], None]
 
@@ -33,13 +35,12 @@ class Worker:
     def __init__(self, schedule: Callable[[Callable[[], None]], Any], failed: Taker) -> None:
         self._schedule = schedule
         self._failed = failed
-        self._lock = threading.Lock()
         self._next: tuple[Job, Taker] | None = None
         self._is_busy = False
 
     def ask(self, job: Job, take: Taker) -> None:
         """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
-        with self._lock:
+        with TABLES:
             self._next = (job, take)
             if self._is_busy:
                 return
@@ -48,7 +49,7 @@ class Worker:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
+            with TABLES:
                 if self._next is None:
                     self._is_busy = False
                     return

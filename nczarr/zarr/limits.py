@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from dataclasses import dataclass, fields
+
+from nczarr.system.environment import SETTINGS, limit
 
 
 @dataclass
@@ -38,26 +38,18 @@ class Limits:
     200
     """
 
-    document_bytes: int = 1 << 30
-    document_depth: int = 200
-    variable_chunk_bytes: int = 512 << 20
-    plan_chunks: int = 1 << 17
-    grid_lengths: int = 1_000_000
-    model_depth: int = 90
-    cache_bytes: int = 64 << 20
+    document_bytes: int = SETTINGS["NCZARR_MAX_DOCUMENT_BYTES"].default
+    document_depth: int = SETTINGS["NCZARR_MAX_DOCUMENT_DEPTH"].default
+    variable_chunk_bytes: int = SETTINGS["NCZARR_MAX_VARIABLE_CHUNK_BYTES"].default
+    plan_chunks: int = SETTINGS["NCZARR_MAX_PLAN_CHUNKS"].default
+    grid_lengths: int = SETTINGS["NCZARR_MAX_GRID_LENGTHS"].default
+    model_depth: int = SETTINGS["NCZARR_MAX_MODEL_DEPTH"].default
+    cache_bytes: int = SETTINGS["NCZARR_MAX_CACHE_BYTES"].default
 
     @classmethod
     def from_environment(cls) -> Limits:
         """Return the limits from environment variables, with defaults for the others."""
-        limits = cls()
-        for field in fields(cls):
-            variable = f"NCZARR_MAX_{field.name.upper()}"
-            text = os.environ.get(variable, "").strip()
-            if text.isdecimal():
-                setattr(limits, field.name, int(text))
-            elif text:
-                warnings.warn(f"{variable} is {text!r}, not a number; nczarr ignores it", stacklevel=2)
-        return limits
+        return cls(**{field.name: limit(f"NCZARR_MAX_{field.name.upper()}") for field in fields(cls)})
 
 
 #: The limits of this process.

@@ -6,15 +6,11 @@ name triggers the search for entry points, so opening an ordinary store never se
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from nczarr.errors import NCZarrError
-from nczarr.system.forks import inheriting
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
+from nczarr.system.locks import TABLES
 
 T = TypeVar("T")
 
@@ -52,22 +48,16 @@ class Registry(Generic[T]):
         #: Changes whenever an object is registered or unregistered.
         self.version = 0
         self._entry_points: dict[str, Any] | None = None
-        self.inherit()
-        _INHERITING.add(self)
-
-    def inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.Lock()
 
     def register(self, name: str, value: T) -> None:
         """Register an object under a name; it replaces an earlier one of that name."""
-        with self._lock:
+        with TABLES:
             self._objects[name] = value
             self.version += 1
 
     def unregister(self, name: str) -> None:
         """Remove the object of a name; unknown names are ignored."""
-        with self._lock:
+        with TABLES:
             self._objects.pop(name, None)
             self.version += 1
 
@@ -103,7 +93,7 @@ class Registry(Generic[T]):
                 f"the {self._kind} {name!r} cannot be loaded: {error}",
                 hint=f"the entry point {point.value!r} in the group {self.group!r} provides it",
             ) from error
-        with self._lock:
+        with TABLES:
             return self._objects.setdefault(name, value)
 
     def _installed(self) -> dict[str, Any]:

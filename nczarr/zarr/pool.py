@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -23,7 +22,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
+from nczarr.system.environment import limit
 from nczarr.system.forks import in_forked_child
+from nczarr.system.locks import TABLES
 
 T = TypeVar("T")
 
@@ -32,7 +33,6 @@ ALONE_BYTES = 256 << 10
 #: Smaller chunks take mostly system calls: more threads than processors would compete for the interpreter lock.
 SMALL_CHUNK = 256 << 10
 
-_lock = threading.Lock()
 #: The work of the pool's threads; None until they are begun.
 _jobs: SimpleQueue[Callable[[], None]] | None = None
 
@@ -44,15 +44,7 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-def _chosen() -> int:
-    text = os.environ.get("NCZARR_THREADS", "").strip()
-    if text.isdecimal() or not text:
-        return int(text or 0)
-    warnings.warn(f"NCZARR_THREADS is {text!r}, not a number of threads; nczarr ignores it", stacklevel=2)
-    return 0
-
-
-_CHOSEN = _chosen()
+_CHOSEN = limit("NCZARR_THREADS")
 _PROCESSORS = _processors()
 # More threads than processors, because some wait for the disk.
 _WORKERS = max(1, min(32, _CHOSEN or _PROCESSORS + max(1, _PROCESSORS // 2)))
@@ -84,7 +76,7 @@ def _get_jobs() -> SimpleQueue[Callable[[], None]]:
     """Return the queue of the pool's threads; they are begun at the first call."""
     global _jobs
     if _jobs is None:
-        with _lock:
+        with TABLES:
             if _jobs is None:
                 jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
                 # Beginning a `Thread` is no step that an interrupt leaves whole: another thread does it.
@@ -106,11 +98,10 @@ def _work(jobs: SimpleQueue[Callable[[], None]]) -> None:
 
 
 @in_forked_child
-def _forget_pool() -> None:
-    # Its threads do not survive a fork.
-    global _jobs, _lock
+def _forget_threads() -> None:
+    # They do not survive a fork.
+    global _jobs
     _jobs = None
-    _lock = threading.Lock()
 
 
 #: In seconds: the duration of a quick item, and the total excess over it before other threads start.

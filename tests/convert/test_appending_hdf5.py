@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 
 #: A variable along time: its declaration, and what its step t has.
 KINDS = {
@@ -164,7 +164,7 @@ def test_what_does_not_fit_leaves_the_file(tmp_path: Path, wrong: str) -> None:
         data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
         more.write_bytes(data)
     else:
-        lock = Lock(str(target))
+        lock = FileLock(str(target))
     before = target.read_bytes()
     with pytest.raises(NCZarrError):
         nczarr.copy(more, target, append=True)

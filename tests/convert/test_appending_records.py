@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.errors import NCZarrError
 from nczarr.netcdf.bytes.file import DiskFile
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 
 FORMATS = ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"]
 TYPES = ["i1", "S1", "i2", "i4", "f4", "f8"]
@@ -186,7 +186,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     target = tmp_path / "target.nc"
     write(target, "NETCDF3_CLASSIC", [], 0, 4)
     write(tmp_path / "more.nc", "NETCDF3_CLASSIC", [], 4, 9)
-    lock = Lock(str(target))
+    lock = FileLock(str(target))
     with pytest.raises(NCZarrError, match="open for writing"):
         nczarr.copy(tmp_path / "more.nc", target, append=True)
     lock.release()

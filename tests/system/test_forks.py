@@ -1,9 +1,10 @@
-"""What a forked child needs of its parent is not held by threads that are not there."""
+"""A forked child finds all locks free, and the parent's writable datasets closed."""
 
 from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sysconfig
 import threading
@@ -14,10 +15,11 @@ import numpy as np
 import pytest
 
 import nczarr
+from nczarr.errors import NCZarrError
 from nczarr.mapping import ArrayShape, WriteOptions
 from nczarr.system import finalizing
-from nczarr.system.forks import in_forked_child, inheriting
-from nczarr.zarr.chunks import locks as chunk_locks
+from nczarr.system.forks import Origin, in_forked_child
+from nczarr.system.locks import TABLES, Rank, make_lock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -46,52 +48,67 @@ def in_child(work: Callable[[], object]) -> int:
         killer.cancel()
 
 
-SHELVES = inheriting()
-
-
-class Shelf:
-    def __init__(self) -> None:
-        self.renewed = 0
-        SHELVES.add(self)
-
-    def inherit(self) -> None:
-        self.renewed += 1
-
-
-def test_what_lives_is_renewed_and_nothing_is_kept_alive() -> None:
-    shelf, gone = Shelf(), Shelf()
-    calls: list[int] = []
+def test_functions_are_called_and_origins_differ() -> None:
+    origin, calls = Origin(), []
     in_forked_child(lambda: calls.append(1))
-    assert len(SHELVES) == 2
-    del gone
-    gc.collect()
-    assert len(SHELVES) == 1
 
     def work() -> None:
-        assert (shelf.renewed, calls) == (1, [1])
+        assert (origin.is_here, calls) == (False, [1])
+        assert Origin().is_here
+        assert pickle.loads(pickle.dumps(origin)).is_here
 
     assert in_child(work) == 0
-    assert (shelf.renewed, calls) == (0, [])
+    assert (origin.is_here, calls) == (True, [])
 
 
-def test_locks_that_another_thread_holds(tmp_path: Path) -> None:
-    """Of the names of chunks' locks."""
-    nczarr.Dataset(tmp_path / "a.zarr", "w").close()
+def test_locks_of_other_threads_are_free_in_the_child(tmp_path: Path) -> None:
+    lock = make_lock(Rank.SESSION)
     taken, ended = threading.Event(), threading.Event()
 
     def take() -> None:
-        with chunk_locks._adding:
+        with lock, TABLES:
             taken.set()
             ended.wait()
+
+    def work() -> None:
+        assert lock.acquire(blocking=False)
+        lock.release()
+        nczarr.Dataset(tmp_path / "b.zarr", "w").close()
 
     thread = threading.Thread(target=take)
     thread.start()
     taken.wait()
     try:
-        assert in_child(lambda: nczarr.Dataset(tmp_path / "b.zarr", "w").close()) == 0
+        assert in_child(work) == 0
     finally:
         ended.set()
         thread.join()
+
+
+def test_the_forking_thread_keeps_its_locks() -> None:
+    lock = make_lock(Rank.STORE)
+    with lock:
+        assert in_child(lock.release) == 0
+
+
+def test_a_writable_dataset_is_closed_to_the_child(tmp_path: Path) -> None:
+    with nczarr.Dataset(tmp_path / "a.zarr", "w") as ds:
+        variable = ds.createVariable("v", "i4")
+        variable[...] = 5
+
+        def work() -> None:
+            for action in (
+                lambda: variable[...],
+                lambda: ds.setncattr("a", 1),
+                ds.sync,
+            ):
+                with pytest.raises(NCZarrError, match=r"before the fork.*\(open it again"):
+                    action()
+            ds.close()
+            assert not ds.isopen()
+
+        assert in_child(work) == 0
+        assert variable[...] == 5
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 from nczarr.stores import MemoryStore
+from nczarr.system.locks import TABLES
 from nczarr.zarr import pool as threads
 from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.chunks import locks
-from nczarr.zarr.chunks.chunks import CHUNKS
-from nczarr.zarr.chunks.locks import locks_of
+from nczarr.zarr.chunks.chunks import CHUNK_LOCKS
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types.registry import data_type_for
@@ -112,11 +111,8 @@ def test_an_interrupt_while_helpers_work_waits_for_them() -> None:
     assert sorted(done) == list(range(50))
 
 
-STORE = locks_of(MemoryStore().url)
-
-
 def _read_and_write() -> None:
-    for lock in (*STORE.all, locks._adding, CHUNKS._lock):
+    for lock in (*CHUNK_LOCKS._locks, TABLES):
         assert lock.acquire(blocking=False)
         lock.release()
     metadata = ArrayMetadata((4,), data_type_for("int32"), RegularGrid((4,)), fill_value=np.int32(-1))
@@ -132,7 +128,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_are_not_there() -> None:
 
     def hold() -> None:
         with ExitStack() as stack:
-            for lock in (*STORE.all, locks._adding, CHUNKS._lock):
+            for lock in (*CHUNK_LOCKS._locks, TABLES):
                 stack.enter_context(lock)
             held.set()
             forked.wait()

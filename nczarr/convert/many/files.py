@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -15,6 +14,7 @@ from nczarr.convert.endpoints import open_source
 from nczarr.errors import NCZarrError
 from nczarr.formats import state_of_file
 from nczarr.model import Dataset, Region, Variable, rewrite
+from nczarr.system.locks import Rank, make_lock
 
 #: Files that are open at once.
 _OPEN = 24
@@ -26,7 +26,7 @@ class Files:
     def __init__(self, sources: Sequence[Any], options: Mapping[str, Any] | None = None) -> None:
         self.sources = list(sources)
         self._options = options
-        self._lock = threading.Lock()
+        self._lock = make_lock(Rank.OWNER)
         self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
         self._marks = [state_of_file(source) for source in self.sources]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +26,7 @@ from nczarr.model import Dataset, Region, Type
 from nczarr.stores import LocalStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import read_json
+from nczarr.system.locks import Rank, make_lock
 from nczarr.transfer import Block, Progress
 
 #: Blocks by FQN and start: the region, and the checksum of its values.
@@ -49,7 +49,7 @@ class Manifest:
         self._store = store
         first = {"nczarr-blocks": 1, "fingerprint": mark.copy, "touched": mark.touched}
         self._lines = [json.dumps(first)]
-        self._lock = threading.Lock()
+        self._lock = make_lock(Rank.OWNER)
         self._file: int | None = None
         self._written = 0.0
         self._path = os.path.join(store.root, MANIFEST) if isinstance(store, LocalStore) else None

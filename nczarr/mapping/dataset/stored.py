@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -23,14 +22,11 @@ from nczarr.mapping.rewriting.variable_data import VariableData
 from nczarr.model import Dataset, Region, bind_data, resolve, with_lengths
 from nczarr.stores import MemoryStore, Store
 from nczarr.stores.zip.store import ZipStore
-from nczarr.system.forks import inheriting
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 if TYPE_CHECKING:
     from typing import Self
 
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting("_inherit")
 _ALL_KINDS = frozenset({"attribute", "name", "type", "variable"})
 
 
@@ -96,20 +92,14 @@ class StoredDataset:
         self._identity = found.identity
         # Lengths that the model does not say yet: it is made anew when somebody asks for it.
         self._lengths: dict[str, int] = {}
-        self._lengths_lock = threading.Lock()
-        _INHERITING.add(self)
         self._along: dict[str, list[VariableData]] | None = None
         self._dataset = self._bind(dataset, found.variables)
-
-    def _inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lengths_lock = threading.Lock()
 
     @property
     def dataset(self) -> Dataset:
         """The model, with each variable's data bound to a :class:`VariableData`."""
         if self._lengths:
-            with self._lengths_lock:
+            with self.hierarchy.lock:
                 self._dataset = with_lengths(self._dataset, self._lengths)
                 self._lengths = {}
         return self._dataset
@@ -282,7 +272,7 @@ class StoredDataset:
         variables = dict.fromkeys(v for fqn in sizes for v in self._along.get(fqn, ()))
         if not rewriting.write_lengths(self.hierarchy, self.groups, variables, sizes):
             return False
-        with self._lengths_lock:
+        with self.hierarchy.lock:
             self._lengths = {**self._lengths, **sizes}
         return True
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores import LocalStore, Store
 from nczarr.system.atomic import is_writing, new_writer
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 from nczarr.zarr import Hierarchy, open_hierarchy
 
 #: The key that is there while nczarr changes a dataset: it holds the name of the writer.
@@ -54,7 +54,7 @@ def writing_alone(store: Store) -> Iterator[Callable[[], None]]:
     place = _local_place(store)
     if place:
         try:
-            lock = Lock(place)
+            lock = FileLock(place)
         except BlockingIOError as error:
             raise _written_elsewhere(store) from error
         if not lock.held:

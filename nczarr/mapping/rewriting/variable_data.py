@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,18 +9,8 @@ import numpy as np
 from nczarr.errors import SelectionError, error_context
 from nczarr.mapping.dialect import Binding
 from nczarr.model import Region
-from nczarr.system.forks import in_forked_child
 from nczarr.zarr import Array, Hierarchy, Selection
 from nczarr.zarr.chunks.selection import normalize
-
-#: Held while an array is made as long as its dimensions.
-_extending = threading.RLock()
-
-
-@in_forked_child
-def _renew_lock() -> None:
-    global _extending
-    _extending = threading.RLock()
 
 
 class Owner(Protocol):
@@ -275,7 +264,7 @@ class VariableData:
         """Make an array that is shorter than its dimensions as long as they are."""
         if not self.is_short:
             return
-        with _extending:
+        with self._owner.hierarchy.lock:
             # Again: of two threads that come here one would remove what the other has written already.
             if self.is_short:
                 inner = self._binding.encoding.inner_shape

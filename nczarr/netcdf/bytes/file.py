@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, Literal, Protocol
 
 from nczarr.errors import NetCDFFileError
+from nczarr.system.descriptors import pread, pwrite
 from nczarr.system.durability import sync_descriptor, sync_folder_of
+from nczarr.system.forks import Origin
+from nczarr.system.locks import TABLES
 
 _FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
-
-_HAS_PWRITE = hasattr(os, "pwrite")
 
 
 class ByteFile(Protocol):
@@ -61,8 +61,7 @@ class DiskFile:
     def __init__(self, path: str, mode: Literal["x", "w", "r+"]) -> None:
         flags = os.O_RDWR | _FLAGS[mode] | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         self._descriptor: int | None = os.open(path, flags, 0o666)
-        self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._origin = Origin()
         self.durable = True
         self._unsynced = mode != "r+"
         #: The path of a new file, until its name is on the disk.
@@ -91,32 +90,23 @@ class DiskFile:
     def _read(self, view: memoryview, offset: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self._open, [view], offset)
-        if hasattr(os, "pread"):
-            data = os.pread(self._open, len(view), offset)
-        else:
-            with self._lock:
-                os.lseek(self._open, offset, os.SEEK_SET)
-                data = os.read(self._open, len(view))
+        data = pread(self._open, len(view), offset)
         view[: len(data)] = data
         return len(data)
 
     def write(self, offset: int, data: Any) -> int:
-        if os.getpid() != self._process:
+        if not self._origin.is_here:
             return len(memoryview(data).cast("B"))
         self._unsynced = True
-        if _HAS_PWRITE:
-            return os.pwrite(self._open if self._descriptor is None else self._descriptor, data, offset)
-        with self._lock:
-            os.lseek(self._open, offset, os.SEEK_SET)
-            return os.write(self._open, data)
+        return pwrite(self._open if self._descriptor is None else self._descriptor, data, offset)
 
     def truncate(self, size: int) -> None:
-        if os.getpid() == self._process:
+        if self._origin.is_here:
             self._unsynced = True
             os.ftruncate(self._open, size)
 
     def sync(self) -> None:
-        if not self.durable or not self._unsynced or os.getpid() != self._process:
+        if not self.durable or not self._unsynced or not self._origin.is_here:
             return
         self._unsynced = False
         try:
@@ -153,7 +143,6 @@ class MemoryFile:
 
     def __init__(self, content: bytes | memoryview = b"") -> None:
         self._bytes = bytearray(content)
-        self._lock = threading.Lock()
 
     @property
     def content(self) -> bytes:
@@ -166,14 +155,14 @@ class MemoryFile:
 
     def readinto(self, offset: int, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        with self._lock:
+        with TABLES:
             data = self._bytes[offset : offset + len(view)]
         view[: len(data)] = data
         return len(data)
 
     def write(self, offset: int, data: Any) -> int:
         view = memoryview(data).cast("B")
-        with self._lock:
+        with TABLES:
             missing = offset - len(self._bytes)
             if missing > 0:
                 self._bytes.extend(bytes(missing))
@@ -181,7 +170,7 @@ class MemoryFile:
         return len(view)
 
     def truncate(self, size: int) -> None:
-        with self._lock:
+        with TABLES:
             del self._bytes[size:]
             self._bytes.extend(bytes(size - len(self._bytes)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from nczarr.netcdf.classic.format import (
     padded,
 )
 from nczarr.netcdf.places import FilePlaces, largest_part
+from nczarr.system.descriptors import pread
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
 _BLOCK = 1 << 16
@@ -48,7 +48,6 @@ class ClassicFile:
         self.path = path
         self.size = os.fstat(descriptor).st_size
         self._descriptor: int | None = descriptor
-        self._lock = threading.Lock()
 
     @classmethod
     def open(cls, path: str) -> ClassicFile:
@@ -77,18 +76,13 @@ class ClassicFile:
 
     def _read_at(self, offset: int, size: int) -> bytes:
         assert self._descriptor is not None
-        if hasattr(os, "pread"):
-            return os.pread(self._descriptor, size, offset)
-        with self._lock:
-            os.lseek(self._descriptor, offset, os.SEEK_SET)
-            return os.read(self._descriptor, size)
+        return pread(self._descriptor, size, offset)
 
     def close(self) -> None:
         """Close the file. Its sources are no longer readable."""
-        with self._lock:
-            if self._descriptor is not None:
-                os.close(self._descriptor)
-                self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def read_classic(file: ClassicFile, name: str) -> Dataset:

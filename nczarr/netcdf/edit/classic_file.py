@@ -20,7 +20,7 @@ from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
 from nczarr.netcdf.edit.file_editor import FileEditor
 from nczarr.netcdf.edit.matching import Matches, match
 from nczarr.system.atomic import Output
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 
 #: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"
@@ -58,7 +58,7 @@ class EditedClassic(FileEditor):
         #: The original file and the name of its copy, while data move in the copy.
         self._replaced: ByteFile | None = None
         self._moved: Output | None = None
-        self._locks: list[Lock] = []
+        self._locks: list[FileLock] = []
         #: False if the header leaves the number of records to the file's size.
         self._counted = True
         self._values: dict[str, ClassicValues] = {}
@@ -233,7 +233,9 @@ class EditedClassic(FileEditor):
     def _take_place(self, output: Output) -> None:
         try:
             self.file.content.sync()
-            self._locks.append(Lock(str(output.path)))  # the lock of the old file does not cover the new one
+            self._locks.append(
+                FileLock(str(output.path))
+            )  # the lock of the old file does not cover the new one
             output.commit()
         except OSError as error:
             raise self._failed(error) from error

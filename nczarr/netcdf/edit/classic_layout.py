@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from nczarr.netcdf.bytes.file import ByteFile, read_all, write_all
 from nczarr.netcdf.classic.format import Header, padded
 from nczarr.netcdf.classic.reader import ClassicFile
 from nczarr.netcdf.classic.writer import format_header
+from nczarr.system.locks import Rank, make_lock
 
 #: Number of bytes in one step of a move.
 _BLOCK = 8 << 20
@@ -24,7 +24,7 @@ class ClassicBytes(ClassicFile):
         self.path = path
         self.content = content
         self.size = content.size
-        self.lock = threading.RLock()
+        self.lock = make_lock(Rank.STORE)
         self._descriptor = -1
 
     def _read_at(self, offset: int, size: int) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
 from nczarr.model import Dataset, with_lengths
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile
 from nczarr.system.atomic import Output
+from nczarr.system.forks import Origin
 
 
 class FileEditor(ABC):
@@ -33,7 +33,7 @@ class FileEditor(ABC):
     def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
         self.path = path
         self._content = content
-        self.process = os.getpid()
+        self.origin = Origin()
         self._output = output
         #: Dimension lengths that the model does not have yet.
         self._sizes: dict[str, int] = {}

@@ -15,7 +15,7 @@ from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile
 from nczarr.netcdf.classic.format import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
 from nczarr.system.atomic import Output
-from nczarr.system.locks import Lock
+from nczarr.system.locks import FileLock
 
 
 class EditedFile(Protocol):
@@ -242,7 +242,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
 def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
     """Lock other writers out. HDF5's readers take a lock, too."""
     try:
-        lock = Lock(path, shared=beside_readers)
+        lock = FileLock(path, shared=beside_readers)
     except BlockingIOError as error:
         raise NetCDFFileError(
             "the file is open for writing, here or in another process", path=path, hint="close it there"

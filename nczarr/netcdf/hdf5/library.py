@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,16 +19,6 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, error_context
-from nczarr.system.forks import in_forked_child
-
-_loading = threading.Lock()
-
-
-@in_forked_child
-def _renew() -> None:
-    global _loading
-    _loading = threading.Lock()
-
 
 _loaded: SimpleNamespace | None = None
 
@@ -46,24 +35,21 @@ def hdf5() -> Any:
         If h5py is not installed.
     """
     global _loaded
-    if _loaded is not None:
-        return _loaded
-    with _loading:
-        if _loaded is None:
-            try:
-                import h5py
-                from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
-                from h5py._objects import phil
-            except ImportError as error:
-                raise UnsupportedError(
-                    "netCDF-4 files need the package h5py",
-                    hint="pip install h5py",
-                ) from error
-            _loaded = SimpleNamespace(
-                h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
-                h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
-            )  # fmt: skip
-        return _loaded
+    if _loaded is None:
+        try:
+            import h5py
+            from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
+            from h5py._objects import phil
+        except ImportError as error:
+            raise UnsupportedError(
+                "netCDF-4 files need the package h5py",
+                hint="pip install h5py",
+            ) from error
+        _loaded = SimpleNamespace(
+            h5=h5, h5a=h5a, h5d=h5d, h5ds=h5ds, h5f=h5f, h5fd=h5fd, h5g=h5g, h5i=h5i, h5l=h5l, h5o=h5o,
+            h5p=h5p, h5s=h5s, h5t=h5t, h5z=h5z, version=h5py.version, phil=phil,
+        )  # fmt: skip
+    return _loaded
 
 
 class hdf5_errors(error_context):

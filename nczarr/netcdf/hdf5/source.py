@@ -40,7 +40,7 @@ from nczarr.netcdf.hdf5.library import (
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
 from nczarr.netcdf.places import FilePlaces
-from nczarr.system.environment import may_follow_external_files
+from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped, close_with
 
 _OPEN_DATASETS = 8
@@ -196,7 +196,7 @@ class HDF5File:
     def _open_dataset(self, link: bytes) -> OpenDataset:
         api = hdf5()
         found = OpenDataset(api.h5d.open(self.id, link))
-        if not may_follow_external_files():
+        if not is_on("NCZARR_EXTERNAL_FILES"):
             _refuse_external(found.plist)
         if found.plist.get_layout() == api.h5d.CHUNKED and not is_ours(found.filters):
             for filter_ in found.filters:

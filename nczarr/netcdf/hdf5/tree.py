@@ -16,7 +16,7 @@ from nczarr.errors import NetCDFFileError
 from nczarr.model import Dimension, join_fqn, normalize_name
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
-from nczarr.system.environment import limit, may_follow_external_files
+from nczarr.system.environment import is_on, limit
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 NON_COORDINATE = b"_nc4_non_coord_"
@@ -95,7 +95,7 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
 
 def _refuse_external(group: Any, link: bytes) -> None:
     api = hdf5()
-    if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not may_follow_external_files():
+    if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not is_on("NCZARR_EXTERNAL_FILES"):
         name = os.fsdecode(group.links.get_val(link)[0])
         raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
 

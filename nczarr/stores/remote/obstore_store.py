@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
@@ -13,10 +11,8 @@ from typing import Any
 from nczarr.errors import StoreError
 from nczarr.stores.base import Names, Store, Values, check_prefix, url_above
 from nczarr.stores.remote.concurrent import ConcurrentStore
-from nczarr.system.forks import inheriting
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
+from nczarr.system.forks import Origin
+from nczarr.system.locks import TABLES
 
 
 class ObstoreStore(ConcurrentStore):
@@ -81,7 +77,7 @@ class ObstoreStore(ConcurrentStore):
             other = self._other()
             return other._batch(getattr(other, function.__name__), requests)
         try:
-            futures = [_process.pool().submit(_drive, function, *request) for request in requests]
+            futures = [_pool().submit(_drive, function, *request) for request in requests]
         except RuntimeError:  # Python ends, and takes no new work for threads
             return [_drive(function, *request) for request in requests]
         try:
@@ -200,37 +196,21 @@ class ObstoreStore(ConcurrentStore):
         return names, sorted(prefixes)
 
 
-class _Process:
-    """The threads in which obstore works, and whether it can in this process: its runtime does not survive a fork."""
-
-    def __init__(self) -> None:
-        self.inherit()
-        _INHERITING.add(self)
-        self._user: int | None = None  # the process in which it was first used
-        self._pool: ThreadPoolExecutor | None = None
-
-    def inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.Lock()
-
-    def broken(self) -> bool:
-        return self._user not in (None, os.getpid())
-
-    def pool(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            with self._lock:
-                if self._pool is None:
-                    self._user = os.getpid()
-                    self._pool = ThreadPoolExecutor(ConcurrentStore.concurrency, "nczarr-obstore")
-        return self._pool
+#: The threads in which obstore works, and the process in which it was first used: its runtime does not survive a fork.
+_threads: tuple[ThreadPoolExecutor, Origin] | None = None
 
 
-_process = _Process()
+def _pool() -> ThreadPoolExecutor:
+    global _threads
+    with TABLES:
+        if _threads is None:
+            _threads = ThreadPoolExecutor(ConcurrentStore.concurrency, "nczarr-obstore"), Origin()
+        return _threads[0]
 
 
 def is_usable() -> bool:
     """Return whether obstore works in this process."""
-    return not _process.broken()
+    return _threads is None or _threads[1].is_here
 
 
 def _open_above(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Generic, TypeVar
@@ -13,17 +12,13 @@ import numpy as np
 from nczarr.errors import ChunkError, CodecError, StoreError, error_context
 from nczarr.lazy import cached_property
 from nczarr.stores import Store
-from nczarr.system.forks import inheriting
+from nczarr.system.locks import TABLES, LockTable, Rank
 from nczarr.zarr.chunks.files import longest
-from nczarr.zarr.chunks.locks import StoreLocks, locks_of
 from nczarr.zarr.codecs.base import Buffer
 from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting()
 
 T = TypeVar("T")
 
@@ -52,9 +47,6 @@ class BoundedCache(Generic[T]):
         self.bound = bound
         self._values: OrderedDict[Hashable, tuple[Hashable, T, int]] = OrderedDict()
         self._weight = 0
-        # Reentrant: a signal handler of the program may close a dataset in this thread, which removes its chunks.
-        self._lock = threading.RLock()
-        _INHERITING.add(self)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -63,7 +55,7 @@ class BoundedCache(Generic[T]):
         """Return the value of a name; None if it is not cached, or has another mark."""
         if not self._values:
             return None
-        with self._lock:
+        with TABLES:
             entry = self._values.get(name)
             if entry is None:
                 return None
@@ -77,7 +69,7 @@ class BoundedCache(Generic[T]):
         """Add a value, and evict the least recently used ones above the bound."""
         if weight > self.bound:
             return
-        with self._lock:
+        with TABLES:
             if name in self._values:
                 self._drop(name)
             self._values[name] = (mark, value, weight)
@@ -87,20 +79,15 @@ class BoundedCache(Generic[T]):
 
     def forget(self, condition: Callable[[Hashable], bool]) -> None:
         """Remove the values of all names for which a condition is true."""
-        with self._lock:
+        with TABLES:
             for name in [name for name in list(self._values) if condition(name)]:
                 self._drop(name)
 
     def clear(self) -> None:
         """Remove all values."""
-        with self._lock:
+        with TABLES:
             self._values.clear()
             self._weight = 0
-
-    def inherit(self) -> None:
-        """Reset the cache in a forked child: another thread may have held the lock in the middle of a change."""
-        self._lock = threading.RLock()
-        self.clear()
 
     def _drop(self, name: Hashable) -> None:
         entry = self._values.pop(name, None)
@@ -111,6 +98,9 @@ class BoundedCache(Generic[T]):
 #: Decoded chunks of all arrays, by owner and grid index. A loop over time steps reuses the chunk that contains several
 #: of them.
 CHUNKS: BoundedCache[np.ndarray] = BoundedCache(LIMITS.cache_bytes)
+
+#: The locks of all stored chunks, by URL of the store and key.
+CHUNK_LOCKS = LockTable(Rank.CHUNK)
 
 #: Unique numbers of arrays in this process.
 _owners = itertools.count()
@@ -154,14 +144,10 @@ class Chunks:
         self.missed = object()
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._shared: tuple[Chain | None, ShardingCodec | None] | None = None
-        self._locks: StoreLocks | None = None
 
-    @property
-    def locks(self) -> StoreLocks:
-        """The locks of the store's chunks."""
-        if self._locks is None:
-            self._locks = locks_of(self.store.url)
-        return self._locks
+    def lock_name(self, key: str) -> tuple[str, str]:
+        """Return the name of a chunk in :data:`CHUNK_LOCKS`."""
+        return self.store.url, key
 
     @cached_property
     def shard_indexes(self) -> BoundedCache[ShardIndex]:

@@ -20,9 +20,9 @@ from nczarr.errors import CodecError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
 from nczarr.system.atomic import value_name
 from nczarr.system.durability import WriteOrder
-from nczarr.zarr.chunks.chunks import Chunks
+from nczarr.system.locks import while_held
+from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
-from nczarr.zarr.chunks.locks import while_held
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
 from nczarr.zarr.chunks.rows import encode_row, row_view, shared_rows
@@ -95,7 +95,7 @@ def _updated_shard(
 def write_whole(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> None:
     """Write one whole chunk, including its part outside the array."""
     key = chunks.key(index)
-    with chunks.locks.of(key):
+    with CHUNK_LOCKS.of(chunks.lock_name(key)):
         try:
             data = (chunks.fixed_chain or chunks.chain(index)).encode(values)
         except CodecError as error:
@@ -112,7 +112,7 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
 
         def work(item: Item) -> None:
             key = chunks.key(tuple([part.chunk for part in item]))
-            with chunks.locks.of(key):
+            with CHUNK_LOCKS.of(chunks.lock_name(key)):
                 store.set(key, _encode(chunks, item, None if is_covered(item) else store.get(key), source))
 
         every = list(items)
@@ -122,7 +122,10 @@ def write_to_store(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
     batch_size = max(1, BATCH_BYTES // max(chunk_bytes, 1))
     while batch := list(islice(items, batch_size)):
         keys = [chunks.key(tuple([part.chunk for part in item])) for item in batch]
-        while_held(chunks.locks.of_all(keys), partial(_write_batch, chunks, batch, keys, source))
+        while_held(
+            CHUNK_LOCKS.of_all(map(chunks.lock_name, keys)),
+            partial(_write_batch, chunks, batch, keys, source),
+        )
 
 
 def _encode(chunks: Chunks, item: Item, old: Buffer | None, source: np.ndarray) -> Buffer:
@@ -175,7 +178,7 @@ def write_to_files(chunks: Chunks, parts: list[list[Part]], source: np.ndarray) 
             if parent:
                 store.prepare_folder(chunks.prefix + parent, parent, directory.descriptor)
             try:
-                with chunks.locks.of(chunks.prefix + key):
+                with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                     _write_chunk(chunks, directory, folder, key, index, item, source)
             except CodecError as error:
                 raise chunks.damaged(index, error) from error
@@ -210,7 +213,7 @@ def _write_row(
         for item, data in zip(row, pieces, strict=True):
             key = name(tuple([part.chunk for part in item]))
             chunks.store.check_links((chunks.prefix + key).rpartition("/")[0])  # type: ignore[attr-defined]
-            with chunks.locks.of(chunks.prefix + key):
+            with CHUNK_LOCKS.of(chunks.lock_name(chunks.prefix + key)):
                 _replace(directory.descriptor, folder, key, [data], _order(chunks))
     except (CodecError, OSError):
         return False

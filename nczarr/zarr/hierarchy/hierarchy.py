@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,7 @@ from nczarr.errors import (
     ZarrNameError,
 )
 from nczarr.stores import LocalStore, Store
-from nczarr.system.forks import inheriting
+from nczarr.system.locks import Rank, make_lock
 from nczarr.zarr.documents import consolidated as consolidated_metadata
 from nczarr.zarr.documents.consolidated import DocumentTexts, parse_root
 from nczarr.zarr.documents.json import as_it_stands
@@ -37,9 +36,6 @@ from nczarr.zarr.types.base import show
 
 if TYPE_CHECKING:
     from nczarr.zarr.arrays.array import Array
-
-#: Objects whose locks are renewed in a forked child.
-_INHERITING = inheriting("_inherit")
 
 
 LayoutName = Literal["v3", "v2", "draft-2019", "experimental-v3"]
@@ -157,12 +153,8 @@ class Hierarchy:
         # Nodes that this object has put, whose ancestors all have documents; the check of ancestors stops at them.
         self._put: set[str] = set()
         self._texts = DocumentTexts()
-        self._lock = threading.RLock()
-        _INHERITING.add(self)
-
-    def _inherit(self) -> None:
-        """Renew the lock in a forked child."""
-        self._lock = threading.RLock()
+        #: Held while nodes or lengths of arrays change.
+        self.lock = make_lock(Rank.STRUCTURE)
 
     @property
     def layout(self) -> LayoutName:
@@ -212,7 +204,7 @@ class Hierarchy:
         """
         index = self._children
         if index is None:
-            with self._lock:  # otherwise the index could miss a node that another thread puts
+            with self.lock:  # otherwise the index could miss a node that another thread puts
                 index = {}
                 for node in self._nodes:
                     if node:
@@ -232,7 +224,7 @@ class Hierarchy:
         """
         array = self._arrays.get(path)
         if array is None:
-            with self._lock:
+            with self.lock:
                 array = self._arrays.get(path)
                 if array is None:
                     array = self._arrays[path] = self._open(path, self._array_metadata(path))
@@ -297,7 +289,7 @@ class Hierarchy:
 
         For documents with a deviating meaning, such as those of old versions of netcdf-c.
         """
-        with self._lock:
+        with self.lock:
             if path not in self._nodes:
                 raise DatasetNotFoundError(f"no node {path!r}", path=self.store.url)
             self._nodes._parsed[path] = metadata
@@ -314,7 +306,7 @@ class Hierarchy:
         list of str
             The existing paths; `nodes` contains them afterwards.
         """
-        with self._lock:
+        with self.lock:
             missing = [
                 check_path(p, writing=False, layout=self.layout) for p in paths if p not in self._nodes
             ]
@@ -370,7 +362,7 @@ class Hierarchy:
         All documents are created and checked before the first write. With consolidated metadata, the root's document is
         written last, together with the copies, so that readers do not mix old and new documents.
         """
-        with self._lock:
+        with self.lock:
             self._check_writable()
             raw: dict[str, RawNode] = {}
             parsed: dict[str, Metadata] = {}
@@ -428,7 +420,7 @@ class Hierarchy:
         consolidated metadata, :meth:`sync` writes the root. Until then, readers of a local directory use the
         consolidated copies, because the other documents get the modification time of the root's document.
         """
-        with self._lock:
+        with self.lock:
             self._check_writable()
             changed: list[tuple[str, Metadata, dict[str, Any]]] = []
             for path in arrays:
@@ -493,7 +485,7 @@ class Hierarchy:
 
     def _save(self, path: str, metadata: ArrayMetadata) -> None:
         """Write the metadata of an array after its own change of shape."""
-        with self._lock:
+        with self.lock:
             array = self._arrays.pop(path, None)
             try:
                 self.put_many([(path, metadata)])
@@ -519,7 +511,7 @@ class Hierarchy:
             If a path is the root, which cannot be deleted.
         """
         paths = list(paths)
-        with self._lock:
+        with self.lock:
             self._check_writable()
             for path in paths:
                 if not path:
@@ -591,7 +583,7 @@ class Hierarchy:
         For a hidden hierarchy, :meth:`publish` writes them. The drafts have no consolidated metadata: the call does
         nothing.
         """
-        with self._lock:
+        with self.lock:
             self._check_writable()
             self.consolidated = True
             if not self._hidden:
@@ -599,13 +591,13 @@ class Hierarchy:
 
     def sync(self) -> None:
         """Rewrite the consolidated metadata if they exist and a node has changed."""
-        with self._lock:
+        with self.lock:
             if self.consolidated and self._stale and not self._hidden:
                 self._write_root()
 
     def publish(self) -> None:
         """Write all documents of a hidden hierarchy, last the root's with the consolidated metadata."""
-        with self._lock:
+        with self.lock:
             self._check_writable()
             if self._hidden:
                 self.store.set_many(self._unpublished.items())
@@ -620,7 +612,7 @@ class Hierarchy:
         """
         refused: dict[str, Exception] = {}
         in_a_row = 0
-        with self._lock:
+        with self.lock:
             self._check_writable()
             for key, text in self._unpublished.items():
                 try:
