@@ -10,14 +10,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import Empty, Queue
 from threading import Event
 from typing import Protocol
 
 import numpy as np
 
-from nczarr.model import ArraySource, DatasetSink, Region, Variable, regions
+from nczarr.model import ArraySource, Dataset, DatasetSink, Region, Variable, regions
 from nczarr.model.sources import region_shape
 
 #: Maximum size of a block in bytes, unless one chunk of the output is larger. The allocator returns the memory of
@@ -51,6 +51,11 @@ def value_bytes(dtype: np.dtype) -> int:
 def data_bytes(data: ArraySource) -> int:
     """Return the approximate size of all values of a source in memory, in bytes."""
     return math.prod(data.shape) * value_bytes(data.dtype)
+
+
+def dataset_bytes(dataset: Dataset) -> int:
+    """Return the approximate size of all values of a dataset in memory, in bytes."""
+    return sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None)
 
 
 def blocks_of(work: Iterable[Work], sink: DatasetSink, limit: int = BLOCK_BYTES) -> Iterator[Block]:
@@ -153,6 +158,16 @@ class PartOfProgress:
 
     def finish(self) -> None:
         """Do nothing: other parts follow."""
+
+
+@contextmanager
+def reporting(progress: Progress, total: int) -> Iterator[None]:
+    """Start the progress of a job of `total` bytes, and finish it on exit."""
+    progress.start(total)
+    try:
+        yield
+    finally:
+        progress.finish()
 
 
 def transfer(

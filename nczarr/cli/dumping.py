@@ -16,8 +16,7 @@ from nczarr.cli.opening import add_dimension_option, selection_of, storage_optio
 from nczarr.cli.terminal.progress import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
-from nczarr.convert.endpoints import provenance
-from nczarr.convert.reading import read_whole, watch_reading
+from nczarr.convert.endpoints import provenance, read_whole, watch_reading
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.formats import local_path

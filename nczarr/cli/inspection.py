@@ -11,8 +11,7 @@ from typing import Any
 from nczarr.cli.opening import storage_options
 from nczarr.cli.terminal.output import can_draw, say, table
 from nczarr.convert import open_source
-from nczarr.convert.report import stored_bytes
-from nczarr.convert.storage import look_at
+from nczarr.convert.storage import stored_bytes, variable_storage
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.formats import kind_of_source
 from nczarr.model import Dataset, Group, Variable, describe_type, join_fqn, split_fqn
@@ -75,13 +74,13 @@ def describe_dataset(
             if part is not None:
                 found["group"] = {"fqn": part.fqn or None, "dataset": part.whole}
             found["stored_bytes"] = _stored_bytes(stored.store) if part is None else stored_bytes(source)
-            found["variables"] = [v.to_json() for v in look_at(stored.dataset, stats=stats)]
+            found["variables"] = [v.to_json() for v in variable_storage(stored.dataset, stats=stats)]
         return found
     with open_source(source, storage_options=storage_options) as dataset:
         found["layout"] = dataset.format or kind
         found |= _counts(dataset)
         found["stored_bytes"] = stored_bytes(source)
-        found["variables"] = [v.to_json() for v in look_at(dataset, stats=stats)]
+        found["variables"] = [v.to_json() for v in variable_storage(dataset, stats=stats)]
     return found
 
 

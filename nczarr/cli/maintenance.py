@@ -40,8 +40,7 @@ def add_repair_options(parser: argparse.ArgumentParser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     """Run ``nczarr check``."""
-    from nczarr.convert.verify.check import check
-    from nczarr.convert.verify.vectors import check_vectors
+    from nczarr.convert.verify.check import check, check_vectors
     from nczarr.errors import NCZarrError
 
     if options.vectors is not None:

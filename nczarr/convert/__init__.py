@@ -1,4 +1,4 @@
-"""Convert anything that nczarr reads to anything that it writes, through the model."""
+"""Convert datasets between all formats that nczarr reads and writes, through the model."""
 
 from __future__ import annotations
 

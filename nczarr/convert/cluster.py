@@ -1,7 +1,7 @@
-"""Spread the blocks of a copy over a Dask cluster: each task reads one block and writes its whole chunks or shards.
+"""Distribute the blocks of a copy over a Dask cluster: each task reads one block and writes whole chunks or shards.
 
-No two tasks write the same chunk, so nothing is locked, and a task that is run again after the death of its worker
-writes the same bytes again. The process that asked creates the dataset, records finished blocks, and completes it.
+No two tasks write the same chunk, so that no locks are needed. If a worker dies, Dask runs its task again, which writes
+the same bytes again. The calling process creates the dataset, records finished blocks, and completes the dataset.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nczarr.convert.recipe import Recipe
+from nczarr.convert.change.options import OutputOptions
+from nczarr.convert.change.shaping import shape
+from nczarr.convert.sources import FileStates, Sources
 from nczarr.convert.values.raw import Twin, put_stored, twin_of
 from nczarr.convert.values.resume import checksum
 from nczarr.errors import NCZarrError, UnsupportedError
+from nczarr.formats import Kind
 from nczarr.mapping import DetachedDataset
 from nczarr.model import Dataset, Region
 from nczarr.model.sources import region_shape
@@ -38,25 +41,51 @@ _LOOK = 2.0
 
 
 class LostClusterError(NCZarrError):
-    """The scheduler of a Dask cluster, or all of its workers, cannot be reached any more."""
+    """The connection to the scheduler of a Dask cluster, or to all of its workers, is lost."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to open the dataset of a copy in another process."""
+
+    sources: Sources
+    output: OutputOptions
+    source: Kind | None
+    target: Kind
+
+    @contextmanager
+    def open(self, states: FileStates) -> Iterator[Dataset]:
+        """Open the dataset as it is written; an error if a file has not the same state as in `states`."""
+        self.sources.refuse_changes(states)
+        with self.sources.open() as opened:
+            yield shape(
+                self.sources.part(opened), self.output, source=self.source, target=self.target
+            ).dataset
 
 
 @dataclass(frozen=True)
 class Job:
-    """What workers need to know of a copy."""
+    """The parameters of the tasks of a copy.
+
+    Attributes
+    ----------
+    between : DetachedDataset or None
+        The intermediate dataset with the values; None: the values are in the sources.
+    raw : bool
+        Copy chunks undecoded where source and target store the same bytes.
+    """
 
     token: str
     recipe: Recipe
-    states: tuple[tuple[int, int] | None, ...]
+    states: FileStates
     target: DetachedDataset
-    #: Where the values are, if not in the source.
     between: DetachedDataset | None
     raw: bool
     recorded: bool
 
 
-class _Opened:
-    """Source and target of a copy, open in a worker."""
+class _OpenJob:
+    """The source and the target of a copy, open in a worker."""
 
     def __init__(self, job: Job) -> None:
         self._stack = ExitStack()
@@ -67,14 +96,14 @@ class _Opened:
             self.between = None if job.between is None else job.between.open()
             if self.between is not None:
                 self._stack.callback(self.between.close)
-            self.source: Dataset = self._stack.enter_context(job.recipe.open(job.states))
+            self.source = self._stack.enter_context(job.recipe.open(job.states))
         except BaseException:
             self._stack.close()
             raise
         self._twins: dict[str, Twin | None] = {}
 
     def move(self, fqn: str, region: Region) -> int | None:
-        """Move one block; return the checksum of its values if blocks are recorded."""
+        """Copy one block; return the checksum of its values if blocks are recorded."""
         if not self.target.is_awaited():
             raise NCZarrError("the copy has ended", path=self.job.target.place)
         variable = self.source.variable_at(fqn)
@@ -84,8 +113,8 @@ class _Opened:
                 self._twins[fqn] = twin_of(fqn, variable, variable.data, self.target)
             twin = self._twins[fqn]
             if twin is not None:
-                for key, read in twin(region):
-                    put_stored(self.target.store, key, read)
+                for chunk in twin(region):
+                    put_stored(self.target.store, chunk)
                 return None
         data = variable.data if self.between is None else self.between.data(fqn)
         values = data.read(region)
@@ -97,20 +126,20 @@ class _Opened:
         self._stack.close()
 
 
-_opened: dict[str, _Opened] = {}
+_open_jobs: dict[str, _OpenJob] = {}
 _ended: set[str] = set()
 _running: Counter[str] = Counter()
 _lock = make_lock(Rank.OWNER)
 
 
 def _run(job: Job, fqn: str, region: Region) -> int | None:
-    """Move one block; runs in a worker."""
+    """Copy one block, in a worker."""
     with _lock:
         if job.token in _ended:
             raise NCZarrError("the copy has ended")
-        found = _opened.get(job.token)
+        found = _open_jobs.get(job.token)
         if found is None:
-            found = _opened[job.token] = _Opened(job)
+            found = _open_jobs[job.token] = _OpenJob(job)
         _running[job.token] += 1
     try:
         return found.move(fqn, region)
@@ -120,36 +149,36 @@ def _run(job: Job, fqn: str, region: Region) -> int | None:
 
 
 async def _end(token: str) -> None:
-    """Let no block of a copy begin, wait for those that have, and close; runs in a worker."""
+    """Refuse further blocks of a copy, wait for the running ones, and close the job; in a worker."""
     with _lock:
         _ended.add(token)
     while _running[token]:
         await asyncio.sleep(0.02)
     with _lock:
         _running.pop(token, None)
-        found = _opened.pop(token, None)
+        found = _open_jobs.pop(token, None)
     if found is not None:
         found.close()
 
 
 class Cluster:
-    """A Dask cluster on which a copy runs.
+    """A Dask cluster that runs a copy.
 
     Attributes
     ----------
     threads : int
-        Tasks that run at once.
+        Number of tasks that run concurrently.
     local : bool
-        All of it is on this machine.
+        The whole cluster is on this machine.
     shares : int
-        How many of `memory` there are: one for each worker, or one for all of them where they are on this machine.
+        Number of times that `memory` is available: for each worker, or once for all workers of this machine.
     may_write : bool
         Workers that could not be stopped may still write to the target.
     """
 
     def __init__(self, client: Any, recipe: Recipe, *, local: bool) -> None:
         self._client, self._recipe, self.local = client, recipe, local
-        self._address = client.scheduler.address
+        self._address: str = client.scheduler.address
         self.may_write = False
         seconds = limit("NCZARR_DASK_SECONDS")
         if not self._workers():
@@ -163,7 +192,7 @@ class Cluster:
         self.shares = 1 if local else len(workers)
 
     def block_limit(self, memory: int) -> int:
-        """Return how many bytes a block may have, so that those under way keep to `memory`."""
+        """Return the maximum size of a block in bytes, so that the running tasks use at most `memory`."""
         return max(1, memory * self.shares // (2 * self.threads))
 
     def transfer(
@@ -177,78 +206,77 @@ class Cluster:
         done: Callable[[str, Region, int], None] | None,
         between: DetachedDataset | None = None,
     ) -> None:
-        """Move all blocks; `done` is told of each one that is written, and of the checksum of its values.
+        """Copy all blocks; call `done` with each written block and the checksum of its values.
 
         Parameters
         ----------
         raw : bool
-            Copy stored chunks as they are where the target's are the same bytes.
+            Copy chunks undecoded where source and target store the same bytes.
         between : DetachedDataset, optional
-            Where the values are, if not in the source.
+            The intermediate dataset with the values; default: the values are in the sources.
 
         Raises
         ------
         LostClusterError
             If the scheduler, or for ``NCZARR_DASK_SECONDS`` every worker, cannot be reached.
         NCZarrError
-            What a worker met; or that workers died in the same block again and again.
+            If a task failed in a worker, or if workers died repeatedly in the same block.
         """
         from distributed.scheduler import KilledWorker
 
-        states = self._recipe.states()
+        states = self._recipe.sources.states()
         job = Job(uuid.uuid4().hex, self._recipe, states, target, between, raw, done is not None)
         before = self._workers()
-        # As a task, and not as scattered data, it is made again where a worker dies with it.
+        # A task, unlike scattered data, is computed again if its worker dies.
         shared = self._client.submit(pickle.loads, _pickled(job), pure=False)
         waiting, limit = iter(blocks), self.block_limit(memory)
-        under_way: dict[Any, tuple[str, Region, int]] = {}
-        held = 0
+        running: dict[Any, tuple[str, Region, int]] = {}
+        running_bytes = 0
         finished: queue.Queue[Any] = queue.Queue()
 
         def fits(weight: int) -> bool:
-            # What waits in a queue takes no memory, but a chunk that is larger than a block may not run
-            # beside others of its kind.
-            crowded = weight > limit and 2 * (held + weight) > memory * self.shares
-            return not under_way or not (crowded or len(under_way) >= 2 * self.threads)
+            # Tasks in the queue take no memory, but a chunk larger than a block must not run beside another one.
+            crowded = weight > limit and 2 * (running_bytes + weight) > memory * self.shares
+            return not running or not (crowded or len(running) >= 2 * self.threads)
 
         try:
             block = next(waiting, None)
-            while block is not None or under_way:
+            while block is not None or running:
                 if block is not None and fits(_weight(block)):
                     fqn, region, _ = block
                     future = self._client.submit(_run, shared, fqn, region, pure=False)
-                    under_way[future] = fqn, region, _weight(block)
-                    held += _weight(block)
+                    running[future] = fqn, region, _weight(block)
+                    running_bytes += _weight(block)
                     future.add_done_callback(finished.put)
                     block = next(waiting, None)
                     continue
                 future, crc = self._next(finished)
-                fqn, region, weight = under_way.pop(future)
-                held -= weight
+                fqn, region, weight = running.pop(future)
+                running_bytes -= weight
                 try:
                     if future.status == "error":
                         future.result()
                 except KilledWorker as error:
                     raise NCZarrError(
-                        "workers of the Dask cluster died again and again while they copied this",
+                        "workers of the Dask cluster died repeatedly while they copied this variable",
                         fqn=fqn,
-                        hint="perhaps of want of memory: give less --memory, or workers fewer threads",
+                        hint="if they lacked memory: less --memory, or fewer threads for each worker",
                     ) from error
                 if done is not None and crc is not None:
                     done(fqn, region, crc)
                 progress.advance(weight, fqn)
         finally:
-            self._stop(job, list(under_way))
+            self._stop(job, list(running))
             shared.release()
             local = job.target.writer is None and os.path.isdir(job.target.place)
             if local and not self.may_write and self._workers() != before:
                 remove_partial_values(Path(job.target.place))
 
     def _next(self, finished: queue.Queue[Any]) -> tuple[Any, int | None]:
-        """Return a future that is done, and its result.
+        """Return a finished future and its result.
 
-        Waits as long as there are workers, and a bounded time without any. A result that cannot be fetched has gone
-        with its worker: Dask does the task again.
+        The method waits while there are workers, and a limited time without workers. If a result cannot be fetched,
+        its worker has died, and Dask runs the task again.
         """
         from concurrent.futures import CancelledError
 
@@ -264,7 +292,7 @@ class Cluster:
                 raise self._lost() from None
             except queue.Empty:
                 pass
-            except Exception:  # of the connection; that of a task is found by the status
+            except Exception:  # an error of the connection; errors of tasks have the status "error"
                 time.sleep(_LOOK / 10)
                 future.add_done_callback(finished.put)
             if self._client.status == "closed":
@@ -279,7 +307,9 @@ class Cluster:
                 alone_since = time.monotonic()
                 self._warn(f"no worker is left; waiting {seconds} s for one")
             elif time.monotonic() - alone_since >= seconds:
-                self.may_write = True  # a worker that the scheduler does not reach may reach the target
+                self.may_write = (
+                    True  # a worker without connection to the scheduler may still reach the target
+                )
                 raise LostClusterError(
                     f"the Dask cluster has had no workers for {seconds} s", path=self._address
                 )
@@ -287,13 +317,13 @@ class Cluster:
     def _lost(self) -> LostClusterError:
         return LostClusterError("the connection to the Dask scheduler is lost", path=self._address)
 
-    def _stop(self, job: Job, under_way: list[Any]) -> None:
-        """Make sure that no worker writes any more when what was written is completed, or removed."""
+    def _stop(self, job: Job, running: list[Any]) -> None:
+        """Stop all writing, before the output is completed or removed."""
         before, self.may_write = self.may_write, True
         if self._client.status != "running":
             self._warn("the connection to the scheduler is lost; waiting for Dask to connect again")
-        with suppress(Exception):  # whatever Dask raises without a scheduler
-            self._client.cancel(under_way)
+        with suppress(Exception):  # without a scheduler, Dask raises any error
+            self._client.cancel(running)
             self._client.run(_end, job.token, on_error="ignore")
             self.may_write = before
 
@@ -303,24 +333,24 @@ class Cluster:
     def _workers(self) -> set[str]:
         try:
             return {w["id"] for w in self._client.scheduler_info(n_workers=-1)["workers"].values()}
-        except Exception as error:  # whatever Dask raises without a scheduler
+        except Exception as error:  # without a scheduler, Dask raises any error
             raise self._lost() from error
 
 
 def _weight(block: Block) -> int:
-    """The bytes of its values in memory."""
+    """Return the size of a block in memory, in bytes."""
     _, region, data = block
     return math.prod(region_shape(region)) * value_bytes(data.dtype)
 
 
 @contextmanager
-def cluster(dask: Any, workers: int, recipe: Recipe) -> Iterator[Cluster]:
-    """Connect to a cluster, for the copy of what a recipe makes.
+def cluster(dask: object, workers: int, recipe: Recipe) -> Iterator[Cluster]:
+    """Connect to a cluster for a copy.
 
     Parameters
     ----------
     dask : str or distributed.Client
-        The address of a scheduler; ``local``: as many processes on this machine as `workers` says; or a client.
+        The address of a scheduler; ``local`` for `workers` processes on this machine; or a client.
 
     Raises
     ------
@@ -339,20 +369,19 @@ def cluster(dask: Any, workers: int, recipe: Recipe) -> Iterator[Cluster]:
                 raise UnsupportedError(f"dask={dask!r}: neither an address, nor 'local', nor a client")
             yield Cluster(dask, recipe, local=False)
             return
+        address: object = dask
         if dask == "local":
-            # Without a dashboard the scheduler opens a port for the web all the same, always the same, to everybody.
+            # Without a dashboard, the scheduler still opens a web port: by default a fixed one, on all interfaces.
             web = {"dashboard_address": "127.0.0.1:0"}
-            made = stack.enter_context(
+            address = stack.enter_context(
                 LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=None, scheduler_kwargs=web
                 )
             )
-            client = stack.enter_context(Client(made, set_as_default=False))
-        else:
-            try:
-                client = stack.enter_context(Client(dask, set_as_default=False))
-            except (OSError, ValueError) as error:
-                raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
+        try:
+            client = stack.enter_context(Client(address, set_as_default=False))
+        except (OSError, ValueError) as error:
+            raise UnsupportedError(f"--dask: no scheduler answers: {error}", path=dask) from error
         yield Cluster(client, recipe, local=dask == "local")
 
 

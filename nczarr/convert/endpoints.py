@@ -1,15 +1,18 @@
-"""Open sources and create targets through the edge of their format."""
+"""Open sources and create targets of any format."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from nczarr.display import shown_location
 from nczarr.errors import (
@@ -20,22 +23,30 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.formats import is_icechunk, is_references, kind_of_source, kind_of_target, local_path
-from nczarr.model import Attribute, Dataset, DatasetSink, long_names
+from nczarr.model import Attribute, Dataset, DatasetSink, MemorySource, Region, Variable, long_names, rewrite
+from nczarr.model.sources import ChangedSource
 from nczarr.stores import open_store
-from nczarr.system.atomic import holds_nothing
+from nczarr.system.atomic import holds_nothing, text_output
 from nczarr.system.environment import is_on
 from nczarr.targets import check_slashes, parse_target
+from nczarr.transfer import Progress, data_bytes, reporting, value_bytes
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.bytes.ranges import RemoteRanges
+
+#: Hint of the errors for existing targets.
+OVERWRITE = "--overwrite, in Python overwrite=True, replaces it"
 
 
-def expand_sources(sources: Any, storage_options: Mapping[str, Any] | None = None) -> list[Any]:
-    """Return the sources that patterns and lists name, those of a pattern in the order of their numbers.
+def expand_sources(sources: object, storage_options: Mapping[str, object] | None = None) -> list[object]:
+    """Return the sources of lists and glob patterns; numbers in the names sort the matches of a pattern.
 
-    In a URL only ``*`` makes a pattern, and only in the last part.
+    In a URL, only ``*`` in the last part makes a pattern.
 
     Raises
     ------
     DatasetNotFoundError
-        If a pattern fits nothing.
+        If a pattern matches nothing.
 
     Examples
     --------
@@ -44,69 +55,77 @@ def expand_sources(sources: Any, storage_options: Mapping[str, Any] | None = Non
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
         sources = [sources]
-    found: list[Any] = []
+    found: list[object] = []
     for source in sources:
         text = os.fspath(source) if isinstance(source, str | os.PathLike) else ""
         check_slashes(text)
-        if isinstance(text, str) and text.lower().startswith("file://") and (path := local_path(text)):
-            text = source = str(path) if glob.has_magic(str(path)) else text
-        if isinstance(text, str) and "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
-            found += _expanded_url(text, storage_options)
+        if not isinstance(text, str):
+            found.append(source)
             continue
-        if isinstance(text, str) and glob.has_magic(text) and "://" not in text and not os.path.exists(text):
-            paths = sorted(glob.glob(os.path.expanduser(text), recursive=True), key=_natural)
-            if not paths:
-                raise DatasetNotFoundError("no file fits this pattern", path=text)
-            found += paths
+        if text.lower().startswith("file://") and (path := local_path(text)):
+            text = source = str(path) if glob.has_magic(str(path)) else text
+        if "://" in text and "*" in text.partition("?")[0].rpartition("/")[2]:
+            found += _expanded_url(text, storage_options)
+        elif "://" not in text and glob.has_magic(text) and not os.path.exists(text):
+            found += _sorted_matches(glob.glob(os.path.expanduser(text), recursive=True), text)
         else:
             found.append(source)
     return found
 
 
-def _expanded_url(url: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+def _expanded_url(url: str, storage_options: Mapping[str, object] | None) -> list[str]:
     address, mark, query = url.partition("?")
     folder, _, pattern = address.rpartition("/")
-    with open_store(folder + mark + query, "r", _plain(storage_options)) as store:
+    with open_store(folder + mark + query, "r", as_dict(storage_options)) as store:
         if not store.listable:
-            raise UnsupportedError("what is there cannot be listed, so a pattern finds nothing", path=url)
+            raise UnsupportedError("the server does not list files, so patterns are not supported", path=url)
         # Files are keys, Zarr datasets prefixes of keys.
         keys, prefixes = store.list_dir()
         names = {name for name in (*keys, *prefixes) if fnmatchcase(name, pattern)}
+    return [f"{folder}/{name}{mark}{query}" for name in _sorted_matches(names, url)]
+
+
+def _sorted_matches(names: Collection[str], pattern: str) -> list[str]:
+    """Sort the matches of a pattern so that ``a2`` is before ``a10``."""
     if not names:
-        raise DatasetNotFoundError("no file fits this pattern", path=url)
-    return [f"{folder}/{name}{mark}{query}" for name in sorted(names, key=_natural)]
+        raise DatasetNotFoundError("no file matches this pattern", path=pattern)
+
+    def key(name: str) -> list[tuple[int, int, str]]:
+        parts = re.split(r"(\d+)", name)
+        return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+    return sorted(names, key=key)
 
 
-def _natural(path: str) -> list[tuple[int, int, str]]:
-    """A key that puts ``a2`` before ``a10``."""
-    return [(0, int(p), p) if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", path) if p]
+def as_dict(storage_options: Mapping[str, object] | None) -> dict[str, Any] | None:
+    """Return storage options as :func:`nczarr.stores.open_store` takes them."""
+    return None if storage_options is None else dict(storage_options)
 
 
 @contextmanager
 def open_source(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, fresh: bool = False
+    source: object, *, storage_options: Mapping[str, object] | None = None, fresh: bool = False
 ) -> Iterator[Dataset]:
-    """Open anything that nczarr reads, as a model with lazy data.
+    """Open a dataset of any format as a model with lazy data.
 
     Parameters
     ----------
     source : str, path, store or Dataset
         A Zarr hierarchy (path, URL, store), a netCDF file, a CDL file (``.cdl``), or a dataset of the model.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     fresh : bool, default False
-        Read the documents themselves where the store can be listed, not their consolidated copy: what another
-        program has added or made longer may not be in that.
+        If the store can list its keys, ignore consolidated metadata, which may lack changes by other programs.
 
     Yields
     ------
     Dataset
-        Its data can be read until the context ends.
+        Its data are readable until the context ends.
 
     Raises
     ------
     NCZarrError
-        If nothing readable is there.
+        If the source does not exist or cannot be read.
 
     Examples
     --------
@@ -125,13 +144,14 @@ def open_source(
     if kind == "cdl":
         from nczarr import cdl
 
-        yield cdl.load(local_path(source) or source)
+        yield cdl.load(local_path(source) or str(source))
     elif kind == "netcdf":
         from nczarr import netcdf
 
         path = local_path(source)
         if path is None:
-            opening = netcdf.open_remote(source, storage_options, _ranges(source, storage_options))
+            url = str(source)
+            opening = netcdf.open_remote(url, storage_options, _ranges(url, storage_options))
         else:
             opening = netcdf.open_isolated(path) if is_on("NCZARR_ISOLATED") else netcdf.open_dataset(path)
         with opening as opened:
@@ -139,18 +159,18 @@ def open_source(
     else:
         from nczarr import mapping
 
-        options = _plain(storage_options)
+        options = as_dict(storage_options)
         if not fresh or is_references(source) or is_icechunk(source):
-            with mapping.open_dataset(source, storage_options=options) as stored:
-                yield stored.dataset
-            return
-        store = open_store(source, "r", options)
-        with mapping.open_dataset(store, consolidated=False if store.listable else None) as stored:
+            stored = mapping.open_dataset(source, storage_options=options)
+        else:
+            store = open_store(source, "r", options)
+            stored = mapping.open_dataset(store, consolidated=False if store.listable else None)
+        with stored:
             yield stored.dataset
 
 
-def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
-    """The bytes of a file behind a URL, through the store that its folder is; None if there is no such store."""
+def _ranges(url: str, storage_options: Mapping[str, object] | None) -> RemoteRanges | None:
+    """Return byte ranges of a remote file through the store of its directory; None if there is no such store."""
     from urllib.parse import unquote
 
     from nczarr.netcdf.bytes.ranges import RemoteRanges
@@ -160,7 +180,7 @@ def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
     if url.lower().startswith("http"):
         name = unquote(name)
     try:
-        store = open_store(folder + mark + query, "r", _plain(storage_options))
+        store = open_store(folder + mark + query, "r", as_dict(storage_options))
     except NCZarrError:
         return None
     return RemoteRanges(
@@ -168,11 +188,8 @@ def _ranges(url: str, storage_options: Mapping[str, Any] | None) -> Any:
     )
 
 
-def provenance(source: Any) -> tuple[Attribute, ...]:
-    """Return what a netCDF file says of itself beside the dataset; nothing for other sources.
-
-    See :func:`nczarr.netcdf.provenance`.
-    """
+def provenance(source: object) -> tuple[Attribute, ...]:
+    """Return the provenance attributes of a netCDF file (:func:`nczarr.netcdf.provenance`); none of other sources."""
     path = None if isinstance(source, Dataset) else local_path(source)
     if path is None or kind_of_source(source) != "netcdf":
         return ()
@@ -181,39 +198,91 @@ def provenance(source: Any) -> tuple[Attribute, ...]:
     return netcdf.provenance_isolated(path) if is_on("NCZARR_ISOLATED") else netcdf.provenance(path)
 
 
+@dataclass(frozen=True, eq=False)
+class _WatchedSource(ChangedSource):
+    """Reports the progress of reading."""
+
+    fqn: str
+    progress: Progress
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        values = self.inner.read(region, out)
+        self.progress.advance(values.size * value_bytes(values.dtype), self.fqn)
+        return values
+
+
+@contextmanager
+def watch_reading(dataset: Dataset, fqns: Collection[str], progress: Progress) -> Iterator[Dataset]:
+    """Yield a dataset that reports the progress of reading the variables `fqns`."""
+
+    def watched(fqn: str, variable: Variable) -> Variable:
+        if fqn not in fqns or variable.data is None:
+            return variable
+        return variable.with_data(_WatchedSource(variable.data, fqn, progress))
+
+    sources = [dataset.all_variables[fqn].data for fqn in set(fqns)]
+    with reporting(progress, sum(data_bytes(data) for data in sources if data is not None)):
+        yield rewrite(dataset, variable=watched)
+
+
+@dataclass(frozen=True, eq=False)
+class _WholeSource(ChangedSource):
+    """Reads all values at the first request."""
+
+    #: The values of the last variable.
+    cache: dict[_WholeSource, MemorySource]
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        if self not in self.cache:
+            self.cache.clear()  # free the memory first
+            self.cache[self] = MemorySource(self.inner.read(tuple(slice(0, n) for n in self.shape)))
+        return self.cache[self].read(region, out)
+
+
+def read_whole(dataset: Dataset) -> Dataset:
+    """Return a dataset that reads each variable as a whole at the first request, and caches the last variable."""
+    cache: dict[_WholeSource, MemorySource] = {}
+    return rewrite(
+        dataset,
+        variable=lambda fqn, v: v if v.data is None else v.with_data(_WholeSource(v.data, cache)),
+    )
+
+
 def create_sink(
-    target: Any,
+    target: object,
     dataset: Dataset,
     *,
     overwrite: bool = False,
     durable: bool | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     resume: bool = False,
     **options: Any,
 ) -> DatasetSink:
-    """Create the output of a conversion: everything but the values.
+    """Create the output of a conversion with all metadata, but without values.
 
     Parameters
     ----------
     target : str, path or store
-        See :func:`kind_of_target`.
+        The name determines the format; see :func:`kind_of_target`.
     dataset : Dataset
-        What will be written.
+        The dataset to write.
     overwrite : bool, default False
-        Replace an existing dataset of the same kind.
+        Replace an existing dataset of the same format.
     durable : bool, optional
-        False: committing does not wait for the disk.
+        If False, committing does not wait for the disk.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     resume : bool, default False
-        Go on with an unfinished Zarr dataset.
+        Continue an unfinished Zarr dataset.
     **options
-        For Zarr: the fields of :class:`nczarr.mapping.WriteOptions`; for netCDF: ``format``.
+        For Zarr the fields of :class:`nczarr.mapping.WriteOptions`; for netCDF ``format``.
 
     Raises
     ------
     DatasetExistsError
-        If something is there and `overwrite` is false, or if what is there is of another kind.
+        If the target exists and `overwrite` is false, or if it has another format.
 
     Examples
     --------
@@ -229,109 +298,124 @@ def create_sink(
     """
     kind = kind_of_target(target)
     path = local_path(target)
-    if path is not None:
-        _check_name(target)
+    if path is not None and str(target) in ("", "-"):
+        raise UnsupportedError(
+            "the target needs a name",
+            path=str(target) or None,
+            hint="nczarr dump writes CDL to standard output",
+        )
     if resume and kind != "zarr":
-        raise UnsupportedError("--resume: only a Zarr dataset can be gone on with", path=str(target))
+        raise UnsupportedError("--resume: only the copy to a Zarr dataset can continue", path=str(target))
     if kind == "netcdf":
         from nczarr import netcdf
 
-        chosen = options.pop("format", None)
+        format_ = options.pop("format", None)
         _refuse_options(options, "a netCDF file")
         if path is None:
             return netcdf.RemoteSink(
-                target, dataset, overwrite=overwrite, format=chosen, options=storage_options
+                str(target), dataset, overwrite=overwrite, format=format_, options=storage_options
             )
-        file = netcdf.create_dataset(path, dataset, overwrite=overwrite, format=chosen)
+        file = netcdf.create_dataset(path, dataset, overwrite=overwrite, format=format_)
         file.durable = durable
         return file
     if kind == "cdl":
         _refuse_options(options, "CDL text")
-        return _create_cdl(path or Path(target), dataset, overwrite=overwrite)
+        return CDLSink(path or Path(str(target)), dataset, overwrite=overwrite)
     from nczarr import mapping
 
     if path is not None and path.exists() and not path.is_dir() and not path.is_file():
         raise DatasetExistsError(
             "this is a device or a pipe; a Zarr dataset needs a file or a directory", path=str(path)
         )
-    _refuse_options(
-        {n: o for n, o in options.items() if n not in mapping.WriteOptions.__dataclass_fields__},
-        "a Zarr dataset",
-    )
+    _refuse_options(options.keys() - mapping.WriteOptions.__dataclass_fields__.keys(), "a Zarr dataset")
     stored = mapping.create_dataset(
         target,
         dataset,
         mapping.WriteOptions(**options),
         overwrite=overwrite,
-        storage_options=_plain(storage_options),
+        storage_options=as_dict(storage_options),
         resume=resume,
     )
     stored.durable = durable
     return stored
 
 
-def _create_cdl(path: Path, dataset: Dataset, *, overwrite: bool) -> DatasetSink:
-    from nczarr.convert.text import CDLSink
-
-    if path.is_dir():
-        raise DatasetExistsError("this is a directory; a file cannot take its place", path=str(path))
-    if not path.parent.is_dir():
-        raise StoreError("the folder for the file does not exist", path=str(path))
-    if path.is_file() and not overwrite:
-        raise DatasetExistsError(
-            "the file exists already",
-            path=str(path),
-            hint="--overwrite, in Python overwrite=True, replaces it",
-        )
-    for fqn, wrong in long_names(dataset):
-        raise UnsupportedError(
-            f"CDL cannot have this name: {wrong}",
-            path=str(path),
-            fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
-            hint="--rename, in Python rename=, gives it another one",
-        )
-    return CDLSink(path, dataset)
+def _refuse_options(names: Collection[str], what: str) -> None:
+    if names:
+        raise UnsupportedError(f"{what} has no option {', '.join(sorted(names))}")
 
 
-def _check_name(target: Any) -> None:
-    if str(target) in ("", "-"):
-        raise UnsupportedError(
-            "the target needs a name",
-            path=str(target) or None,
-            hint="nczarr dump writes CDL to standard output",
-        )
+class CDLSink:
+    """Writes a dataset as CDL text when it is committed, directly from the sources of the dataset.
+
+    CDL has no random access, so :meth:`write` does nothing.
+    """
+
+    concurrent = False
+    #: The sink reads the sources itself, so that a copy needs to move no values.
+    pulls = True
+
+    def __init__(self, path: Path, dataset: Dataset, *, overwrite: bool) -> None:
+        if path.is_dir():
+            raise DatasetExistsError(
+                "this is a directory, and a file cannot replace a directory", path=str(path)
+            )
+        if not path.parent.is_dir():
+            raise StoreError("the directory of the file does not exist", path=str(path))
+        if path.is_file() and not overwrite:
+            raise DatasetExistsError("the file exists already", path=str(path), hint=OVERWRITE)
+        for fqn, problem in long_names(dataset):
+            raise UnsupportedError(
+                f"CDL does not allow this name: {problem}",
+                path=str(path),
+                fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
+                hint="--rename, in Python rename=, changes it",
+            )
+        self._path = path
+        self._dataset = dataset
+
+    def write_shape(self, fqn: str) -> tuple[int, ...]:
+        """Return the shape of the variable."""
+        return tuple(max(n, 1) for n in self._dataset.shape(self._dataset.variable_at(fqn)))
+
+    def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
+        """Do nothing."""
+
+    def commit(self) -> None:
+        """Write the text."""
+        from nczarr import cdl
+
+        try:
+            with text_output(self._path) as file:
+                cdl.dump(self._dataset, file, cdl.DumpOptions(name=self._path.stem))
+        except OSError as error:
+            raise StoreError(f"cannot write: {error.strerror}", path=str(self._path)) from error
+
+    def abort(self) -> None:
+        """Do nothing: the file appears only when it is complete."""
 
 
-def _refuse_options(options: Mapping[str, Any], what: str) -> None:
-    if options:
-        raise UnsupportedError(f"{what} has no option {', '.join(sorted(options))}")
-
-
-def _plain(storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if storage_options is None else dict(storage_options)
-
-
-def name_of(source: Any) -> str:
-    """Return a source as messages name it.
+def name_of(source: object) -> str:
+    """Return the name of a source for messages.
 
     Examples
     --------
     >>> name_of("a.nc"), name_of(Dataset("d"))
     ('a.nc', 'the dataset d in memory')
     """
-    return (
-        f"the dataset {source.name} in memory" if isinstance(source, Dataset) else shown_location(str(source))
-    )
+    if isinstance(source, Dataset):
+        return f"the dataset {source.name} in memory"
+    return shown_location(str(source))
 
 
-def same_place(source: Any, target: Any) -> bool:
-    """True if a copy would write onto what it reads, into it, or over a directory that it is in."""
+def is_same_place(source: object, target: object) -> bool:
+    """True if a copy would overwrite its source, write inside it, or replace a directory that contains it."""
     paths = local_path(source), local_path(target)
     if paths[0] is not None and paths[1] is not None:
         try:
             first, second = paths[0].resolve(), paths[1].resolve()
             if second in first.parents:
-                # Into a directory that does not become the dataset there is no way; one that does would go.
+                # Only a Zarr dataset replaces a directory.
                 return second.is_dir() and kind_of_target(target) == "zarr"
             return first == second or first in second.parents
         except (OSError, ValueError, RuntimeError) as error:
@@ -339,8 +423,34 @@ def same_place(source: Any, target: Any) -> bool:
     return source is target or (isinstance(source, str) and source == target)
 
 
-def is_folder(target: Any) -> bool:
-    """True if a target is a place for datasets, not the name of one: it ends in ``/``, or is such a directory.
+def refuse_existing(target: object, storage_options: Mapping[str, object] | None = None) -> None:
+    """Raise an error if the target of a new Zarr dataset exists; creating the dataset checks it more thoroughly.
+
+    Raises
+    ------
+    DatasetExistsError
+        If the target exists.
+    """
+    path = local_path(target)
+    exists = (
+        _has_zarr(target, storage_options)
+        if path is None
+        else path.exists() and not (path.is_dir() and holds_nothing(path))
+    )
+    if exists:
+        raise DatasetExistsError("the dataset exists already", path=str(target), hint=OVERWRITE)
+
+
+def _has_zarr(target: object, storage_options: Mapping[str, object] | None = None) -> bool:
+    """True if a store has a Zarr hierarchy, complete or not."""
+    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
+
+    with open_store(target, "r", as_dict(storage_options)) as store:
+        return is_zarr(store) or store.exists(UNFINISHED)
+
+
+def is_folder(target: object) -> bool:
+    """True if a target is a directory for datasets: its name ends in ``/``, or it is a directory without a dataset.
 
     Examples
     --------
@@ -350,54 +460,41 @@ def is_folder(target: Any) -> bool:
     if isinstance(target, str) and target.endswith(("/", os.sep)):
         return True
     path = local_path(target)
-    # No text is no folder, and a folder that is named like one dataset of a kind is not a place for others.
+    # An empty string is not a directory. A directory with the suffix of a dataset stands for one dataset.
     if path is None or target == "" or not path.is_dir() or path.suffix.lower() in (".zarr", ".nc", ".cdl"):
         return False
-    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
-
-    with open_store(path) as store:
-        return not is_zarr(store) and not store.exists(UNFINISHED)
+    return not _has_zarr(path)
 
 
-def refuse_existing(target: Any, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Refuse the place of a new Zarr dataset where something is; what is written last finds out more.
-
-    Raises
-    ------
-    DatasetExistsError
-        If something is there.
-    """
-    from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
-
-    path = local_path(target)
-    if path is not None:
-        found = path.exists() and not (path.is_dir() and holds_nothing(path))
-    else:
-        with open_store(target, "r", _plain(storage_options)) as store:
-            found = is_zarr(store) or store.exists(UNFINISHED)
-    if found:
-        raise DatasetExistsError(
-            "the dataset exists already",
-            path=str(target),
-            hint="--overwrite, in Python overwrite=True, replaces it",
-        )
-
-
-def inside_folder(source: Any, target: Any) -> Any:
-    """Return the target of one source: in a folder ``NAME.zarr``, NAME being the source's.
+def targets_of(sources: Sequence[object], target: object) -> list[object]:
+    """Return the target of each source; in a directory, ``NAME.zarr`` with the name of the source.
 
     Raises
     ------
     UnsupportedError
-        If the source has no name.
+        If several sources have the same target, or a source has no name.
     """
-    if isinstance(source, Dataset) or not isinstance(source, str | os.PathLike) or not is_folder(target):
+    into_folder = is_folder(target)
+    if len(sources) > 1 and not into_folder:
+        raise UnsupportedError(
+            f"{len(sources)} sources and one target",
+            path=str(target),
+            hint="--concat joins them; a directory, or a name that ends in /, gets one output for each source",
+        )
+    targets = [target if not into_folder else _inside_folder(source, target) for source in sources]
+    twins = {str(path) for i, path in enumerate(targets) if path in targets[:i]}
+    if twins:
+        raise UnsupportedError("two sources would have this target", path=min(twins))
+    return targets
+
+
+def _inside_folder(source: object, target: object) -> object:
+    if isinstance(source, Dataset) or not isinstance(source, str | os.PathLike):
         return target
     place = parse_target(os.fspath(source)).location
     place = place.partition("?")[0] if "://" in place else place
-    name = place.rstrip("/").rpartition("/")[2]
-    stem = Path(name).stem
+    stem = Path(place.rstrip("/").rpartition("/")[2]).stem
     if not stem:
-        raise UnsupportedError("the source has no name that the target could have", path=str(source))
-    folder = os.fspath(target)
+        raise UnsupportedError("the source has no name for its target in the directory", path=str(source))
+    folder = os.fspath(target) if isinstance(target, os.PathLike) else str(target)
     return f"{folder}{'' if folder.endswith('/') else '/'}{stem}.zarr"

@@ -1,41 +1,107 @@
-"""Collect what a copy did, or would do: for the closing line, and for machines."""
+"""Report the plan of a copy, and its results: for the closing line, and as JSON."""
 
 from __future__ import annotations
 
-import os
+import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from nczarr.formats import local_path
-from nczarr.model import Dataset
+from nczarr.convert.endpoints import create_sink
+from nczarr.convert.storage import array_form, stored_bytes
+from nczarr.formats import Kind
+from nczarr.mapping import StoredDataset
+from nczarr.model import Dataset, describe_type
+from nczarr.stores import MemoryStore
+from nczarr.transfer import value_bytes
 
-if TYPE_CHECKING:
-    from nczarr.convert.plan import PlannedVariable
+
+@dataclass(frozen=True)
+class PlannedVariable:
+    """The planned storage of one variable.
+
+    Attributes
+    ----------
+    objects : int
+        Number of stored objects: chunks, or shards.
+    bytes : int
+        Size of the values before compression; 64 for each string or sequence.
+    """
+
+    fqn: str
+    type: str
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[str, ...]
+    objects: int
+    bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as a JSON object."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        shards = f" in shards of {_shape(self.shards)}" if self.shards else ""
+        codecs = " ".join(self.codecs) or "no filter"
+        return (
+            f"{self.fqn}: {self.type} {_shape(self.shape)}, chunks of {_shape(self.chunks)}{shards}, {codecs}, "
+            f"{self.objects} objects, {self.bytes} bytes"
+        )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) if shape else "one value"
+
+
+def planned_variables(
+    dataset: Dataset, target: Kind, options: Mapping[str, Any]
+) -> Iterator[PlannedVariable]:
+    """Yield the planned storage of each variable; for Zarr, create the metadata in memory to find it out."""
+    stored = create_sink(MemoryStore(), dataset, **options) if target == "zarr" else None
+    assert isinstance(stored, StoredDataset | None)
+    try:
+        dataset = dataset if stored is None else stored.dataset
+        for fqn, variable in dataset.all_variables.items():
+            shape, storage = dataset.shape(variable), variable.storage
+            if stored is not None:
+                chunks, shards, found = array_form(stored.data(fqn))
+                codecs, objects = tuple(c.name for c in found), stored.data(fqn).array.nchunks
+            else:
+                chunks = (storage.layout == "chunked" and storage.chunk_shape) or shape
+                shards, objects = None, 1
+                codecs = tuple(str(f.id) for f in storage.filters) if target == "netcdf" else ()
+            size = math.prod(shape) * value_bytes(variable.type.dtype)
+            kind = describe_type(variable.type)
+            yield PlannedVariable(fqn, kind, shape, tuple(chunks), shards, codecs, objects, size)
+    finally:
+        if stored is not None:
+            stored.abort()
 
 
 @dataclass
 class Report:
-    """What a copy did.
+    """The results of a copy.
 
     Attributes
     ----------
     sources : int
-        How many were read.
+        Number of sources.
     bytes_in, bytes_out : int or None
         Stored bytes of local sources and of the target; None if one is not local.
     bytes_of_values : int
-        Before compression.
+        Size of the values before compression.
     seconds : float
     variables : list of PlannedVariable
-        With ``dry_run``: how each would be written.
+        With ``dry_run``: the planned storage of each variable.
     losses : list of str
-        What the output could not hold.
+        Parts of the sources that the output cannot represent.
     allow : list of str
-        With ``virtual``: what has to be allowed to read the references back, as files are not beside them.
+        With ``virtual``: the directories to allow when the references are read, as they are not beside them.
     finished_before : int
-        With ``resume``: how many copies an earlier command had finished; they were compared with their sources.
+        With ``resume``: number of copies that an earlier command had completed, and that were compared with their
+        sources.
 
     Examples
     --------
@@ -60,11 +126,11 @@ class Report:
 
     @property
     def seconds(self) -> float:
-        """Since the report was made."""
+        """Seconds since the report was created."""
         return time.monotonic() - self._start
 
-    def add(self, sources: Sequence[Any], target: Any, values: int) -> None:
-        """Add a copy that is complete."""
+    def add(self, sources: Sequence[object], target: object, values: int) -> None:
+        """Add a complete copy."""
         self.sources += len(sources)
         self.bytes_of_values += values
         sizes = [stored_bytes(source) for source in sources]
@@ -73,7 +139,7 @@ class Report:
         self.bytes_in = (self.bytes_in or 0) + sum(s or 0 for s in sizes) if known else None
         self.bytes_out = None if out is None or self.bytes_out is None else self.bytes_out + out
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object."""
         return {
             "sources": self.sources,
@@ -86,21 +152,3 @@ class Report:
             "allow": self.allow,
             "finished_before": self.finished_before,
         }
-
-
-def stored_bytes(target: Any) -> int | None:
-    """Return the bytes that a local file or directory takes; None for everything else."""
-    path = None if isinstance(target, Dataset) else local_path(target)
-    if path is None or not os.path.lexists(path):
-        return None
-    if not path.is_dir():
-        return path.stat().st_size
-    return _bytes_below(os.fspath(path))
-
-
-def _bytes_below(folder: str) -> int:
-    with os.scandir(folder) as entries:
-        return sum(
-            _bytes_below(entry.path) if entry.is_dir(follow_symlinks=False) else entry.stat().st_size
-            for entry in entries
-        )

@@ -1,140 +1,140 @@
-"""Look at how variables are stored: chunks, shards, codecs, stored bytes, chunks that are there."""
+"""Describe how variables are stored: chunks, shards, codecs, stored bytes, stored chunks."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import error_context
 from nczarr.filters import filter_name
+from nczarr.formats import local_path
 from nczarr.mapping import VariableData
-from nczarr.model import ArraySource, Dataset, Variable, describe_type
+from nczarr.model import Dataset, Variable, describe_type
 from nczarr.stores import LocalStore
 from nczarr.transfer import value_bytes
-from nczarr.zarr import inner_codecs
+from nczarr.zarr import NamedConfig, inner_codecs
+
+_Shape = tuple[int, ...]
+_Number = int | float
 
 
 @dataclass(frozen=True)
 class VariableStorage:
-    """How one variable is stored; None where that cannot be told, or costs too much to find out."""
+    """The storage of one variable; None for unknown properties, and for those that are expensive to compute."""
 
     fqn: str
     type: str
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...] | None
-    shards: tuple[int, ...] | None
+    shape: _Shape
+    chunks: _Shape | None
+    shards: _Shape | None
     codecs: tuple[str, ...]
     value_bytes: int
     stored_bytes: int | None
     objects_stored: int | None
     objects: int | None
-    minimum: Any = None
-    maximum: Any = None
+    minimum: _Number | None = None
+    maximum: _Number | None = None
     missing: int | None = None
 
     @property
     def ratio(self) -> float | None:
-        """How many times larger the values are than what is stored."""
+        """The compression ratio: size of the values by size of the stored chunks."""
         return self.value_bytes / self.stored_bytes if self.stored_bytes else None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+    def to_json(self) -> dict[str, object]:
+        """Return the storage as a JSON object."""
         return {**asdict(self), "ratio": self.ratio}
 
 
-def look_at(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
-    """Yield how each variable is stored.
-
-    Parameters
-    ----------
-    stats : bool
-        Read all values for their least, their greatest, and how many are fill or NaN.
-    """
+def variable_storage(dataset: Dataset, *, stats: bool = False) -> Iterator[VariableStorage]:
+    """Yield the storage of each variable; with `stats`, read all values for minimum, maximum and missing values."""
     for fqn, variable in dataset.all_variables.items():
-        found = _where(variable)
+        chunks, shards, codecs, sizes = _stored(variable)
         shape = dataset.shape(variable)
+        size = math.prod(shape) * value_bytes(variable.type.dtype)
         limits = _limits(variable, shape) if stats else (None, None, None)
-        yield VariableStorage(
-            fqn,
-            describe_type(variable.type),
-            shape,
-            *found[:3],
-            math.prod(shape) * value_bytes(variable.type.dtype),
-            *found[3:],
-            *limits,
-        )
+        kind = describe_type(variable.type)
+        yield VariableStorage(fqn, kind, shape, chunks, shards, codecs, size, *sizes, *limits)
 
 
-_Found = tuple[
-    tuple[int, ...] | None, tuple[int, ...] | None, tuple[str, ...], int | None, int | None, int | None
-]
+def array_form(data: VariableData) -> tuple[_Shape, _Shape | None, tuple[NamedConfig, ...]]:
+    """Return the chunk shape, the shard shape (None without shards) and the codecs of the chunks of a Zarr array.
+
+    The shapes have the dimensions of the variable, without further dimensions of the array.
+    """
+    array, rank = data.array, len(data.shape)
+    chunks, codecs = tuple(array.inner_chunk_shape)[:rank], array.metadata.codecs
+    if len(codecs) != 1 or codecs[0].name != "sharding_indexed":
+        return chunks, None, codecs
+    with error_context(array.store.url, fqn=data.fqn):
+        return chunks, tuple(array.chunk_shape)[:rank], inner_codecs(codecs[0])
 
 
-def _where(variable: Variable) -> _Found:
+_Stored = tuple[
+    _Shape | None, _Shape | None, tuple[str, ...], tuple[int | None, int | None, int | None]
+]  # fmt: skip
+
+
+def _stored(variable: Variable) -> _Stored:
+    """Return chunks, shards, codecs; and the size of the stored chunks, their number, and the number of all chunks."""
     data = variable.data
-    if isinstance(data, VariableData):
-        return _in_zarr(variable, data)
-    storage = variable.storage
-    codecs = tuple(filter_name(f.id) for f in storage.filters)
-    ask = getattr(data, "stored_size", None)
-    size, there, count = (None, None, None) if ask is None else ask()
-    return storage.chunk_shape, None, codecs, size, there, count
+    if not isinstance(data, VariableData):
+        filters = tuple(filter_name(f.id) for f in variable.storage.filters)
+        ask = getattr(data, "stored_size", None)
+        return variable.storage.chunk_shape, None, filters, (None, None, None) if ask is None else ask()
+    chunks, shards, codecs = array_form(data)
+    names = tuple(_codec_name(c.name, c.configuration) for c in codecs)
+    array, store = data.array, data.array.store
+    if not isinstance(store, LocalStore):
+        count = array.nchunks_initialized() if store.lists_all else None
+        return chunks, shards, names, (None, count, array.nchunks)
+    # The metadata documents of an array are small, and not counted.
+    places = [os.path.join(store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
+    size = sum(os.stat(place).st_size for place in places)
+    return chunks, shards, names, (size, len(places), array.nchunks)
 
 
-def _in_zarr(variable: Variable, data: VariableData) -> _Found:
-    array, rank = data.array, len(variable.dimensions)
-    codecs = array.metadata.codecs
-    shards = None
-    names = tuple(_spelt(c.name, c.configuration) for c in codecs)
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
-        shards = tuple(array.chunk_shape)[:rank]
-        with error_context(array.store.url, fqn=data.fqn):
-            names = tuple(_spelt(c.name, c.configuration) for c in inner_codecs(codecs[0]))
-    stored: int | None = None
-    there: int | None
-    if isinstance(array.store, LocalStore):
-        # The documents of an array are small, and not counted.
-        places = [os.path.join(array.store.root, array.chunk_key(i)) for i in array.initialized_chunks()]
-        stored, there = sum(os.stat(place).st_size for place in places), len(places)
-    else:
-        there = array.nchunks_initialized() if array.store.lists_all else None
-    return tuple(array.inner_chunk_shape)[:rank], shards, names, stored, there, array.nchunks
-
-
-def _spelt(name: str, configuration: Any) -> str:
+def _codec_name(name: str, configuration: Mapping[str, object]) -> str:
     level = configuration.get("level", configuration.get("clevel"))
     inner = f":{configuration['cname']}" if "cname" in configuration else ""
     return f"{name.removeprefix('numcodecs.')}{inner}{'' if level is None else f':{level}'}"
 
 
-def _limits(variable: Variable, shape: tuple[int, ...]) -> tuple[Any, Any, int | None]:
-    data: ArraySource | None = variable.data
+def _limits(variable: Variable, shape: _Shape) -> tuple[_Number | None, _Number | None, int | None]:
+    data = variable.data
     if data is None or data.dtype.kind not in "iuf":
         return None, None, None
-    fills = [
-        v for n in ("_FillValue", "missing_value") if n in variable.attribute for v in _numbers(variable, n)
-    ]
-    low = high = None
+    attributes = [a for n in ("_FillValue", "missing_value") if (a := variable.attribute.get(n))]
+    fills = [value for a in attributes if a.values.dtype.kind in "iuf" for value in a.values.tolist()]
+    limits: list[_Number] = []
     missing = 0
     for region in bands(shape, data.dtype.itemsize, variable.storage.chunk_shape):
         values = data.read(region).reshape(-1)
-        good = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
+        valid = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
         for fill in fills:
-            good &= values != fill
-        missing += values.size - int(good.sum())
-        seen = values[good]
-        if seen.size:
-            low = seen.min().item() if low is None else min(low, seen.min().item())
-            high = seen.max().item() if high is None else max(high, seen.max().item())
-    return low, high, missing
+            valid &= values != fill
+        missing += values.size - int(valid.sum())
+        if (seen := values[valid]).size:
+            limits += [seen.min().item(), seen.max().item()]
+    return min(limits, default=None), max(limits, default=None), missing
 
 
-def _numbers(variable: Variable, name: str) -> list[Any]:
-    values = variable.attribute[name].values
-    return values.tolist() if values.dtype.kind in "iuf" else []
+def stored_bytes(target: object) -> int | None:
+    """Return the size of a local file or directory in bytes; None for everything else."""
+    path = None if isinstance(target, Dataset) else local_path(target)
+    if path is None or not os.path.lexists(path):
+        return None
+    return _bytes_below(os.fspath(path)) if path.is_dir() else path.stat().st_size
+
+
+def _bytes_below(folder: str) -> int:
+    with os.scandir(folder) as entries:
+        return sum(
+            _bytes_below(entry.path) if entry.is_dir(follow_symlinks=False) else entry.stat().st_size
+            for entry in entries
+        )

@@ -229,7 +229,7 @@ def test_whole_variables_of_a_url_are_fetched_once(tmp_path: Path) -> None:
     """In chunks that lie across the rows of the text: without -w each is fetched for several of them."""
     from nczarr.cdl import dumps
     from nczarr.convert import open_source
-    from nczarr.convert.reading import read_whole
+    from nczarr.convert.endpoints import read_whole
 
     read: list[str] = []
 

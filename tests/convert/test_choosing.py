@@ -22,7 +22,8 @@ import nczarr
 from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import open_source
-from nczarr.convert.change.shaping import fitted, parse_bytes, parse_lengths
+from nczarr.convert.change.options import parse_bytes, parse_lengths
+from nczarr.convert.change.shaping import fitted
 from nczarr.errors import LossError, UnsupportedError
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"
@@ -463,7 +464,7 @@ def test_steps_that_zarr_python_appended_are_never_dropped_in_silence(tmp_path: 
         with netCDF4.Dataset(tmp_path / "b.nc") as copied:
             assert copied["time"][-2:].tolist() == [400.5, 401.5]
         return
-    with pytest.raises(LossError, match="longer"):
+    with pytest.raises(LossError, match="extended"):
         nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.nc", verify=True)
     assert main(["copy", "--verify", str(tmp_path / "a.zarr"), str(tmp_path / "b.nc")]) == 1
     assert not (tmp_path / "b.nc").exists()
@@ -501,7 +502,7 @@ def test_zarr_to_zarr_keeps_chunks_shards_and_codecs(tmp_path: Path, monkeypatch
     nczarr.copy(
         EXAMPLE, tmp_path / "a.zarr", chunks="lat=6", shards={"lat": 18}, compression="zstd:7", checksum=True
     )
-    monkeypatch.setattr("nczarr.convert.copying.transfer", never)
+    monkeypatch.setattr("nczarr.convert.filling.transfer", never)
     nczarr.copy(tmp_path / "a.zarr", tmp_path / "b.zarr", exclude="station_name", rename={"/lat": "y"})
     left, right = stored(tmp_path / "a.zarr"), stored(tmp_path / "b.zarr")
     assert right
@@ -530,7 +531,7 @@ def test_the_bytes_of_netcdf_chunks_pass_through(tmp_path: Path, options: dict[s
     out = tmp_path / "a.zarr"
     chunks = {"chunk_bytes": None, "compression": "source", "codecs": "numcodecs"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nczarr.convert.copying.transfer", never)
+        patch.setattr("nczarr.convert.filling.transfer", never)
         patch.setattr("nczarr.convert.change.shaping.SMALLEST", 1)
         nczarr.copy(tmp_path / "a.nc", out, **chunks)  # type: ignore[arg-type]
     np.testing.assert_array_equal(array(out, "v")[:], data)

@@ -19,7 +19,7 @@ from zarr.storage import MemoryStore, WrapperStore
 import nczarr
 from nczarr import cdl
 from nczarr.convert.endpoints import open_source
-from nczarr.convert.storage import look_at
+from nczarr.convert.storage import variable_storage
 from nczarr.convert.verify.check import check
 from nczarr.errors import LossError, NCZarrError
 from nczarr.stores import open_store
@@ -362,13 +362,13 @@ def test_info_counts_what_references_name(tmp_path: Path, kind: str) -> None:
     original(tmp_path / "a.nc", "NETCDF4")
     nczarr.copy(tmp_path / "a.nc", tmp_path / f"r.{kind}", virtual=True)
     with open_source(tmp_path / f"r.{kind}") as dataset:
-        counts = {v.fqn: (v.objects_stored, v.objects) for v in look_at(dataset)}
+        counts = {v.fqn: (v.objects_stored, v.objects) for v in variable_storage(dataset)}
     assert counts == {"/time": (1, 1), "/v": (13, 14), "/w": (1, 1)}
 
 
 def test_info_does_not_count_what_an_index_page_names(places: Any) -> None:
     with open_source(places[1]["http-ten-names-a.zarr"]) as dataset:
-        assert {v.objects_stored for v in look_at(dataset)} == {None}
+        assert {v.objects_stored for v in variable_storage(dataset)} == {None}
 
 
 def test_plain_zarr_without_consolidated_metadata_is_unsure(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_files_that_do_not_fit_are_listed(
 
 def test_order_and_repetition(days: list[Path], tmp_path: Path) -> None:
     for wrong in ([days[1], days[0]], [days[0], days[0]]):
-        with pytest.raises(UnsupportedError, match="behind"):
+        with pytest.raises(UnsupportedError, match="after"):
             nczarr.copy(wrong, tmp_path / "out.zarr", concat="time")
     with pytest.raises(ModelError, match="history"):
         nczarr.copy(days, tmp_path / "out.zarr", concat="time", join="exact")
@@ -239,9 +239,9 @@ def test_names_are_not_appended_twice(tmp_path: Path, target: str) -> None:
 
 
 def test_the_file_that_is_out_of_order_is_named(days: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"day0\.nc.* behind "):
+    with pytest.raises(UnsupportedError, match=r"day0\.nc.* after "):
         nczarr.copy([days[1], days[2], days[0]], tmp_path / "a.zarr", concat="time")
-    with pytest.raises(UnsupportedError, match=r"day0\.nc.* behind "):
+    with pytest.raises(UnsupportedError, match=r"day0\.nc.* after "):
         nczarr.copy([days[1], days[0]], tmp_path / "a.zarr", concat="time")
 
 
@@ -268,10 +268,10 @@ def test_a_reader_sees_the_old_length_or_the_new(days: list[Path], tmp_path: Pat
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(days: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from nczarr.convert.many import files
+    from nczarr.convert.many import joining
     from nczarr.convert.many.joining import join
 
-    monkeypatch.setattr(files, "_OPEN", 2)
+    monkeypatch.setattr(joining, "_OPEN", 2)
     with join(days, "time") as joined:
         day(days[0], 0, steps=6)
         source = joined.variable_at("/v").data
@@ -393,7 +393,7 @@ def test_patterns_in_urls(days: list[Path], tmp_path: Path, scheme: str) -> None
     for suffix in ("nc", "zarr"):
         nczarr.copy(f"{folder}/day*.{suffix}", tmp_path / f"{suffix}.zarr", concat="time")
         assert list(nczarr.diff(tmp_path / "wanted.zarr", tmp_path / f"{suffix}.zarr")) == []
-    with pytest.raises(NCZarrError, match="no file fits"):
+    with pytest.raises(NCZarrError, match="no file matches"):
         nczarr.copy(f"{folder}/night*.nc", tmp_path / "a.zarr", concat="time")
     assert not (tmp_path / "a.zarr").exists()
 

@@ -133,7 +133,7 @@ def test_a_bare_year_is_an_index_on_any_other_axis() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("time=0:99", "-d /time=0:99 reaches beyond what there is: /time has the indices 0 to 5"),
+        ("time=0:99", "-d /time=0:99 exceeds the dimension: /time has the indices 0 to 5"),
         ("time=#0:2001", "has the indices 0 to 5"),
         ("time=-9:3", "has the indices 0 to 5"),
         ("time=2019:2020-03", "has 6 values from 2020-01-16 12:00:00 to 2020-06-16"),

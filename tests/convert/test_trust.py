@@ -24,7 +24,7 @@ import nczarr
 from nczarr import cdl
 from nczarr.cli import main
 from nczarr.convert import Report, ValueDifference, diff, open_source
-from nczarr.convert.values import marks
+from nczarr.convert.values import resume
 from nczarr.convert.values.resume import MANIFEST
 from nczarr.convert.verify.digests import bands
 from nczarr.errors import DatasetExistsError, NCZarrError, UnsupportedError
@@ -270,7 +270,7 @@ def test_what_machines_read_is_json_in_every_case(tmp_path: Path, capsys: pytest
     [
         (["-k", "nc4", "TARGET.zarr"], "-k: a Zarr dataset has no netCDF format"),
         (["-k", "nc4", "TARGET.cdl"], "-k: CDL text has no netCDF format"),
-        (["--append", "a.cdl"], "--append: CDL text is not appended to"),
+        (["--append", "a.cdl"], "--append does not support CDL text"),
     ],
 )
 def test_options_of_other_targets_are_refused_by_name(
@@ -414,7 +414,7 @@ def test_another_copy_is_not_gone_on_with(large: Path, tmp_path: Path, change: s
     options: dict[str, Any] = {"compression": "none"} if change == "options" else {}
     if change == "touched":
         os.utime(source, ns=(1, 1))
-    with pytest.raises(UnsupportedError, match="--overwrite starts anew"):
+    with pytest.raises(UnsupportedError, match="--overwrite starts a new copy"):
         nczarr.copy(EXAMPLE if change == "source" else source, out, resume=True, **options)
     assert contents(out) == before
     nczarr.copy(EXAMPLE, out, overwrite=True)
@@ -477,8 +477,8 @@ def test_a_source_behind_a_url_that_has_changed_is_noticed(
     """Its tags tell it; where there are none its values are compared."""
     made, out = tmp_path / "a.nc", tmp_path / "out.zarr"
     source = f"memory://changing-{tags}/a.{kind}"
-    plain = marks._tags
-    monkeypatch.setattr(marks, "_tags", lambda *given: plain(*given) if tags else None)
+    plain = resume._tags
+    monkeypatch.setattr(resume, "_tags", lambda *given: plain(*given) if tags else None)
 
     def put(factor: float) -> None:
         uncompressed(made, factor)
@@ -511,9 +511,9 @@ def test_a_source_behind_a_url_that_has_not_changed_is_not_read_again(tmp_path: 
             pass
 
     with nczarr.convert.open_source(source) as opened:
-        mark = marks.mark_of(opened, [source], "", None)
+        mark = resume.fingerprint_of(opened, [source], "", None)
         assert mark.touched
-        assert mark == marks.mark_of(opened, [source], "", None)
+        assert mark == resume.fingerprint_of(opened, [source], "", None)
     nczarr.copy(source, out, resume=True, progress=Reads())
     assert not {*read} & {*done}
     assert {*read} | {*done} == {f"/v{i}" for i in range(12)}

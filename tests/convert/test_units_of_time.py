@@ -95,7 +95,7 @@ def test_they_mean_the_same_or_are_refused(
     try:
         made, unit, name = joined(first, second)
     except UnsupportedError as error:
-        assert any(w in str(error) for w in ("too large", "rounded", "no whole numbers", "missing value"))
+        assert any(w in str(error) for w in ("too large", "rounded", "not integers", "missing value"))
         # Doubles, and whole numbers in like units with room, are no reason to refuse.
         assert type_ != "f8"
         return
@@ -153,9 +153,9 @@ def test_names_of_one_calendar(first: str | None, second: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "wrong"),
     [
-        ({"units": "days since 2000-01-01"}, {"units": "days since 2000-1-1 6:00 +6:00"}, "is not clear"),
-        ({"units": "days since 2000-01-01"}, {"units": "days since Christmas"}, "is not clear"),
-        ({"units": "days since 2000-01-01"}, {"units": "months since 2000-01-01"}, "cannot be brought"),
+        ({"units": "days since 2000-01-01"}, {"units": "days since 2000-1-1 6:00 +6:00"}, "is ambiguous"),
+        ({"units": "days since 2000-01-01"}, {"units": "days since Christmas"}, "is ambiguous"),
+        ({"units": "days since 2000-01-01"}, {"units": "months since 2000-01-01"}, "cannot be converted"),
         ({"units": "days since 2000-01-01", "calendar": "noleap"}, {"units": "days since 2000-01-02"}, "calendar"),
         ({"units": "d since 2000-01-01", "_Unsigned": "true"}, {"units": "d since 2000-01-02", "_Unsigned": "true"},
          "_Unsigned"),

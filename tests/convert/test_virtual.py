@@ -182,13 +182,13 @@ def test_a_file_that_has_changed_is_refused(tmp_path: Path, kind: str) -> None:
 def test_a_file_that_changes_while_it_is_referred_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "a.nc"
     large(source, "NETCDF4")
-    plain = write.virtual
+    plain = write.find_references
 
     def slow(*given: Any) -> Any:
         os.utime(source, ns=(1, 1))
         return plain(*given)
 
-    monkeypatch.setattr(write, "virtual", slow)
+    monkeypatch.setattr(write, "find_references", slow)
     with pytest.raises(NCZarrError, match="has changed while"):
         nczarr.copy(source, tmp_path / "refs.json", virtual=True)
     assert [p.name for p in tmp_path.iterdir()] == ["a.nc"]
@@ -295,7 +295,7 @@ def test_files_whose_chunks_make_no_grid(tmp_path: Path) -> None:
     nczarr.copy(names(0, 2, 1), tmp_path / "ok.json", virtual=True, concat="t")
     nczarr.copy(names(0, 2, 1), tmp_path / "ok.zarr", concat="t")
     assert list(nczarr.diff(tmp_path / "ok.zarr", tmp_path / "ok.json")) == []
-    for wrong, text in ((names(0, 1, 2), r"1\.nc.*no whole chunks"), (names(0, 3), r"3\.nc.*other filters"),
+    for wrong, text in ((names(0, 1, 2), r"1\.nc.*do not fill whole chunks"), (names(0, 3), r"3\.nc.*other filters"),
                         (names(0, 4), r"4\.nc.*chunks are of")):  # fmt: skip
         with pytest.raises(UnsupportedError, match=text):
             nczarr.copy(wrong, tmp_path / "no.json", virtual=True, concat="t")

@@ -913,7 +913,7 @@ def main(folder: Path) -> None:
 def write_json(folder: Path) -> None:
     """Write the canonical JSON of each vector, from its CDL: what a reader of the store has to give."""
     from nczarr import cdl
-    from nczarr.convert.verify.canonical import canonical
+    from nczarr.convert.verify.check import canonical
 
     for path in folder.glob("*.cdl"):
         text = json.dumps(canonical(cdl.load(path)), indent=1, ensure_ascii=False, allow_nan=False)

@@ -60,7 +60,7 @@ def test_the_command_checks_vectors(capsys: pytest.CaptureFixture[str], tmp_path
         text.replace('"unlimited": true', '"unlimited": false'), encoding="utf-8"
     )
     assert command(["check", "--vectors", str(tmp_path)]) == 1
-    assert "groups.json says otherwise" in capsys.readouterr().out
+    assert "content differs from groups.json" in capsys.readouterr().out
 
 
 def test_every_constraint_has_a_store_that_breaks_it() -> None:

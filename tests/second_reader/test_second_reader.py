@@ -19,7 +19,7 @@ from document_changes import changes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nczarr.convert.verify.canonical import canonical
+from nczarr.convert.verify.check import canonical
 from nczarr.errors import NCZarrError
 from nczarr.mapping import WriteOptions, open_dataset
 from nczarr.model import DOUBLE, FLOAT, Attribute, Dataset, Dimension, MemorySource, Variable

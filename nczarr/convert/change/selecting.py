@@ -7,12 +7,12 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from nczarr.errors import UnsupportedError
-from nczarr.model import Dataset, Dimension, Region, Variable, rewrite, split_fqn
+from nczarr.model import CHAR, STRING, Dataset, Dimension, Region, Variable, rewrite, split_fqn
 from nczarr.model.sources import ChangedSource
 
 _DATE = r"-?\d{4,}-\d{1,2}(?:-\d{1,2}(?:[T ]\d{1,2}(?::\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?)?)?"
@@ -21,15 +21,19 @@ _ITEM = rf"{_DATE}|{_NUMBER}"
 _RANGE = re.compile(rf"(?P<start>{_ITEM})?:(?P<stop>{_ITEM})?(?::(?P<step>\d+))?")
 _INDEX = r"[+-]?\d+"
 _INDICES = re.compile(rf"#(?P<start>{_INDEX})?(?:(?P<range>:)#?(?P<stop>{_INDEX})?(?::(?P<step>\d+))?)?")
-_YEAR = re.compile(r"\d{4}")
+_YEAR = r"\d{4}"
 _FIELDS = re.compile(
-    r"(-?\d{4,})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2})(?::(\d{2})(?::(\d{2}(?:\.\d+)?))?)?Z?)?)?"
+    r"(-?\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2})(?::(\d{2})(?::(\d{2}(?:\.\d+)?))?)?Z?)?)?)?"
 )
+#: An end of a range: an index, a value of the coordinate, or a date.
+_End = int | float | str | None
+#: A value of a coordinate.
+_Value = float | None
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedSource(ChangedSource):
-    """A part of another source: along each axis a range of its indices."""
+    """A part of another source: a range of indices along each axis."""
 
     axes: tuple[range, ...]
 
@@ -46,7 +50,7 @@ class SelectedSource(ChangedSource):
 
 
 class YearOrIndex(int):
-    """Four digits of the command line: a year on an axis of times, an index on every other."""
+    """Four digits on the command line: a year on a time axis, an index on other axes."""
 
     def __repr__(self) -> str:
         return f"YearOrIndex({int(self)})"
@@ -54,13 +58,13 @@ class YearOrIndex(int):
     __str__ = int.__repr__
 
 
-def parse_selection(text: str) -> tuple[str, Any]:
-    """Read ``NAME=RANGE`` of the command line; see :func:`parse_range`.
+def parse_selection(text: str) -> tuple[str, _End | slice]:
+    """Parse ``NAME=RANGE`` of the command line; see :func:`parse_range`.
 
     Raises
     ------
     UnsupportedError
-        If it is not of this form.
+        If the text does not have this form.
 
     Examples
     --------
@@ -70,26 +74,25 @@ def parse_selection(text: str) -> tuple[str, Any]:
     ('time', slice('2020-01-01T06:00', '2020-12-31', None))
     """
     name, equals, chosen = text.rpartition("=")
-    if not (equals and name):
-        raise _no_selection(text)
-    return name, parse_range(chosen, text)
+    return name, parse_range(chosen if equals and name else "", text)
 
 
-def parse_range(text: str, option: str | None = None) -> Any:
-    """Read what a selection takes of a dimension: an index, a number with a point, a date, or a range of them.
+def parse_range(text: str, option: str | None = None) -> _End | slice:
+    """Parse a selection: an index, a number with a decimal point, a date, or a range of them.
 
-    ``#`` in front says that numbers are indices; without, four digits are a year on an axis of times.
+    ``#`` marks indices. Without it, four digits are a year on a time axis.
 
     Parameters
     ----------
     text : str
+        The selection.
     option : str, optional
-        The whole text, for messages.
+        The whole option, for messages.
 
     Raises
     ------
     UnsupportedError
-        If it is none of these.
+        If the text is not a selection.
 
     Examples
     --------
@@ -102,51 +105,44 @@ def parse_range(text: str, option: str | None = None) -> Any:
         return slice(start, stop, step) if found["range"] else start
     found = _RANGE.fullmatch(text)
     if found:
-        return slice(
-            _item(found["start"]), _item(found["stop"]), int(found["step"]) if found["step"] else None
-        )
-    if not re.fullmatch(_ITEM, text):
-        raise _no_selection(text if option is None else option)
-    return _item(text)
-
-
-def _no_selection(text: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"-d {text}: not a selection",
+        step = int(found["step"]) if found["step"] else None
+        return slice(_item(found["start"]), _item(found["stop"]), step)
+    if re.fullmatch(_ITEM, text):
+        return _item(text)
+    raise UnsupportedError(
+        f"-d {text if option is None else option}: not a selection",
         hint="NAME=START:STOP[:STEP] with indices (#0:10), numbers with a point, years or dates",
     )
 
 
-def _item(text: str | None) -> int | float | str | None:
-    if text is None:
-        return None
-    if re.fullmatch(_DATE, text):
+def _item(text: str | None) -> _End:
+    if text is None or re.fullmatch(_DATE, text):
         return text
-    if _YEAR.fullmatch(text):
+    if re.fullmatch(_YEAR, text):
         return YearOrIndex(text)
     return int(text) if re.fullmatch(_INDEX, text) else float(text)
 
 
-def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
-    """Keep a part of some dimensions, in all variables that have them.
+def select(dataset: Dataset, selection: Mapping[str, object]) -> Dataset:
+    """Select a part of some dimensions, in all variables that have them.
 
     Parameters
     ----------
     selection : mapping
-        By FQN or simple name of the dimension: an index or a slice of indices, as in Python; a slice of floats:
-        values of its coordinate variable, both ends included; a slice of dates as text: both included, in the
-        coordinate's calendar, a short date such as ``2020-01`` standing for the whole of it. A single value or
-        date is a slice of one.
+        By FQN or simple name of the dimension: an index or a slice of indices, as in Python; a slice of floats for
+        values of the coordinate variable, both ends included; a slice of date strings, both ends included, in the
+        calendar of the coordinate. A short date such as ``2020-01`` stands for the whole period. A single value or
+        date selects one element or period.
 
     Warns
     -----
     UserWarning
-        If a range reaches beyond what there is.
+        If a range exceeds the dimension.
 
     Raises
     ------
     UnsupportedError
-        If a name means no dimension or several, a coordinate is missing or not monotonic, or nothing is chosen.
+        If a name fits no dimension or several, a coordinate is missing or not monotonic, or the range is empty.
 
     Examples
     --------
@@ -159,13 +155,12 @@ def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
     if not selection:
         return dataset
     chosen: dict[str, range] = {}
-    for name, wanted in selection.items():
+    for name, requested in selection.items():
         fqn = find_dimension(dataset, name, "-d")
         if fqn in chosen:
             raise UnsupportedError(f"-d {name}: the dimension {fqn} is selected twice")
-        chosen[fqn] = find_indices(
-            fqn, dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn), wanted
-        )
+        size, coordinate = dataset.dimension_at(fqn).size, dataset.all_variables.get(fqn)
+        chosen[fqn] = find_indices(fqn, size, coordinate, requested)
 
     def dimension(fqn: str, old: Dimension) -> Dimension:
         return replace(old, size=len(chosen[fqn])) if fqn in chosen else old
@@ -191,276 +186,292 @@ def select(dataset: Dataset, selection: Mapping[str, Any]) -> Dataset:
 
 
 def find_dimension(dataset: Dataset, name: str, option: str) -> str:
-    """Return the FQN of the dimension that a name means: an FQN, or a simple name that only one has.
+    """Return the FQN of a dimension from its FQN, or from a simple name that no other dimension has.
 
     Raises
     ------
     UnsupportedError
-        If none or several are meant.
+        If no dimension has the name, or several have it; `option` is for messages.
     """
     dimensions = dataset.all_dimensions
-    if "/" in name:
-        fqn = name if name.startswith("/") else f"/{name}"
-        found = [fqn] if fqn in dimensions else []
-    else:
+    fqn = name if name.startswith("/") else f"/{name}"
+    found = [fqn] if fqn in dimensions else []
+    if not found and "/" not in name:
         found = [fqn for fqn in dimensions if split_fqn(fqn)[1] == name]
-        if f"/{name}" in found:
-            found = [f"/{name}"]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnsupportedError(f"{option} {name}: several dimensions are named so: {', '.join(found)}")
+        raise UnsupportedError(f"{option} {name}: several dimensions have this name: {', '.join(found)}")
     raise UnsupportedError(
         f"{option} {name}: there is no such dimension", hint=f"there are {', '.join(dimensions) or 'none'}"
     )
 
 
-def find_indices(fqn: str, size: int, coordinate: Variable | None, wanted: Any) -> range:
-    """Return the indices that a selection means on an axis; see :func:`select`.
+def find_indices(fqn: str, size: int, coordinate: Variable | None, requested: object) -> range:
+    """Return the indices of a selection on an axis; see :func:`select`.
 
     Parameters
     ----------
     fqn : str
         The dimension, for messages.
     size : int
+        Its size.
     coordinate : Variable or None
         Its coordinate, with data.
-    wanted
+    requested
         An index, a value or a date, or a slice of them.
 
     Raises
     ------
     UnsupportedError
-        If it means nothing on this axis, or nothing is there.
+        If the selection is not possible on this axis, or is empty.
     """
-    if isinstance(wanted, range):
-        wanted = slice(wanted.start, wanted.stop, wanted.step)
-    times = coordinate is not None and is_time(coordinate)
-    start, stop, step = _parts(fqn, wanted, times)
-    if step is not None and (not isinstance(step, int) or step < 1):
-        raise UnsupportedError(f"-d: the step of {fqn} is {step}; it is at least 1")
-    ends = [end for end in (start, stop) if end is not None]
-    if all(isinstance(end, int) for end in ends):
-        if not isinstance(wanted, slice):
-            if not -size <= start < size:
-                raise UnsupportedError(
-                    f"-d: index {start} is outside {fqn}: the dimension has the size {size}",
-                    hint='a year is the text "2001", on the command line 2001 without #' if times else None,
-                )
-            start += size if start < 0 else 0
-            return range(start, start + 1)
-        picked = range(size)[start:stop:step]
-        if picked and any(not -size <= end <= size for end in ends):
-            _say_cut(fqn, wanted, f"the indices 0 to {size - 1}")
-    elif any(isinstance(end, int) for end in ends):
-        raise UnsupportedError(
-            f"-d: the range of {fqn} mixes an index and a value",
-            hint="a value has a point: 30.; indices have a # in front, where they are not to be years: #0:2001",
-        )
-    else:
-        low, high = _by_value(fqn, coordinate, start, stop, wanted)
-        picked = range(low, high, step or 1)
-    if not picked:
-        raise UnsupportedError(
-            f"-d: nothing of {fqn} is in the range; it has {size} values",
-            hint=_there_is(fqn, coordinate, wanted),
-        )
-    return picked
+    return _Axis(fqn, size, coordinate).indices(requested)
 
 
-def _say_cut(fqn: str, wanted: Any, there: str) -> None:
-    ends = ":".join("" if e is None else str(e) for e in (wanted.start, wanted.stop))
-    warnings.warn(f"-d {fqn}={ends} reaches beyond what there is: {fqn} has {there}", stacklevel=4)
-
-
-def _there_is(fqn: str, coordinate: Variable | None, wanted: Any) -> str | None:
-    """What an axis has, and what of it is nearest to a single value or date."""
-    if coordinate is None or coordinate.data is None or len(coordinate.dimensions) != 1:
-        return None
-    values = _coordinates(fqn, coordinate)
-    if not len(values):
-        return None
-    ends = f"{fqn} goes from {_shown(values[0], coordinate)} to {_shown(values[-1], coordinate)}"
-    end = None if isinstance(wanted, slice) else _end(fqn, wanted, is_time(coordinate))
-    if not isinstance(end, str):
-        return ends
-    begin, after = _period(coordinate, fqn, end)
-    nearest = values[np.argmin(np.abs(values - (begin + after) / 2))]
-    return f"the nearest is {_shown(nearest, coordinate)}; {ends}"
-
-
-def _shown(value: Any, coordinate: Variable) -> str:
-    """A value of a coordinate for people: a date of times."""
-    if is_time(coordinate):
-        import cftime
-
-        try:
-            date = cftime.num2date(
-                float(value), _text(coordinate, "units"), _text(coordinate, "calendar").lower() or "standard"
-            )
-        except (ValueError, TypeError, OverflowError):
-            return str(value)
-        return str(date.isoformat(" ")).removesuffix(" 00:00:00")
-    return str(value)
-
-
-def _text(variable: Variable, name: str) -> str:
+def text_of(variable: Variable, name: str) -> str:
+    """Return a text attribute without padding; an empty string if there is none."""
     attribute = variable.attribute.get(name)
-    is_text = attribute is not None and attribute.type.name in ("char", "string")
-    return attribute.text.strip("\0 ") if attribute is not None and is_text else ""
+    if attribute is None or attribute.type not in (CHAR, STRING):
+        return ""
+    return attribute.text.strip("\0 ")
 
 
 def is_time(variable: Variable) -> bool:
-    """True if a variable has numbers in units such as ``days since 2000-01-01``."""
+    """True if a variable has numbers with units such as ``days since 2000-01-01``."""
     if variable.type.is_user_defined or variable.type.dtype.kind not in "iuf":
         return False
-    return " since " in _text(variable, "units")
+    return " since " in text_of(variable, "units")
 
 
-def _parts(fqn: str, wanted: Any, times: bool) -> tuple[Any, Any, Any]:
-    if isinstance(wanted, slice):
-        return _end(fqn, wanted.start, times), _end(fqn, wanted.stop, times), wanted.step
-    end = _end(fqn, wanted, times)
-    if end is None:
-        raise UnsupportedError(f"-d: nothing is said of what to take of {fqn}")
-    return end, end, None
-
-
-def _end(fqn: str, value: Any, times: bool) -> Any:
-    if isinstance(value, YearOrIndex):
-        return f"{value:04d}" if times else int(value)
-    if isinstance(value, np.generic) and value.dtype.kind in "iuf":
-        value = value.item()
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    if isinstance(value, np.datetime64):
-        return str(value)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if isinstance(value, str) and _FIELDS.fullmatch(value.strip()):
-        return value.strip()
-    if isinstance(value, str) and _YEAR.fullmatch(value.strip()):
-        return value.strip()
-    raise UnsupportedError(f"-d: {value!r} is no index, number or date for {fqn}")
-
-
-def _by_value(fqn: str, variable: Variable | None, start: Any, stop: Any, wanted: Any) -> tuple[int, int]:
-    is_range = isinstance(wanted, slice)
-    if variable is None or variable.data is None or len(variable.dimensions) != 1:
-        raise UnsupportedError(
-            f"-d: {fqn} has no coordinate variable to look values up in", hint="select by index: 0:10"
-        )
-    values = _coordinates(fqn, variable)
-    if not len(values):
-        return 0, 0
-    descending = len(values) > 1 and values[0] > values[-1]
-    steps = np.diff(values)
-    if not (np.isfinite(values).all() and ((steps < 0).all() if descending else (steps > 0).all())):
-        raise UnsupportedError(f"-d: the coordinate {fqn} is not monotonic", hint="select by index: 0:10")
-    dates = isinstance(start, str) or isinstance(stop, str)
-    if dates:
-        low, high = _period(variable, fqn, start), _period(variable, fqn, stop)
-        if descending and None not in (*low, *high) and low[0] > high[0]:
-            low, high = high, low
-        low, high = low[0], high[1]
-        side = "left"  # the end of a period belongs to the next one
-    else:
-        low, high, side = _rounded(start, values), _rounded(stop, values), "right"
-        if descending and low is not None and high is not None and low > high:
-            low, high = high, low
-    low, high = (_snapped(end, values, variable, dates) for end in (low, high))
-    if low is not None and high is not None and low > high:
-        raise UnsupportedError(
-            f"-d: the range of {fqn} begins behind its end", hint="copy the two parts one by one"
-        )
-    ordered = values[::-1] if descending else values
-    first = 0 if low is None else int(np.searchsorted(ordered, low, "left"))
-    last = len(values) if high is None else int(np.searchsorted(ordered, high, side))  # type: ignore[call-overload]
-    if not is_range and first == last and side == "right":
-        nearest = values[np.argmin(np.abs(values - low))]
-        raise UnsupportedError(f"-d: {fqn} has no value {start}", hint=f"the nearest is {nearest}")
-    if is_range and first < last and len(values) > 1:
-        step = float(np.abs(steps).max())
-        beyond = low is not None and float(low) < float(ordered[0]) - step
-        if beyond or (high is not None and float(high) > float(ordered[-1]) + step):
-            there = [_shown(end, variable) for end in (values[0], values[-1])]
-            _say_cut(fqn, wanted, f"{len(values)} values from {there[0]} to {there[1]}")
-    return (len(values) - last, len(values) - first) if descending else (first, last)
-
-
-def _coordinates(fqn: str, variable: Variable) -> np.ndarray:
-    assert variable.data is not None
-    raw = variable.data.read(tuple(slice(0, n, 1) for n in variable.data.shape))
-    if raw.dtype.kind not in "iuf":
-        raise UnsupportedError(
-            f"-d: the coordinate {fqn} has no numbers to compare with", hint="select by index: 0:10"
-        )
-    scale, offset = variable.attribute.get("scale_factor"), variable.attribute.get("add_offset")
-    if scale is None and offset is None:
-        return raw
-    values = raw.astype("f8") * _packing(fqn, variable, "scale_factor", 1.0)
-    return np.asarray(values + _packing(fqn, variable, "add_offset", 0.0))
-
-
-def _packing(fqn: str, variable: Variable, name: str, default: float) -> float:
+def number_of(variable: Variable, name: str, default: int) -> int | float | None:
+    """Return an attribute with a single number, or the default; None if the attribute has another value."""
     attribute = variable.attribute.get(name)
     if attribute is None:
         return default
-    if attribute.values.dtype.kind not in "iuf" or attribute.values.size != 1:
-        raise UnsupportedError(
-            f"-d: the {name} of the coordinate {fqn} is no number", hint="select by index: 0:10"
-        )
-    return float(attribute.values.reshape(-1)[0])
+    values = attribute.values
+    return values.reshape(-1)[0].item() if values.dtype.kind in "iuf" and values.size == 1 else None
 
 
-def _rounded(value: float | None, values: np.ndarray) -> Any:
-    """The value as the coordinate holds it: 0.1 is another number in float32."""
-    return value if value is None or values.dtype.kind != "f" else values.dtype.type(value)
+class _Axis:
+    """A dimension with its coordinate variable."""
 
+    def __init__(self, fqn: str, size: int, coordinate: Variable | None) -> None:
+        self.fqn, self.size, self.coordinate = fqn, size, coordinate
+        self.is_time = coordinate is not None and is_time(coordinate)
 
-def _snapped(end: Any, values: np.ndarray, variable: Variable, dates: bool) -> Any:
-    """An end of a range as the value that stands for it: 53 × 0.1 is not quite 5.3, nor is 5/24 five hours."""
-    packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
-    if end is None or not (packed or (dates and values.dtype.kind == "f")):
-        return end
-    nearest = values[np.argmin(np.abs(values - end))]
-    stored = variable.type.dtype if variable.type.dtype.kind == "f" else np.dtype("f8")
-    near = 4 * float(np.spacing(np.abs(np.asarray([nearest, end])).max().astype(stored)))
-    if packed and variable.type.dtype.kind != "f" and len(values) > 1:
-        near = max(near, 1e-6 * float(np.abs(np.diff(values)).min()))
-    return nearest if abs(float(nearest) - float(end)) <= near else end
-
-
-def _period(variable: Variable, fqn: str, text: Any) -> tuple[Any, Any]:
-    """The times at which a date begins and ends, in the units of a coordinate."""
-    if text is None:
-        return None, None
-    import cftime
-
-    units, name = _text(variable, "units"), _text(variable, "calendar").lower() or "standard"
-    fields = _FIELDS.fullmatch(text) if isinstance(text, str) else None
-    if not is_time(variable) or (fields is None and not (isinstance(text, str) and text.isdecimal())):
-        raise UnsupportedError(f"-d: the coordinate {fqn} is not a time with units; {text!r} means nothing")
-    year, month, day, hour, minute, second = fields.groups() if fields else (text, *[None] * 5)
-    try:
-        whole, _, part = (second or "0").partition(".")
-        begin = cftime.datetime(
-            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(whole),
-            int(f"{part:0<6}"[:6]) if part else 0, calendar=name,
-        )  # fmt: skip
-        if month is None:
-            end = cftime.datetime(int(year) + 1, 1, 1, calendar=name)
-        elif day is None:
-            following = (int(year), int(month) + 1) if int(month) < 12 else (int(year) + 1, 1)
-            end = cftime.datetime(*following, 1, calendar=name)
+    def indices(self, requested: object) -> range:
+        """Return the indices of a selection."""
+        if isinstance(requested, range):
+            requested = slice(requested.start, requested.stop, requested.step)
+        is_range = isinstance(requested, slice)
+        if isinstance(requested, slice):
+            start, stop, step = self.end(requested.start), self.end(requested.stop), requested.step
         else:
-            length = {"days": 1} if hour is None else {"hours": 1} if minute is None else {"minutes": 1}
-            if second is not None:
-                length = {"microseconds": 1} if part else {"seconds": 1}
-            end = begin + datetime.timedelta(**length)
-        return (
-            cftime.date2num(begin, units, name),
-            cftime.date2num(end, units, name),
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UnsupportedError(f"-d: {text!r} is no date of {fqn}: {error}") from None
+            start = stop = self.end(requested)
+            step = None
+            if start is None:
+                raise UnsupportedError(f"-d: the selection of {self.fqn} is None")
+        if step is not None and (not isinstance(step, int) or step < 1):
+            raise UnsupportedError(f"-d: the step of {self.fqn} is {step}; the minimum is 1")
+        ends = [end for end in (start, stop) if end is not None]
+        numbers = [end for end in ends if isinstance(end, int)]
+        if 0 < len(numbers) < len(ends):
+            raise UnsupportedError(
+                f"-d: the range of {self.fqn} mixes an index and a value",
+                hint="a value has a point: 30.; # marks an index that is not a year: #0:2001",
+            )
+        if not is_range and numbers:
+            return self.single(numbers[0])
+        if numbers or not ends:
+            low, high = (end if isinstance(end, int) else None for end in (start, stop))
+            picked = range(self.size)[low:high:step]
+            if picked and any(not -self.size <= end <= self.size for end in numbers):
+                self.warn(start, stop, f"the indices 0 to {self.size - 1}")
+        else:
+            picked = range(*self.by_value(start, stop, is_range), step or 1)
+        if not picked:
+            raise UnsupportedError(
+                f"-d: nothing of {self.fqn} is in the range; it has {self.size} values",
+                hint=self.limits(None if is_range else start),
+            )
+        return picked
+
+    def end(self, value: object) -> _End:
+        """Return an end of a range as an index, a number, or a date as text."""
+        if isinstance(value, YearOrIndex):
+            return f"{value:04d}" if self.is_time else int(value)
+        if isinstance(value, np.generic) and value.dtype.kind in "iuf":
+            value = value.item()
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        if isinstance(value, np.datetime64):
+            return str(value)
+        if hasattr(value, "isoformat"):
+            return str(value.isoformat())
+        if isinstance(value, str) and re.fullmatch(f"{_DATE}|{_YEAR}", value.strip()):
+            return value.strip()
+        raise UnsupportedError(f"-d: {value!r} is not an index, a number or a date for {self.fqn}")
+
+    def single(self, index: int) -> range:
+        if not -self.size <= index < self.size:
+            raise UnsupportedError(
+                f"-d: index {index} is outside {self.fqn}: the dimension has the size {self.size}",
+                hint='a year is the text "2001", on the command line 2001 without #'
+                if self.is_time
+                else None,
+            )
+        return range(index % self.size, index % self.size + 1)
+
+    def warn(self, start: _End, stop: _End, limits: str) -> None:
+        ends = ":".join("" if end is None else str(end) for end in (start, stop))
+        text = f"-d {self.fqn}={ends} exceeds the dimension: {self.fqn} has {limits}"
+        warnings.warn(text, stacklevel=5)
+
+    def limits(self, requested: _End) -> str | None:
+        """Describe the ends of an axis, and the value nearest to a requested date."""
+        if self.coordinate is None or self.coordinate.data is None or len(self.coordinate.dimensions) != 1:
+            return None
+        values = self.values()
+        if not len(values):
+            return None
+        ends = f"{self.fqn} goes from {self.shown(values[0])} to {self.shown(values[-1])}"
+        if not isinstance(requested, str):
+            return ends
+        begin, after = self.period(requested)
+        assert begin is not None
+        assert after is not None
+        return f"the nearest is {self.shown(_nearest(values, (begin + after) / 2))}; {ends}"
+
+    def shown(self, value: _Value) -> str:
+        """Return a value of the coordinate for messages; times as dates."""
+        if not self.is_time or self.coordinate is None or value is None:
+            return str(value)
+        import cftime
+
+        calendar = text_of(self.coordinate, "calendar").lower() or "standard"
+        try:
+            date = cftime.num2date(float(value), text_of(self.coordinate, "units"), calendar)
+        except (ValueError, TypeError, OverflowError):
+            return str(value)
+        return str(date.isoformat(" ")).removesuffix(" 00:00:00")
+
+    def values(self) -> np.ndarray:
+        """Return the unpacked values of the coordinate."""
+        variable = self.coordinate
+        assert variable is not None
+        assert variable.data is not None
+        raw = variable.data.read(tuple(slice(0, n, 1) for n in variable.data.shape))
+        if raw.dtype.kind not in "iuf":
+            raise self.unusable("has no numbers to compare with")
+        if not {"scale_factor", "add_offset"} & variable.attribute.keys():
+            return raw
+        scale, offset = number_of(variable, "scale_factor", 1), number_of(variable, "add_offset", 0)
+        if scale is None or offset is None:
+            raise self.unusable(
+                f"has a {'scale_factor' if scale is None else 'add_offset'} that is not a number"
+            )
+        return np.asarray(raw.astype("f8") * float(scale) + float(offset))
+
+    def unusable(self, problem: str) -> UnsupportedError:
+        return UnsupportedError(f"-d: the coordinate {self.fqn} {problem}", hint="select by index: 0:10")
+
+    def by_value(self, start: _End, stop: _End, is_range: bool) -> tuple[int, int]:
+        """Return the first index of a range of values or dates, and the index after the last one."""
+        variable = self.coordinate
+        if variable is None or variable.data is None or len(variable.dimensions) != 1:
+            raise UnsupportedError(
+                f"-d: {self.fqn} has no coordinate variable to find values in", hint="select by index: 0:10"
+            )
+        values = self.values()
+        if not len(values):
+            return 0, 0
+        descending = len(values) > 1 and bool(values[0] > values[-1])
+        ordered = values[::-1] if descending else values
+        if not (np.isfinite(values).all() and (ordered[1:] > ordered[:-1]).all()):
+            raise self.unusable("is not monotonic")
+        dates = isinstance(start, str) or isinstance(stop, str)
+        first, second = (self.period(end) if dates else _in_type(end, values) for end in (start, stop))
+        if descending and first[0] is not None and second[0] is not None and first[0] > second[0]:
+            first, second = second, first
+        low, high = (self.snapped(end, values, dates) for end in (first[0], second[1]))
+        if low is not None and high is not None and low > high:
+            raise UnsupportedError(
+                f"-d: the range of {self.fqn} begins after its end", hint="copy the two parts one by one"
+            )
+        begin = 0 if low is None else int(np.searchsorted(ordered, low, "left"))
+        # The end of a period belongs to the next period.
+        side: Literal["left", "right"] = "left" if dates else "right"
+        end = len(values) if high is None else int(np.searchsorted(ordered, high, side))
+        if not is_range and begin == end and not dates:
+            raise UnsupportedError(
+                f"-d: {self.fqn} has no value {start}", hint=f"the nearest is {_nearest(values, low)}"
+            )
+        if is_range and begin < end and len(values) > 1:
+            step = float(np.abs(np.diff(values)).max())
+            below = low is not None and float(low) < float(ordered[0]) - step
+            if below or (high is not None and float(high) > float(ordered[-1]) + step):
+                ends = f"{self.shown(values[0])} to {self.shown(values[-1])}"
+                self.warn(start, stop, f"{len(values)} values from {ends}")
+        return (len(values) - end, len(values) - begin) if descending else (begin, end)
+
+    def snapped(self, end: _Value, values: np.ndarray, dates: bool) -> _Value:
+        """Replace the end of a range by a coordinate value that differs only by rounding: 53 × 0.1 is not quite 5.3."""
+        variable = self.coordinate
+        assert variable is not None
+        packed = {"scale_factor", "add_offset"} & variable.attribute.keys()
+        if end is None or not (packed or (dates and values.dtype.kind == "f")):
+            return end
+        nearest = _nearest(values, end)
+        stored = variable.type.dtype if variable.type.dtype.kind == "f" else np.dtype("f8")
+        near = 4 * float(np.spacing(np.abs(np.asarray([nearest, end])).max().astype(stored)))
+        if packed and variable.type.dtype.kind != "f" and len(values) > 1:
+            near = max(near, 1e-6 * float(np.abs(np.diff(values)).min()))
+        return nearest if abs(float(nearest) - float(end)) <= near else end
+
+    def period(self, text: _End) -> tuple[_Value, _Value]:
+        """Return the begin and the end of a date in the units of the coordinate."""
+        if text is None:
+            return None, None
+        import cftime
+
+        found = _FIELDS.fullmatch(text) if isinstance(text, str) else None
+        if found is None or self.coordinate is None or not self.is_time:
+            raise UnsupportedError(
+                f"-d: the coordinate {self.fqn} is not a time with units; {text!r} is not a value of it"
+            )
+        second, _, part = (found[6] or "").partition(".")
+        defaults = (1, 1, 1, 0, 0)
+        year, month, day, hour, minute = (int(found[i] or d) for i, d in enumerate(defaults, 1))
+        units = text_of(self.coordinate, "units")
+        calendar = text_of(self.coordinate, "calendar").lower() or "standard"
+        try:
+            microsecond = int(f"{part:0<6}"[:6]) if part else 0
+            begin = cftime.datetime(
+                year, month, day, hour, minute, int(second or 0), microsecond, calendar=calendar
+            )
+            if found[2] is None:
+                end = cftime.datetime(year + 1, 1, 1, calendar=calendar)
+            elif found[3] is None:
+                end = cftime.datetime(year + month // 12, month % 12 + 1, 1, calendar=calendar)
+            else:
+                units_given = (part, second, found[5], found[4], "day")
+                names = ("microseconds", "seconds", "minutes", "hours", "days")
+                unit = next(name for name, given in zip(names, units_given, strict=True) if given)
+                end = begin + datetime.timedelta(**{unit: 1})
+            return cftime.date2num(begin, units, calendar), cftime.date2num(end, units, calendar)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise UnsupportedError(f"-d: {text!r} is not a date of {self.fqn}: {error}") from None
+
+
+def _nearest(values: np.ndarray, value: _Value) -> float:
+    nearest: float = values[np.argmin(np.abs(values - value))]
+    return nearest
+
+
+def _in_type(value: _End, values: np.ndarray) -> tuple[_Value, _Value]:
+    """Return a value in the floating-point type of the coordinate: 0.1 is a different number in float32."""
+    assert not isinstance(value, str)
+    if value is not None and values.dtype.kind == "f":
+        return (values.dtype.type(value),) * 2
+    return value, value

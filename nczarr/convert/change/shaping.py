@@ -1,163 +1,64 @@
-"""Choose how variables are stored, as options say it: chunks, shards, compression, unlimited dimensions, rounding."""
+"""Choose how variables are stored: chunks, shards, compression, unlimited dimensions, rounding."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from nczarr.errors import UnsupportedError, error_context
+import numpy as np
+
+from nczarr.convert.change.nodes import matches
+from nczarr.convert.change.options import OutputOptions, parse_bytes, parse_lengths
+from nczarr.convert.change.selecting import SelectedSource, find_dimension
+from nczarr.convert.storage import array_form
+from nczarr.errors import UnsupportedError
 from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, FILTERS, LZF, OF_REFERENCES
-from nczarr.formats import Kind
+from nczarr.formats import CLASSIC, Kind
 from nczarr.mapping import ArrayShape, VariableData
 from nczarr.mapping.values.storage import parse_compression
-from nczarr.model import Dataset, Filter, Storage, Variable, rewrite
+from nczarr.model import (
+    INT,
+    ArraySource,
+    Attribute,
+    Dataset,
+    Dimension,
+    Filter,
+    Storage,
+    Variable,
+    fill_value_of,
+    rewrite,
+)
 from nczarr.model.chunk_shapes import default_chunks
+from nczarr.model.sources import ChangedSource
 from nczarr.transfer import block_shape, value_bytes
-from nczarr.zarr import RegularGrid, inner_codecs
+from nczarr.zarr import RegularGrid
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-#: nccopy's names of the formats.
-KINDS = {
-    **dict.fromkeys(("1", "nc3", "classic"), "classic"),
-    **dict.fromkeys(("2", "6", "nc6", "64-bit offset", "64-bit-offset", "64bit-offset"), "64-bit offset"),
-    **dict.fromkeys(("3", "nc4", "netCDF-4", "netcdf-4", "enhanced"), "netCDF-4"),
-    **dict.fromkeys(
-        ("4", "7", "nc7", "netCDF-4 classic model", "netCDF-4-classic-model", "enhanced-nc3"),
-        "netCDF-4 classic model",
-    ),
-    **dict.fromkeys(("5", "nc5", "cdf5", "64-bit data", "64-bit-data"), "cdf5"),
-}
-
-
-def parse_kind(text: str) -> str:
-    """Return the model's name of a netCDF format in nccopy's words.
-
-    Examples
-    --------
-    >>> parse_kind("nc4"), parse_kind("5")
-    ('netCDF-4', 'cdf5')
-    """
-    if text not in KINDS:
-        raise UnsupportedError(f"there is no netCDF format {text!r}", hint=f"one of {', '.join(KINDS)}")
-    return KINDS[text]
-
-
-def parse_bytes(value: int | str) -> int:
-    """Read a number of bytes.
-
-    Raises
-    ------
-    UnsupportedError
-        If it is none, or not above zero.
-
-    Examples
-    --------
-    >>> parse_bytes("4MiB"), parse_bytes("128 MB"), parse_bytes(1000)
-    (4194304, 128000000, 1000)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?b)?|b)?", str(value).strip().lower())
-    if found:
-        unit = found[2] or ""
-        factor = _DECIMAL[unit] if found[3] == "b" else _UNITS[unit]
-        size = int(float(found[1]) * factor)
-        if size > 0:
-            return size
-    raise UnsupportedError(f"{value!r} is not a number of bytes", hint="for example 512MiB")
-
-
-def parse_lengths(text: str | Mapping[str, int], option: str = "") -> dict[str, int | None]:
-    """Read lengths by dimension: ``time=1,lat=100``, or with nccopy's slash; ``auto`` is None.
-
-    `option` is for messages.
-
-    Examples
-    --------
-    >>> parse_lengths("time=1,/g/lat=100"), parse_lengths("time/1,/g/lat/100"), parse_lengths("lat=auto")
-    ({'time': 1, '/g/lat': 100}, {'time': 1, '/g/lat': 100}, {'lat': None})
-    """
-    if not isinstance(text, str):
-        text = ",".join(f"{name}={length}" for name, length in text.items())
-    lengths: dict[str, int | None] = {}
-    for item in text.split(","):
-        name, mark, length = item.rpartition("=" if "=" in item else "/")
-        if length.strip() == "auto" and name:
-            lengths[name.strip()] = None
-            continue
-        if (
-            not mark
-            or not name
-            or not re.fullmatch(r"\s*-?\d+\s*", length)
-            or int(length) < -1
-            or int(length) == 0
-        ):
-            raise UnsupportedError(
-                f"{option and option + ': '}{item!r} does not say the length along a dimension",
-                hint="for example time=1,lat=100",
-            )
-        lengths[name.strip()] = int(length)
-    return lengths
-
-
-#: Chunks of a netCDF source are kept between these sizes.
+#: Chunks of a netCDF source keep sizes in this range.
 SMALLEST, LARGEST = 256 << 10, 64 << 20
-#: What other chunks become, about.
+#: Approximate size of chunks that are chosen automatically.
 _CHUNK = 4 << 20
-#: A variable with more chunks gets shards …
+#: Number of chunks of a variable above which it gets shards.
 MANY = 10_000
-#: … of about this size.
+#: Approximate size of shards that are chosen automatically.
 _SHARD = 64 << 20
-#: Codecs that every reader of Zarr v3 has.
+#: Codecs of every reader of Zarr v3.
 _PORTABLE = frozenset({"bytes", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"})
-#: The replacement of h5py's own filter LZF, which the netCDF library lacks.
+#: The replacement of h5py's own filter LZF, which netCDF-C does not read.
 _DEFLATE = Filter(Filter.DEFLATE, (1,))
-_CLASSIC = ("classic", "64-bit offset", "cdf5")
 
-
-@dataclass(frozen=True)
-class Shaping:
-    """How the variables of a copy are stored; what is not said follows the source.
-
-    Parameters
-    ----------
-    chunks : str or mapping, optional
-        Lengths by dimension (``time=1,lat=100``; -1 is all of it), or ``auto``.
-    chunk_bytes : int or str, optional
-        About how large chunks are where no length is said.
-    shards : str, int or mapping, optional
-        Lengths by dimension (all of the others), a number of bytes, or ``auto``. Zarr only.
-    compression : str, optional
-        ``zstd:3``, ``gzip:6``, ``blosc:lz4:5``, ``none``, ``source``, ``default``.
-    checksum : bool
-    quantize : str, optional
-        ``[NAME,…=][MODE:]DIGITS``; the modes are netCDF-C's.
-    fixed : bool
-        Make all unlimited dimensions fixed.
-    unlimited : sequence of str
-        Make these dimensions unlimited.
-    """
-
-    chunks: str | Mapping[str, int] | None = None
-    chunk_bytes: int | str | None = None
-    shards: str | int | Mapping[str, int] | None = None
-    compression: str | None = None
-    checksum: bool = False
-    quantize: str | None = None
-    fixed: bool = False
-    unlimited: Sequence[str] = ()
+#: Lengths by FQN of the dimension; None is "auto".
+_Lengths = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
 class Shaped:
-    """A dataset as it is to be written, and the options for Zarr that go with it.
+    """A dataset as it is to be written, and options for Zarr.
 
     Attributes
     ----------
     replaced : tuple of str
-        What is stored otherwise than the source says, though nobody asked for it: readers would not know it.
+        Differences of the storage from the source that were not requested, but are necessary for readers.
     """
 
     dataset: Dataset
@@ -167,15 +68,16 @@ class Shaped:
 
 
 def shape(
-    dataset: Dataset, how: Shaping, *, source: Kind | None, target: Kind, format: str | None = None
+    dataset: Dataset, how: OutputOptions, *, source: Kind | None, target: Kind, format: str | None = None
 ) -> Shaped:
     """Return the dataset as it is to be written.
 
     Parameters
     ----------
     source : {'netcdf', 'zarr', 'cdl'} or None
-        A netCDF source has chunks for spinning disks, and deflate: by default better ones are chosen for Zarr. A Zarr
-        source that says nothing of netCDF may have codecs that netCDF's readers lack: deflate takes their place.
+        For a netCDF source, whose chunks and deflate suit spinning disks, the default for Zarr output is better chunks
+        and compression. A Zarr source without a netCDF format may have codecs that readers of netCDF lack: netCDF
+        output uses deflate instead.
     target : {'netcdf', 'zarr', 'cdl'}
     format : str, optional
         The netCDF format of the target.
@@ -183,141 +85,115 @@ def shape(
     Raises
     ------
     UnsupportedError
-        If a name means nothing, a length or a word makes no sense, or the target has no such thing.
+        If an option is wrong, names no dimension, or the target format does not support it.
 
     Examples
     --------
     >>> from nczarr.model import DOUBLE, Dimension
     >>> d = Dataset("d", dimensions=(Dimension("x", 20),), variables=(Variable("v", DOUBLE, ("/x",)),))
-    >>> shape(d, Shaping(chunks="x=5"), source="netcdf", target="zarr").dataset.variables[0].storage.chunk_shape
+    >>> how = OutputOptions(chunks="x=5")
+    >>> shape(d, how, source="netcdf", target="zarr").dataset.variables[0].storage.chunk_shape
     (5,)
     """
-    _refuse(how, target, format or dataset.format)
-    if how.compression not in (None, "source", "default"):
-        parse_compression(str(how.compression), 4)
+    is_classic = (format or dataset.format) in CLASSIC.values()
+    _refuse(how, target, format or dataset.format, is_classic)
+    if how.codec not in (None, "default"):
+        parse_compression(str(how.codec), 4)
     dataset = _with_unlimited(dataset, how)
     if how.quantize is not None:
-        from nczarr.convert.change.rounding import rounded
-
-        dataset = rounded(dataset, how.quantize)
+        dataset = _rounded(dataset, how.quantize)
     if target == "cdl":
         return Shaped(dataset)
-    # Where nobody spoke of netCDF, nobody chose a netCDF filter.
+    better = source == "netcdf" and target == "zarr"
+    # Without a netCDF format, the filters were not chosen for readers of netCDF.
     portable = source == "zarr" and target == "netcdf" and dataset.format is None and how.compression is None
     lengths = _by_dimension(dataset, how.chunks, "--chunks")
-    sharding = _by_dimension(dataset, how.shards, "--shards")
-    better = source == "netcdf" and target == "zarr"
+    shard_lengths = _by_dimension(dataset, how.shards, "--shards")
     arrays: dict[str, ArrayShape] = {}
 
-    def changed(fqn: str, variable: Variable) -> Variable:
+    def shaped(fqn: str, variable: Variable) -> Variable:
         if not variable.dimensions:
             return variable
         sizes = _Sizes.of(dataset, variable)
-        chunks, chosen = _chunks(sizes, variable, how, lengths, better)
+        chunks, requested = _chunks(sizes, variable, how, lengths, better)
         storage = variable.storage
-        if chosen:
+        if requested:
             storage = replace(storage, layout="chunked", chunk_shape=chunks)
         if target == "netcdf":
             return replace(variable, storage=_netcdf_storage(storage, sizes, how, portable))
-        kept = _stored(variable) if source == "zarr" and how.compression in (None, "source") else None
-        if kept is not None and not chosen and kept.chunks is not None:
+        kept = _stored_form(variable) if source == "zarr" and how.codec is None else None
+        if kept is not None and not requested and kept.chunks is not None:
             chunks = kept.chunks
         actual = chunks or sizes.default()
-        shards = _shards(sizes, actual, how, sharding, better)
+        shards = _shards(sizes, actual, shard_lengths, better)
         if kept is not None:
-            if shards is None and sharding is None and not chosen:
+            if shards is None and shard_lengths is None and not requested:
                 shards = kept.shards
-            codecs = None if how.checksum else kept.codecs
-            arrays[fqn] = ArrayShape(actual, shards, codecs, kept.data_type)
+            arrays[fqn] = ArrayShape(actual, shards, None if how.checksum else kept.codecs, kept.data_type)
         elif shards is not None or actual != storage.chunk_shape:
             arrays[fqn] = ArrayShape(actual, shards)
         return variable if storage == variable.storage else replace(variable, storage=storage)
 
-    variables = {fqn: changed(fqn, variable) for fqn, variable in dataset.all_variables.items()}
-    made = rewrite(dataset, variable=variables.get)
-    keeps_filters = target == "netcdf" and how.compression in (None, "source")
-    replaced = (
-        _lzf_replaced(dataset, made) if keeps_filters and (format or dataset.format) not in _CLASSIC else ()
-    )
-    if target == "netcdf" and (format or dataset.format) not in _CLASSIC:
-        replaced += _left_off(dataset, how, portable)
-    if how.checksum and target == "netcdf":
-        replaced += _unchecked(made)
-    return Shaped(made, arrays, how.compression or ("default" if better else "source"), replaced)
+    variables = {fqn: shaped(fqn, variable) for fqn, variable in dataset.all_variables.items()}
+    result = rewrite(dataset, variable=variables.get)
+    has_filters = target == "netcdf" and not is_classic
+    replaced = _replaced(dataset, result, how, portable) if has_filters else ()
+    return Shaped(result, arrays, how.compression or ("default" if better else "source"), replaced)
 
 
-def _unchecked(dataset: Dataset) -> tuple[str, ...]:
-    """A sentence for each variable whose values no checksum of HDF5 covers."""
-    return tuple(
-        f"{fqn}: a checksum; HDF5 keeps strings and sequences outside of the chunks that it checks"
-        for fqn, variable in dataset.all_variables.items()
-        if variable.type.dtype.hasobject
-    )
-
-
-def _left_off(dataset: Dataset, how: Shaping, portable: bool) -> tuple[str, ...]:
-    """A sentence for each variable of strings or sequences with filters that were chosen and that it loses."""
-    compresses = how.compression in (None, "source") and not portable
-    result = []
-    for fqn, variable in dataset.all_variables.items():
-        left = [f.id for f in variable.storage.filters if f.id not in OF_REFERENCES]
-        chosen = [n for n in left if (compresses if n != Filter.FLETCHER32 else not how.checksum)]
-        if chosen and variable.type.dtype.hasobject:
-            names = ", ".join(
-                FILTERS[number].name if number in FILTERS else f"filter {number}" for number in chosen
-            )
-            result.append(f"{fqn}: {names}; netCDF files keep strings and sequences outside of the chunks")
-    return tuple(result)
-
-
-def _lzf_replaced(before: Dataset, after: Dataset) -> tuple[str, ...]:
-    """A sentence for each variable whose filter lzf has become another one."""
-    return tuple(
-        f"{fqn}: the filter lzf, which netCDF-C does not read; it is deflate there"
-        for fqn, variable in after.all_variables.items()
-        if any(f.id == LZF for f in before.all_variables[fqn].storage.filters)
-        and _DEFLATE in variable.storage.filters
-    )
-
-
-def _stored(variable: Variable) -> ArrayShape | None:
-    """How a variable of a Zarr source is stored; None if readers of the target may not know its codecs."""
-    from nczarr.convert.change.rounding import QuantizedSource
-    from nczarr.convert.change.selecting import SelectedSource
-
-    data: Any = variable.data
-    while isinstance(data, SelectedSource | QuantizedSource):
-        data = data.inner
-    if not isinstance(data, VariableData):
-        return None
-    metadata, rank = data.array.metadata, len(variable.dimensions)
-    codecs, shards = metadata.codecs, None
-    chunks = metadata.chunk_shape if isinstance(metadata.chunk_grid, RegularGrid) else None
-    if chunks is None or metadata.storage_transformers:
-        return None
-    if len(codecs) == 1 and codecs[0].name == "sharding_indexed":
-        shards, configuration = chunks, codecs[0].configuration
-        chunks = tuple(configuration["chunk_shape"])
-        with error_context(data.array.store.url, fqn=data.fqn):
-            codecs = inner_codecs(codecs[0])
-    if not all(codec.name in _PORTABLE for codec in codecs):
-        return None
-    return ArrayShape(chunks[:rank], shards and shards[:rank], codecs, metadata.data_type)
-
-
-def _refuse(how: Shaping, target: Kind, format: str | None) -> None:
-    asked = {
+def _refuse(how: OutputOptions, target: Kind, format: str | None, is_classic: bool) -> None:
+    options = {
         "--chunks": how.chunks,
         "--chunk-bytes": how.chunk_bytes,
         "--compression": how.compression,
         "--checksum": how.checksum or None,
     }
-    given = [option for option, value in asked.items() if value is not None]
+    given = [option for option, value in options.items() if value is not None]
     if how.shards is not None and target != "zarr":
-        raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have none")
-    if given and (target == "cdl" or (target == "netcdf" and format in _CLASSIC)):
+        raise UnsupportedError("--shards is for Zarr output: netCDF and CDL have no shards")
+    if given and (target == "cdl" or (target == "netcdf" and is_classic)):
         what = "CDL text" if target == "cdl" else f"the format {format!r}"
         raise UnsupportedError(f"{given[0]}: {what} has no chunks", hint="-k nc4 makes a netCDF-4 file")
+
+
+def _replaced(before: Dataset, after: Dataset, how: OutputOptions, portable: bool) -> tuple[str, ...]:
+    """Describe the filters that a netCDF file cannot have."""
+    lzf, lost, unchecked = [], [], []
+    for fqn, variable in before.all_variables.items():
+        numbers = [f.id for f in variable.storage.filters]
+        if LZF in numbers and how.codec is None and _DEFLATE in after.all_variables[fqn].storage.filters:
+            lzf.append(f"{fqn}: the filter lzf, which netCDF-C does not read; deflate replaces it")
+        if not variable.type.dtype.hasobject:
+            continue
+        if how.checksum:
+            unchecked.append(
+                f"{fqn}: a checksum; HDF5 stores strings and sequences outside of the chunks that it checks"
+            )
+        names = [
+            FILTERS[number].name if number in FILTERS else f"filter {number}"
+            for number in numbers
+            if number not in OF_REFERENCES
+            and (not how.checksum if number == Filter.FLETCHER32 else how.codec is None and not portable)
+        ]
+        if names:
+            lost.append(f"{fqn}: {', '.join(names)}; HDF5 stores strings and sequences outside of the chunks")
+    return (*lzf, *lost, *unchecked)
+
+
+def _stored_form(variable: Variable) -> ArrayShape | None:
+    """Return the storage of a variable of a Zarr source; None if readers of the target may lack its codecs."""
+    data: ArraySource | None = variable.data
+    while isinstance(data, SelectedSource | QuantizedSource):
+        data = data.inner
+    if not isinstance(data, VariableData):
+        return None
+    metadata = data.array.metadata
+    if not isinstance(metadata.chunk_grid, RegularGrid) or metadata.storage_transformers:
+        return None
+    chunks, shards, codecs = array_form(data)
+    if not all(codec.name in _PORTABLE for codec in codecs):
+        return None
+    return ArrayShape(chunks, shards, codecs, metadata.data_type)
 
 
 @dataclass(frozen=True)
@@ -344,45 +220,60 @@ class _Sizes:
     def bytes(self, block: Sequence[int]) -> int:
         return math.prod(block) * self.itemsize
 
+    def lengths(self, by_dimension: _Lengths) -> list[int | None]:
+        """Return the requested length along each axis; 0 if none is requested, None for an automatic one."""
+        return [by_dimension.get(ref, 0) if isinstance(ref, str) else 0 for ref in self.dimensions]
+
+
+def _by_dimension(
+    dataset: Dataset, value: str | int | Mapping[str, int] | None, option: str
+) -> dict[str, int | None] | str | None:
+    """Return lengths by FQN of the dimension; a string for ``auto`` and for a number of bytes."""
+    if value is None or value == "auto":
+        return value
+    if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
+        return str(parse_bytes(value))
+    if isinstance(value, int):
+        raise UnsupportedError(
+            f"{option} {value}: the dimension is missing", hint="for example time=1,lat=100"
+        )
+    return {
+        find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()
+    }
+
 
 def _chunks(
-    sizes: _Sizes,
-    variable: Variable,
-    how: Shaping,
-    lengths: Mapping[str, int | None] | str | None,
-    better: bool,
+    sizes: _Sizes, variable: Variable, how: OutputOptions, lengths: _Lengths | str | None, better: bool
 ) -> tuple[tuple[int, ...] | None, bool]:
-    """The chunk shape of the output, None for a default; and whether it is to be kept as the dataset's own."""
+    """Return the chunk shape of the output, None for a default, and whether it was requested."""
     own = variable.storage.chunk_shape if variable.storage.layout in (None, "chunked") else None
     target = parse_bytes(how.chunk_bytes) if how.chunk_bytes is not None else None
     if isinstance(lengths, dict) and any(ref in lengths for ref in sizes.dimensions):
-        return _told(sizes, own, lengths, target), True
+        return _requested_chunks(sizes, own, lengths, target or _CHUNK), True
     if lengths == "auto" or target is not None:
         return fitted(sizes.shape, None, sizes.itemsize, target or _CHUNK, sizes.unlimited), True
-    if own is None or not better:
-        return own, False
-    if SMALLEST <= sizes.bytes(own) <= LARGEST:
+    if own is None or not better or SMALLEST <= sizes.bytes(own) <= LARGEST:
         return own, False
     return fitted(sizes.shape, own, sizes.itemsize, _CHUNK, sizes.unlimited), False
 
 
-def _told(
-    sizes: _Sizes, own: tuple[int, ...] | None, lengths: Mapping[str, int | None], target: int | None
+def _requested_chunks(
+    sizes: _Sizes, own: tuple[int, ...] | None, by_dimension: _Lengths, target: int
 ) -> tuple[int, ...]:
-    chunks, free = [], []
-    for axis, (ref, size) in enumerate(zip(sizes.dimensions, sizes.shape, strict=True)):
-        length = lengths.get(ref, 0) if isinstance(ref, str) else 0
+    lengths = sizes.lengths(by_dimension)
+    chunks = []
+    for axis, (length, size) in enumerate(zip(lengths, sizes.shape, strict=True)):
+        whole = max(size, 1)
         if length is None:
-            free.append(axis)
             chunks.append(1)
-        elif length:
-            whole = max(size, 1)
-            chunks.append(whole if length == -1 else length if sizes.unlimited[axis] else min(length, whole))
+        elif length == 0:
+            chunks.append(own[axis] if own else whole)
+        elif length == -1:
+            chunks.append(whole)
         else:
-            chunks.append(own[axis] if own else max(size, 1))
-    for axis in reversed(free):
-        room = max(1, (target or _CHUNK) // max(1, sizes.bytes(chunks)))
-        chunks[axis] = max(1, min(room, sizes.shape[axis]))
+            chunks.append(length if sizes.unlimited[axis] else min(length, whole))
+    for axis in reversed([axis for axis, length in enumerate(lengths) if length is None]):
+        chunks[axis] = max(1, min(target // max(1, sizes.bytes(chunks)), sizes.shape[axis]))
     return tuple(chunks)
 
 
@@ -393,7 +284,7 @@ def fitted(
     target: int,
     unlimited: Sequence[bool] = (),
 ) -> tuple[int, ...]:
-    """Return chunks of about `target` bytes: whole chunks of the source together, or a part of one.
+    """Return chunks of about `target` bytes that combine whole chunks of the source, or divide one.
 
     Examples
     --------
@@ -402,82 +293,61 @@ def fitted(
     >>> fitted((1000, 1000, 1000), (1000, 1000, 1000), 4, 4 << 20)
     (1, 1000, 1000)
     """
+    growing = unlimited or (False,) * len(shape)
     if math.prod(shape) == 0:
-        return own or default_chunks(shape, unlimited or (False,) * len(shape), itemsize)
+        return own or default_chunks(shape, growing, itemsize)
     chunks = [max(1, min(c, n)) for c, n in zip(own or (1,) * len(shape), shape, strict=True)]
     for axis in range(len(chunks)):
         size = math.prod(chunks) * itemsize
         if size > target:
             chunks[axis] = max(1, chunks[axis] * target // size)
-    made = block_shape(shape, tuple(chunks), None, itemsize, target)
+    result = block_shape(shape, tuple(chunks), None, itemsize, target)
     if own is None:
-        return made
-    # What grows keeps the room that its chunks had.
-    growing = unlimited or (False,) * len(shape)
+        return result
+    # Chunks along an unlimited dimension may be longer than its current size.
     return tuple(
-        max(m, o) if u and o > n else m for m, o, n, u in zip(made, own, shape, growing, strict=True)
+        max(m, o) if u and o > n else m for m, o, n, u in zip(result, own, shape, growing, strict=True)
     )
 
 
 def _shards(
-    sizes: _Sizes,
-    chunks: tuple[int, ...],
-    how: Shaping,
-    lengths: Mapping[str, int | None] | str | None,
-    better: bool,
+    sizes: _Sizes, chunks: tuple[int, ...], lengths: _Lengths | str | None, better: bool
 ) -> tuple[int, ...] | None:
     count = math.prod(-(-n // c) for n, c in zip(sizes.shape, chunks, strict=True))
-    wanted: Sequence[int]
+    requested: Sequence[int]
     if isinstance(lengths, dict):
         if not any(ref in lengths for ref in sizes.dimensions):
             return None
-        wanted = []
-        for axis, (ref, size) in enumerate(zip(sizes.dimensions, sizes.shape, strict=True)):
-            length = lengths.get(ref) if isinstance(ref, str) else None
-            wanted.append(length if length and length > 0 else max(size, chunks[axis]))
-            if length and length > 0 and length % chunks[axis] and length < size:
+        requested = []
+        axes = zip(sizes.lengths(lengths), sizes.dimensions, sizes.shape, chunks, strict=True)
+        for length, ref, size, chunk in axes:
+            requested.append(length if length and length > 0 else max(size, chunk))
+            if length and length > 0 and length % chunk and length < size:
                 raise UnsupportedError(
-                    f"--shards: {length} along {ref} is no multiple of the chunk length {chunks[axis]}",
-                    hint="say --chunks too",
+                    f"--shards: {length} along {ref} is not a multiple of the chunk length {chunk}",
+                    hint="set --chunks too",
                 )
-    elif isinstance(lengths, str) or (better and count > MANY):
-        if count <= 1:
-            return None
-        limit = parse_bytes(lengths) if isinstance(lengths, str) and lengths != "auto" else _SHARD
-        wanted = block_shape(sizes.shape, chunks, None, sizes.itemsize, limit)
+    elif (isinstance(lengths, str) and count > 1) or (lengths is None and better and count > MANY):
+        limit = _SHARD if lengths in (None, "auto") else parse_bytes(str(lengths))
+        requested = block_shape(sizes.shape, chunks, None, sizes.itemsize, limit)
     else:
         return None
-    shards = tuple(-(-w // c) * c for w, c in zip(wanted, chunks, strict=True))
+    shards = tuple(-(-w // c) * c for w, c in zip(requested, chunks, strict=True))
     return None if shards == chunks else shards
 
 
-def _by_dimension(
-    dataset: Dataset, value: str | int | Mapping[str, int] | None, option: str
-) -> dict[str, int | None] | str | None:
-    """Lengths by the FQN of the dimension; text for ``auto`` and for a number of bytes."""
-    if value is None or value == "auto":
-        return value
-    if option == "--shards" and (isinstance(value, int) or (isinstance(value, str) and value[:1].isdigit())):
-        return str(parse_bytes(value))
-    if isinstance(value, int):
-        raise UnsupportedError(f"{option} {value}: say the dimension", hint="for example time=1,lat=100")
-    from nczarr.convert.change.selecting import find_dimension
-
-    return {
-        find_dimension(dataset, name, option): length for name, length in parse_lengths(value, option).items()
-    }
-
-
-def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping, portable: bool) -> Storage:
-    if sizes.is_object:  # chunks hold pointers only: HDF5 checks none, and plugins have nothing to compress
+def _netcdf_storage(storage: Storage, sizes: _Sizes, how: OutputOptions, portable: bool) -> Storage:
+    if (
+        sizes.is_object
+    ):  # chunks contain only pointers, which HDF5 does not check and plug-ins cannot compress
         return replace(storage, filters=tuple(f for f in storage.filters if f.id in OF_REFERENCES))
+    checksums = tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
     filters = tuple(_DEFLATE if f.id == LZF else f for f in storage.filters)
     if portable and any(f.id not in BUILT_IN for f in filters):
-        filters = (*_filters("gzip:4", sizes.itemsize), *(f for f in filters if f.id == Filter.FLETCHER32))
-    if how.compression not in (None, "source"):
-        filters = _filters(str(how.compression), sizes.itemsize)
-        filters += tuple(f for f in storage.filters if f.id == Filter.FLETCHER32)
-    if how.checksum and all(f.id != Filter.FLETCHER32 for f in filters):
+        filters = (*_filters("gzip:4", sizes.itemsize), *checksums)
+    if how.codec is not None:
+        filters = (*_filters(how.codec, sizes.itemsize), *checksums)
+    if how.checksum and not checksums:
         filters += (Filter(Filter.FLETCHER32),)
     if filters == storage.filters:
         return storage
@@ -488,7 +358,8 @@ def _netcdf_storage(storage: Storage, sizes: _Sizes, how: Shaping, portable: boo
 
 def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
     name, _, rest = compression.partition(":")
-    level = int(rest.rpartition(":")[2]) if rest.rpartition(":")[2].lstrip("-").isdigit() else None
+    text = rest.rpartition(":")[2]
+    level = int(text) if text.lstrip("-").isdigit() else None
     shuffle = (Filter(Filter.SHUFFLE),) if itemsize > 1 else ()
     if name == "none":
         return ()
@@ -501,25 +372,71 @@ def _filters(compression: str, itemsize: int) -> tuple[Filter, ...]:
     return (*shuffle, Filter(Filter.ZSTD, ((3 if level is None else level) & 0xFFFFFFFF,)))
 
 
-def _with_unlimited(dataset: Dataset, how: Shaping) -> Dataset:
+def _with_unlimited(dataset: Dataset, how: OutputOptions) -> Dataset:
     if not (how.unlimited or how.fixed):
         return dataset
-    from nczarr.convert.change.selecting import find_dimension
-
     growing = {find_dimension(dataset, name, "--unlimited") for name in how.unlimited}
 
-    def dimension(fqn: str, old: Any) -> Any:
+    def dimension(fqn: str, old: Dimension) -> Dimension:
         return replace(old, unlimited=fqn in growing or (old.unlimited and not how.fixed))
 
-    made = rewrite(dataset, dimension=dimension)
+    result = rewrite(dataset, dimension=dimension)
 
     def variable(fqn: str, old: Variable) -> Variable:
-        storage = old.storage
-        if any(made.is_unlimited(ref) for ref in old.dimensions) and storage.layout in (
-            "contiguous",
-            "compact",
-        ):
-            return replace(old, storage=replace(storage, layout="chunked", chunk_shape=None))
+        unchunked = old.storage.layout in ("contiguous", "compact")
+        if unchunked and any(result.is_unlimited(ref) for ref in old.dimensions):
+            return replace(old, storage=replace(old.storage, layout="chunked", chunk_shape=None))
         return old
 
-    return rewrite(made, variable=variable)
+    return rewrite(result, variable=variable)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedSource(ChangedSource):
+    """Values rounded to a number of digits, as by netCDF-C."""
+
+    digits: int
+    mode: str
+    fill: np.floating
+
+    def changed(self, values: np.ndarray) -> np.ndarray:
+        """Return the rounded values."""
+        from nczarr.netcdf4.values.quantize import quantize
+
+        return quantize(values, self.digits, self.mode, self.fill)
+
+
+def _rounded(dataset: Dataset, text: str) -> Dataset:
+    """Round the float variables, or the named ones, as ``[NAME,…=][MODE:]DIGITS`` requests."""
+    from nczarr.netcdf4.values.quantize import ATTRIBUTE_OF_MODE
+
+    names, equals, rest = text.rpartition("=")
+    mode, _, number = rest.rpartition(":")
+    modes = {name.lower(): name for name in ATTRIBUTE_OF_MODE}
+    if (mode and mode.lower() not in modes) or not number.isdecimal() or not 1 <= int(number) <= 52:
+        raise UnsupportedError(
+            f"--quantize {text}: not a number of digits",
+            hint="temp=3 or GranularBitRound:3; BitRound counts bits",
+        )
+    digits, mode = int(number), modes.get(mode.lower(), "GranularBitRound")
+    patterns = names.split(",") if equals else []
+    floats = {fqn: v for fqn, v in dataset.all_variables.items() if v.type.dtype.kind == "f"}
+    for pattern in patterns:
+        if not any(matches(fqn, pattern) for fqn in floats):
+            raise UnsupportedError(f"--quantize {pattern}: there is no float or double variable of this name")
+    named = {fqn for fqn in floats if any(matches(fqn, pattern) for pattern in patterns)}
+    for fqn in sorted(named):
+        is_single = floats[fqn].type.dtype.itemsize == 4
+        limit = (23 if is_single else 52) if mode == "BitRound" else (7 if is_single else 15)
+        if digits > limit:
+            raise UnsupportedError(f"--quantize {text}: the maximum for {fqn} is {limit}")
+
+    def variable(fqn: str, old: Variable) -> Variable:
+        chosen = fqn in named if patterns else fqn in floats and fqn not in dataset.all_dimensions
+        if not chosen or old.data is None:
+            return old
+        note = Attribute.of(ATTRIBUTE_OF_MODE[mode], digits, INT)
+        data = QuantizedSource(old.data, digits, mode, old.type.dtype.type(fill_value_of(old)))
+        return replace(old, attributes=(*old.attributes, note), data=data)
+
+    return rewrite(dataset, variable=variable)

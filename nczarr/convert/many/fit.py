@@ -1,23 +1,32 @@
-"""Check that datasets fit together, and list what differs."""
+"""Check whether datasets can be joined, and list the conflicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
-from nczarr.convert.change.choosing import find_variable, named_by
-from nczarr.convert.change.selecting import is_time
+from nczarr.convert.change.nodes import named_variables, words_of
+from nczarr.convert.change.selecting import is_time, text_of
 from nczarr.errors import ModelError, UnsupportedError
-from nczarr.model import ArraySource, Dataset, Variable, describe_type, regions, same_values, split_fqn
+from nczarr.model import (
+    ArraySource,
+    Attribute,
+    Dataset,
+    Group,
+    Variable,
+    describe_type,
+    regions,
+    same_values,
+)
 
-#: Attributes by which stored numbers become values, or missing ones. No option joins files in which they differ.
+#: Attributes that determine the decoded values and the missing values. No option joins files in which they differ.
 DECODING = frozenset(
     {"scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max", "valid_range",
      "units", "calendar", "month_lengths", "leap_year", "leap_month", "_Unsigned", "_Encoding"}
 )  # fmt: skip
-#: Attributes that say what values are of, or where they are (CF conventions, appendix A; UGRID for meshes).
+#: Attributes that describe the quantity or its location (CF conventions, appendix A; UGRID for meshes).
 MEANING = frozenset(
     {"standard_name", "computed_standard_name", "cell_methods", "units_metadata", "positive", "axis", "cf_role",
      "flag_values", "flag_masks", "flag_meanings", "bounds", "climatology", "coordinates", "ancillary_variables",
@@ -27,32 +36,33 @@ MEANING = frozenset(
      "tie_point_mapping", "bounds_tie_points", "computational_precision", "interpolation_subarea_flags",
      "mesh", "location", "location_index_set", "topology_dimension", "start_index"}
 )  # fmt: skip
-#: The same among the attributes of a group: CF's kind of discrete geometry, and names of variables.
+#: The same for attributes of groups: the type of CF's discrete geometries, and names of variables.
 MEANING_OF_GROUPS = frozenset({"featureType", "external_variables", "coordinates"})
-#: Attributes for people. All others mean something in a variable without values, such as a grid mapping.
+#: Attributes for people. In a variable without values, such as a grid mapping, all others have a meaning.
 DESCRIBING = frozenset(
     {"long_name", "name", "comment", "description", "history", "title", "source", "institution", "references"}
 )
-#: Attributes that name such variables, and attributes that only such variables have.
+#: Attributes that name variables without values, and attributes that only such variables have.
 _NAMES_OF_CONTAINERS = ("grid_mapping", "geometry", "mesh", "coordinate_interpolation")
 _OF_CONTAINERS = ("grid_mapping_name", "geometry_type", "interpolation_name", "topology_dimension")
 #: Attributes whose words have no order.
 _UNORDERED = ("coordinates", "ancillary_variables", "external_variables")
-#: Ways to join attributes that differ: those of all files, of the first only, or none but equal ones.
+#: How to join attributes that differ: keep those of all files, keep those of the first file, or refuse.
 JOINS = ("outer", "first", "exact")
-#: The cure where :func:`other_meanings` finds something.
+#: Hint for the conflicts of :func:`other_meanings`.
 OTHER_MEANING = (
-    "correct the attributes in the files; -x leaves a variable out; --join first, in Python join='first', takes all "
+    "correct the attributes in the files; -x omits a variable; --join first, in Python join='first', takes all "
     "attributes from the first"
 )
-#: Two names that the conventions have for one calendar.
+#: Calendars with two names in the conventions.
 _SAME_CALENDAR = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _LISTED = 20
 _BLOCK = 1 << 20
+_Node = Variable | Group
 
 
 def check_join(join: str) -> None:
-    """Raise :class:`UnsupportedError` for a way to join attributes that there is not."""
+    """Raise :class:`UnsupportedError` for an unknown way to join attributes."""
     if join not in JOINS:
         raise UnsupportedError(f"--join {join}: it is one of {', '.join(JOINS)}")
 
@@ -60,155 +70,131 @@ def check_join(join: str) -> None:
 def differences(
     first: Dataset, other: Dataset, along: str | None, *, exact: bool, growing: frozenset[str]
 ) -> Iterator[str]:
-    """Yield what keeps two datasets from being parts of one; values are not read. See :func:`other_meanings`, too.
+    """Yield the differences between two datasets that prevent joining them, without reading values.
 
     Parameters
     ----------
     along : str or None
         The dimension whose size may differ.
     exact : bool
-        Attributes must be the same too, all of them.
+        Attributes must not differ at all.
     growing : frozenset of str
-        Variables that are joined: their units of time may differ.
+        The variables to join; their units of time may differ.
     """
-    yield from _missing(first, other)
+    for what in ("variable", "dimension", "type", "group"):
+        mine, theirs = getattr(first, f"all_{what}s"), getattr(other, f"all_{what}s")
+        yield from (f"{fqn}: the {what} is missing" for fqn in mine if fqn not in theirs)
+        yield from (f"{fqn}: the first has no such {what}" for fqn in theirs if fqn not in mine)
     for fqn, dimension in first.all_dimensions.items():
-        found = other.all_dimensions.get(fqn)
-        if found is not None and fqn != along and found.size != dimension.size:
-            yield f"{fqn}: the dimension has the size {found.size}, not {dimension.size}"
+        size = other.all_dimensions.get(fqn, dimension).size
+        if fqn != along and size != dimension.size:
+            yield f"{fqn}: the dimension has the size {size}, not {dimension.size}"
     for fqn, type_ in first.all_types.items():
-        if fqn in other.all_types and other.all_types[fqn] != type_:
-            yield f"{fqn}: the type is {describe_type(other.all_types[fqn])}, not {describe_type(type_)}"
+        if (found := other.all_types.get(fqn, type_)) != type_:
+            yield f"{fqn}: the type is {describe_type(found)}, not {describe_type(type_)}"
+    for fqn, a, b in _common(first, other, groups=exact):
+        if isinstance(a, Variable) and isinstance(b, Variable):
+            if a.type != b.type:
+                yield f"{fqn}: the type is {b.type.name}, not {a.type.name}"
+                continue
+            if a.dimensions != b.dimensions:
+                shown = [f"({', '.join(map(str, v.dimensions))})" for v in (b, a)]
+                yield f"{fqn}: the dimensions are {shown[0]}, not {shown[1]}"
+                continue
+        for name in _attribute_names(a, b):
+            if exact or (isinstance(a, Variable) and name in DECODING):
+                is_free = fqn in growing and _is_unit_of_time(name, a, b, exact)
+                if not is_free and a.attribute.get(name) != b.attribute.get(name):
+                    yield _difference(fqn, name, a, b)
+
+
+def _common(first: Dataset, other: Dataset, *, groups: bool) -> Iterator[tuple[str, _Node, _Node]]:
+    """Yield the variables of both datasets, and the groups if requested."""
     for fqn, variable in first.all_variables.items():
         if fqn in other.all_variables:
-            yield from _variable(fqn, variable, other.all_variables[fqn], exact, fqn in growing)
-    if exact:
-        for fqn, group in first.all_groups.items():
-            if fqn in other.all_groups:
-                yield from _attributes(fqn, group, other.all_groups[fqn], True, False)
+            yield fqn, variable, other.all_variables[fqn]
+    for fqn, group in first.all_groups.items() if groups else ():
+        if fqn in other.all_groups:
+            yield fqn, group, other.all_groups[fqn]
 
 
-def _missing(first: Dataset, other: Dataset) -> Iterator[str]:
-    for what, mine, theirs in (
-        ("variable", first.all_variables, other.all_variables),
-        ("dimension", first.all_dimensions, other.all_dimensions),
-        ("type", first.all_types, other.all_types),
-        ("group", first.all_groups, other.all_groups),
-    ):
-        for fqn in mine:
-            if fqn not in theirs:
-                yield f"{fqn}: the {what} is missing"
-        for fqn in theirs:
-            if fqn not in mine:
-                yield f"{fqn}: the first has no such {what}"
+def _attribute_names(a: _Node, b: _Node) -> Iterable[str]:
+    return dict.fromkeys(chain(a.attribute, b.attribute))
 
 
-def _variable(fqn: str, mine: Variable, theirs: Variable, exact: bool, growing: bool) -> Iterator[str]:
-    if theirs.type != mine.type:
-        yield f"{fqn}: the type is {theirs.type.name}, not {mine.type.name}"
-    elif theirs.dimensions != mine.dimensions:
-        yield f"{fqn}: the dimensions are {_list(theirs.dimensions)}, not {_list(mine.dimensions)}"
-    else:
-        yield from _attributes(fqn, mine, theirs, exact, growing)
+def _is_unit_of_time(name: str, a: _Node, b: _Node, exact: bool) -> bool:
+    """True if joining converts the times of two variables, so that this attribute may differ."""
+    if not (isinstance(a, Variable) and isinstance(b, Variable) and is_time(a) and is_time(b)):
+        return False
+    return name == "units" or (not exact and name == "calendar" and calendar_of(a) == calendar_of(b))
 
 
-def _list(dimensions: Sequence[Any]) -> str:
-    return f"({', '.join(map(str, dimensions))})"
-
-
-def _attributes(fqn: str, mine: Any, theirs: Any, exact: bool, growing: bool) -> Iterator[str]:
-    names = dict.fromkeys([*mine.attribute, *theirs.attribute])
-    for name in names:
-        if not exact and not (isinstance(mine, Variable) and name in DECODING):
-            continue
-        if growing and is_time(mine) and is_time(theirs):
-            same = not exact and name == "calendar" and calendar_of(mine) == calendar_of(theirs)
-            if name == "units" or same:
-                continue
-        if mine.attribute.get(name) != theirs.attribute.get(name):
-            yield _difference(fqn, name, mine, theirs)
-
-
-def _difference(fqn: str, name: str, mine: Any, theirs: Any) -> str:
-    pair = [node.attribute.get(name) for node in (theirs, mine)]
-    shown = [_show(a) for a in pair]
+def _difference(fqn: str, name: str, a: _Node, b: _Node) -> str:
+    pair = [node.attribute.get(name) for node in (b, a)]
+    shown = [_show(attribute) for attribute in pair]
     if shown[0] == shown[1]:
-        shown = [f"{text} ({describe_type(a.type)})" for text, a in zip(shown, pair, strict=True)]
+        shown = [f"{text} ({describe_type(x.type)})" for text, x in zip(shown, pair, strict=True) if x]
     return f"{fqn}: the attribute {name} is {shown[0]}, not {shown[1]}"
 
 
-def other_meanings(first: Dataset, other: Dataset) -> Iterator[str]:
-    """Yield the attributes that say another thing of the same variable or group, so that no merge is right.
-
-    Those by which numbers are decoded are looked at by :func:`differences`.
-    """
-    containers = _containers(first) | _containers(other)
-    for fqn, variable in first.all_variables.items():
-        if (found := other.all_variables.get(fqn)) is None:
-            continue
-        names = dict.fromkeys([*variable.attribute, *found.attribute])
-        for name in names:
-            means = name not in DESCRIBING if fqn in containers else name in MEANING
-            if means and name not in DECODING and not _same_meaning(name, variable, found):
-                yield _difference(fqn, name, variable, found)
-    for fqn, group in first.all_groups.items():
-        if (there := other.all_groups.get(fqn)) is None:
-            continue
-        for name in sorted(MEANING_OF_GROUPS & (group.attribute.keys() | there.attribute.keys())):
-            if not _same_meaning(name, group, there):
-                yield _difference(fqn, name, group, there)
-
-
-def _containers(dataset: Dataset) -> frozenset[str]:
-    """Variables without values of their own: grid mappings, geometries, meshes, interpolations."""
-    found = set()
-    for fqn, variable in dataset.all_variables.items():
-        if any(name in variable.attribute for name in _OF_CONTAINERS):
-            found.add(fqn)
-        for attribute in _NAMES_OF_CONTAINERS:
-            for word in _words(variable.attribute.get(attribute)):
-                named = find_variable(dataset, named_by(word, attribute), split_fqn(fqn)[0])
-                # Beside it coordinates may be named: "crs: x y".
-                if named and not dataset.all_variables[named].dimensions:
-                    found.add(named)
-    return frozenset(found)
-
-
-def _words(attribute: Any) -> list[str]:
-    """The words of a text, whatever type holds it; none of anything else."""
-    if attribute is None or attribute.type.name not in ("char", "string"):
-        return []
-    return [str(word) for word in attribute.text.replace("\0", " ").split()]
-
-
-def _same_meaning(name: str, mine: Any, theirs: Any) -> bool:
-    pair = mine.attribute.get(name), theirs.attribute.get(name)
-    if pair[0] == pair[1]:
-        return True
-    texts = [_words(attribute) for attribute in pair]
-    if all(texts):
-        return sorted(texts[0]) == sorted(texts[1]) if name in _UNORDERED else texts[0] == texts[1]
-    # A number may stand as another type of number.
-    numbers = [None if a is None or a.values.dtype.kind not in "iuf" else a.values.tolist() for a in pair]
-    return numbers[0] is not None and numbers[0] == numbers[1]
-
-
-def _show(attribute: Any) -> str:
+def _show(attribute: Attribute | None) -> str:
     if attribute is None:
         return "missing"
     return repr(attribute.text) if attribute.type.name == "char" else str(attribute.values.tolist())
 
 
+def other_meanings(first: Dataset, other: Dataset) -> Iterator[str]:
+    """Yield the attributes with contradicting meanings, for which no merge is right.
+
+    :func:`differences` compares the attributes in :data:`DECODING`.
+    """
+    containers = _containers(first) | _containers(other)
+    for fqn, a, b in _common(first, other, groups=True):
+        if isinstance(a, Group):
+            names: Iterable[str] = sorted(MEANING_OF_GROUPS.intersection(_attribute_names(a, b)))
+        elif fqn in containers:
+            names = [name for name in _attribute_names(a, b) if name not in DESCRIBING | DECODING]
+        else:
+            names = [name for name in _attribute_names(a, b) if name in MEANING]
+        for name in names:
+            if not _have_same_meaning(name, a.attribute.get(name), b.attribute.get(name)):
+                yield _difference(fqn, name, a, b)
+
+
+def _containers(dataset: Dataset) -> frozenset[str]:
+    """Return the variables without values of their own: grid mappings, geometries, meshes, interpolations."""
+    found = set()
+    for fqn, variable in dataset.all_variables.items():
+        if any(name in variable.attribute for name in _OF_CONTAINERS):
+            found.add(fqn)
+        for attribute in _NAMES_OF_CONTAINERS:
+            # The attribute may also name coordinates: "crs: x y".
+            named = named_variables(dataset, fqn, variable.attribute.get(attribute))
+            found.update(name for name in named if not dataset.all_variables[name].dimensions)
+    return frozenset(found)
+
+
+def _have_same_meaning(name: str, a: Attribute | None, b: Attribute | None) -> bool:
+    if a == b:
+        return True
+    if a is None or b is None:
+        return False
+    texts = [words_of(attribute) for attribute in (a, b)]
+    if all(texts):
+        return sorted(texts[0]) == sorted(texts[1]) if name in _UNORDERED else texts[0] == texts[1]
+    # Equal numbers may have different types.
+    is_number = a.values.dtype.kind in "iuf" and b.values.dtype.kind in "iuf"
+    return is_number and a.values.tolist() == b.values.tolist()
+
+
 def calendar_of(variable: Variable) -> str:
-    """Return the calendar of times under one of its names."""
-    attribute = variable.attribute.get("calendar")
-    is_text = attribute is not None and attribute.type.name in ("char", "string")
-    name = attribute.text.strip("\0 ").lower() if attribute is not None and is_text else "standard"
+    """Return the calendar of a time variable, by the first of its names."""
+    name = text_of(variable, "calendar").lower() or "standard"
     return _SAME_CALENDAR.get(name, name)
 
 
 def same_data(fqn: str, mine: ArraySource | None, theirs: ArraySource | None) -> Iterator[str]:
-    """Yield that values differ, if they do."""
+    """Yield a sentence if the values of a variable that is not joined differ."""
     if mine is None or theirs is None or mine.shape != theirs.shape:
         return
     block = list(mine.shape)
@@ -217,17 +203,15 @@ def same_data(fqn: str, mine: ArraySource | None, theirs: ArraySource | None) ->
             block[axis] = max(1, int(block[axis] * _BLOCK / np.prod(block, dtype=float)))
     for region in regions(mine.shape, tuple(max(1, n) for n in block)):
         if not same_values(mine.read(region), theirs.read(region)):
-            yield f"{fqn}: the values differ, and the variable is not along the joined dimension"
+            yield f"{fqn}: the values differ, and the variable does not have the joined dimension"
             return
 
 
 def refuse(found: Sequence[tuple[str, str]], what: str, hint: str | None = None) -> None:
-    """Raise a :class:`ModelError` with all that was found: pairs of a source and a difference."""
+    """Raise a :class:`ModelError` that lists conflicts, if there are any: pairs of a source and a difference."""
     if not found:
         return
-    lines = [f"{source}: {text}" for source, text in found[:_LISTED]]
-    if len(found) > _LISTED:
-        lines.append(f"and {len(found) - _LISTED} more")
-    raise ModelError(
-        f"{what}:\n  " + "\n  ".join(lines), problems=tuple(f"{s}: {t}" for s, t in found), hint=hint
-    )
+    lines = [f"{source}: {text}" for source, text in found]
+    more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
+    text = "\n  ".join([f"{what}:", *lines[:_LISTED], *more])
+    raise ModelError(text, problems=tuple(lines), hint=hint)

@@ -1,21 +1,22 @@
-"""Join datasets along a dimension, one that they have or a new one."""
+"""Join datasets along an existing or a new dimension, with few of their files open at the same time."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nczarr.convert.change.selecting import find_dimension
-from nczarr.convert.endpoints import name_of
-from nczarr.convert.many.files import Files
+from nczarr.convert.change.selecting import find_dimension, text_of
+from nczarr.convert.endpoints import name_of, open_source
 from nczarr.convert.many.fit import OTHER_MEANING, check_join, differences, other_meanings, refuse, same_data
-from nczarr.convert.many.steps import refuse_disorder
-from nczarr.convert.many.times import moved, moves
-from nczarr.errors import UnsupportedError, error_context
+from nczarr.convert.many.steps import conversions, converted, refuse_disorder
+from nczarr.errors import NCZarrError, UnsupportedError, error_context
+from nczarr.formats import state_of_file
 from nczarr.model import (
     ArraySource,
     Attribute,
@@ -27,14 +28,111 @@ from nczarr.model import (
     check_name,
     join_fqn,
     rewrite,
+    source_of,
     split_fqn,
 )
 from nczarr.model.sources import ChangedSource, handed, region_shape
+from nczarr.system.locks import Rank, make_lock
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.places import FilePlaces
+
+#: Maximum number of open files.
+_OPEN = 24
+_G = TypeVar("_G", bound=Group)
+
+
+class Files:
+    """The sources of a joined dataset; those used last are open."""
+
+    def __init__(self, sources: Sequence[object], options: Mapping[str, object] | None = None) -> None:
+        self.sources = list(sources)
+        self._options = options
+        self._lock = make_lock(Rank.OWNER)
+        self._open: OrderedDict[int, tuple[AbstractContextManager[Dataset], Dataset]] = OrderedDict()
+        self._states = [state_of_file(source) for source in self.sources]
+
+    def header(self, number: int) -> Dataset:
+        """Return the model of a file; its data open the file when they are read."""
+        with self._lock:
+            dataset = self._opened(number)
+
+        def lazy(fqn: str, variable: Variable) -> Variable:
+            if variable.data is None:
+                return variable
+            return variable.with_data(FilePart(self, number, fqn, variable.data.shape, variable.data.dtype))
+
+        return rewrite(dataset, variable=lazy)
+
+    def read(self, number: int, fqn: str, region: Region, out: np.ndarray | None) -> np.ndarray:
+        """Read values of a file."""
+        with self._lock:
+            data = self._opened(number).variable_at(fqn).data
+            assert data is not None
+            return data.read(region, out)
+
+    def places(self, number: int, fqn: str) -> FilePlaces | None:
+        """Return the places of the chunks of a variable in a file; None if its values are not stored in chunks."""
+        with self._lock:
+            ask = getattr(self._opened(number).variable_at(fqn).data, "chunk_places", None)
+            return None if ask is None else ask()
+
+    def _opened(self, number: int) -> Dataset:
+        found = self._open.pop(number, None)
+        if found is None:
+            source = self.sources[number]
+            if state_of_file(source) != self._states[number]:
+                raise NCZarrError("the file has changed while it was copied", path=str(source))
+            context: AbstractContextManager[Dataset] = open_source(
+                source, storage_options=self._options, fresh=True
+            )
+            found = context, context.__enter__()
+        self._open[number] = found
+        while len(self._open) > _OPEN:
+            _, (context, _) = self._open.popitem(last=False)
+            context.__exit__(None, None, None)
+        return found[1]
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock, ExitStack() as stack:
+            for context, _ in self._open.values():
+                stack.callback(context.__exit__, None, None, None)
+            self._open.clear()
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, eq=False)
+class FilePart:
+    """The values of a variable of one file; an :class:`~nczarr.model.ArraySource`."""
+
+    files: Files
+    number: int
+    fqn: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        return self.files.read(self.number, self.fqn, region, out)
+
+    @property
+    def source(self) -> object:
+        """The file."""
+        return self.files.sources[self.number]
+
+    def chunk_places(self) -> FilePlaces | None:
+        """Return the places of the chunks in the file."""
+        return self.files.places(self.number, self.fqn)
 
 
 @dataclass(frozen=True, eq=False)
 class JoinedSource:
-    """The values of several sources, one behind the other along an axis."""
+    """The values of several sources, one after the other along an axis."""
 
     parts: tuple[ArraySource, ...]
     axis: int
@@ -54,19 +152,18 @@ class JoinedSource:
         if out is None:
             out = np.empty(region_shape(region), self.dtype)
         along = region[self.axis]
-        wanted = range(along.start, along.stop, along.step or 1)
+        requested = range(along.start, along.stop, along.step or 1)
         start = done = 0
         for part in self.parts:
             length = part.shape[self.axis]
-            if done == len(wanted):
+            if done == len(requested):
                 break
-            here = range(wanted[done], min(start + length, wanted.stop), wanted.step)
+            here = range(requested[done], min(start + length, requested.stop), requested.step)
             if len(here):
-                inside = slice(here[0] - start, here[-1] + 1 - start, wanted.step)
-                place: list[Any] = [slice(None)] * out.ndim
-                place[self.axis] = slice(done, done + len(here))
+                inside = slice(here[0] - start, here[-1] + 1 - start, requested.step)
                 chosen = (*region[: self.axis], inside, *region[self.axis + 1 :])
-                out[tuple(place)] = part.read(chosen)
+                place = (*[slice(None)] * self.axis, slice(done, done + len(here)))
+                out[place] = part.read(chosen)
                 done += len(here)
             start += length
         return out
@@ -74,7 +171,7 @@ class JoinedSource:
 
 @dataclass(frozen=True, eq=False)
 class StackedSource(ChangedSource):
-    """The values of a source with one more dimension of length one in front."""
+    """The values of a source with an additional first dimension of length one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,11 +184,11 @@ class StackedSource(ChangedSource):
 
 @contextmanager
 def join(
-    sources: Sequence[Any],
+    sources: Sequence[object],
     along: str,
     *,
     attributes: str = "outer",
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     choose: Callable[[list[Dataset]], list[Dataset]] = lambda datasets: datasets,
 ) -> Iterator[Dataset]:
     """Join sources into one dataset with lazy data.
@@ -101,87 +198,91 @@ def join(
     sources : sequence
         As for :func:`nczarr.convert.open_source`, in order.
     along : str
-        A dimension by FQN or simple name; one that no source has is made new, and every variable that is no
-        coordinate gets it in front.
+        A dimension by FQN or simple name. If the sources have no such dimension, it becomes the new first dimension of
+        every variable that is not a coordinate.
     attributes : {'outer', 'first', 'exact'}
-        All attributes of any source, the first source's where they differ and mean the same; those of the first
-        source only; or refuse where they differ.
+        Keep the attributes of all sources, from the first source where they differ without contradiction; keep those
+        of the first source; or refuse any difference.
     choose : callable
-        Returns the parts of the sources that are joined.
+        Returns the parts of the sources to join.
 
     Yields
     ------
     Dataset
-        Its data can be read until the context ends.
+        Its data are readable until the context ends.
 
     Raises
     ------
     ModelError
-        If the sources do not fit together: the message lists what differs.
+        If the sources do not fit together; the message lists the conflicts.
     UnsupportedError
-        If times cannot be brought to the units of the first, or the joined coordinate is not monotonic.
+        If times cannot be converted to the units of the first source, or the joined coordinate is not monotonic.
     """
     check_join(attributes)
     with Files(sources, storage_options) as files:
         headers = choose([files.header(number) for number in range(len(sources))])
         with error_context(name_of(sources[0])):
             fqn, is_new = _dimension(headers[0], along)
-        joined = _joined(headers, sources, fqn, is_new, attributes)
-        yield joined
+        yield _joined(headers, sources, fqn, is_new, attributes)
 
 
 def _dimension(first: Dataset, along: str) -> tuple[str, bool]:
-    simple = split_fqn(along)[1] if "/" in along else along
-    exists = along in first.all_dimensions or f"/{along}" in first.all_dimensions
-    if exists or ("/" not in along and any(split_fqn(d)[1] == along for d in first.all_dimensions)):
-        return find_dimension(first, along, "--concat"), False
+    """Return the FQN of the dimension to join along, and whether it is new."""
     fqn = along if along.startswith("/") else f"/{along}"
-    wrong = check_name(simple)
-    if wrong or split_fqn(fqn)[0] not in first.all_groups:
-        raise UnsupportedError(f"--concat {along}: {wrong or 'there is no such group'}")
+    is_simple = "/" not in along
+    if fqn in first.all_dimensions or (
+        is_simple and any(split_fqn(d)[1] == along for d in first.all_dimensions)
+    ):
+        return find_dimension(first, along, "--concat"), False
+    problem = check_name(along if is_simple else split_fqn(along)[1])
+    if problem or split_fqn(fqn)[0] not in first.all_groups:
+        raise UnsupportedError(f"--concat {along}: {problem or 'there is no such group'}")
     if fqn in first.all_variables and first.all_variables[fqn].dimensions:
         raise UnsupportedError(f"--concat {along}: a variable has this name and other dimensions")
     return fqn, True
 
 
 def _joined(
-    headers: list[Dataset], sources: Sequence[Any], along: str, is_new: bool, attributes: str
+    headers: list[Dataset], sources: Sequence[object], along: str, is_new: bool, attributes: str
 ) -> Dataset:
     first = headers[0]
     growing = growing_variables(first, along, is_new)
     for fqn, variable in first.all_variables.items():
         if list(variable.dimensions).count(along) > 1:
             raise UnsupportedError(
-                f"the variable has the dimension {along} twice, and joined it would have holes",
+                f"the variable has the dimension {along} twice, so that the joined one would have gaps",
                 path=name_of(sources[0]),
                 fqn=fqn,
-                hint="-x leaves a variable out",
+                hint="-x omits a variable",
             )
-    refused = f"the files cannot be joined along {along}; {name_of(sources[0])} is compared with the others"
-    others = list(zip(sources[1:], headers[1:], strict=True))
-    found = [
-        (name_of(source), text)
-        for source, other in others
-        for text in differences(first, other, along, exact=attributes == "exact", growing=growing)
-    ]
-    refuse(found, refused)
+    names = [name_of(source) for source in sources]
+    others = list(zip(names[1:], headers[1:], strict=True))
+    refused = f"the files cannot be joined along {along}; {names[0]} is compared with the others"
+    exact = attributes == "exact"
+    refuse(
+        [
+            (name, text)
+            for name, other in others
+            for text in differences(first, other, along, exact=exact, growing=growing)
+        ],
+        refused,
+    )
     if attributes == "outer":
-        meant = [(name_of(source), text) for source, other in others for text in other_meanings(first, other)]
-        refuse(meant, refused, OTHER_MEANING)
-    parts = [headers[0]]
-    for source, other in zip(sources[1:], headers[1:], strict=True):
-        with error_context(name_of(source)):
+        meanings = [(name, text) for name, other in others for text in other_meanings(first, other)]
+        refuse(meanings, refused, OTHER_MEANING)
+    parts, found = [first], []
+    for name, other in others:
+        with error_context(name):
             parts.append(in_units_of(first, other, growing))
         for fqn, variable in first.all_variables.items():
             if fqn not in growing:
-                found += [
-                    (name_of(source), t) for t in same_data(fqn, variable.data, other.all_variables[fqn].data)
-                ]
+                data = other.all_variables[fqn].data
+                found += [(name, text) for text in same_data(fqn, variable.data, data)]
     refuse(found, refused)
-    made = _assembled(parts, along, is_new, growing, attributes == "outer")
-    refuse_disorder(made, along, sources)
+    joined = _assembled(parts, along, is_new, growing, attributes == "outer")
+    refuse_disorder(joined, along, sources)
     return replace(
-        made,
+        joined,
         left_out=tuple(dict.fromkeys(what for part in headers for what in part.left_out)),
         gone=tuple(dict.fromkeys(what for part in headers for what in part.gone)),
     )
@@ -202,77 +303,68 @@ def growing_variables(dataset: Dataset, along: str, is_new: bool) -> frozenset[s
 
 
 def _is_bounds(dataset: Dataset, fqn: str) -> bool:
-    """True for the bounds of a coordinate, which belong where it is."""
+    """True for the bounds of a coordinate."""
     group, name = split_fqn(fqn)
-    for owner, variable in dataset.all_variables.items():
-        bounds = variable.attribute.get("bounds")
-        if bounds is None or bounds.type.name != "char" or bounds.text.strip("\0 ") != name:
-            continue
-        if split_fqn(owner)[0] == group and owner in dataset.all_dimensions:
-            return True
-    return False
+    return any(
+        split_fqn(owner)[0] == group and text_of(variable, "bounds") == name
+        for owner, variable in dataset.all_variables.items()
+        if owner in dataset.all_dimensions
+    )
 
 
 def in_units_of(first: Dataset, other: Dataset, growing: frozenset[str]) -> Dataset:
-    """Return a dataset with its times in the units of another."""
-    moving = moves(first, other, growing)
-    if not moving:
-        return other
-    return rewrite(other, variable=lambda fqn, v: moved(v, moving[fqn]) if fqn in moving else v)
+    """Return a dataset with its times in the units of another one."""
+    changes = conversions(first, other, growing)
+    return rewrite(other, variable=lambda fqn, v: converted(v, changes[fqn]) if fqn in changes else v)
 
 
 def _assembled(
     parts: list[Dataset], along: str, is_new: bool, growing: frozenset[str], merge: bool
 ) -> Dataset:
-    first = parts[0]
-
     def variable(fqn: str, old: Variable) -> Variable:
+        variables = [part.all_variables[fqn] for part in parts]
         if merge:
-            old = replace(old, attributes=_union([p.all_variables[fqn].attributes for p in parts]))
+            old = replace(old, attributes=_union([v.attributes for v in variables]))
         if fqn not in growing:
             return old
-        data: list[ArraySource] = []
-        for part in parts:
-            found = part.all_variables[fqn].data
-            assert found is not None
-            data.append(StackedSource(found) if is_new else found)
-        axis = 0 if is_new else old.dimensions.index(along)
-        dimensions = (along, *old.dimensions) if is_new else old.dimensions
+        data = [source_of(v, part.shape(v)) for v, part in zip(variables, parts, strict=True)]
+        if not is_new:
+            return old.with_data(JoinedSource(tuple(data), old.dimensions.index(along)))
         storage = old.storage
-        if is_new:
-            chunks = storage.chunk_shape
-            storage = replace(storage, chunk_shape=None if chunks is None else (1, *chunks))
-            if storage.layout == "compact":
-                storage = replace(storage, layout=None)
-        return replace(old, dimensions=dimensions, storage=storage, data=JoinedSource(tuple(data), axis))
+        chunks = storage.chunk_shape
+        layout = None if storage.layout == "compact" else storage.layout
+        return replace(
+            old,
+            dimensions=(along, *old.dimensions),
+            storage=replace(storage, chunk_shape=None if chunks is None else (1, *chunks), layout=layout),
+            data=JoinedSource(tuple(map(StackedSource, data)), 0),
+        )
 
+    result = parts[0]
     if is_new:
-        size = len(parts)
-        made = _with_dimension(first, along, Dimension(split_fqn(along)[1], size))
+        result = _with_dimension(result, along, Dimension(split_fqn(along)[1], len(parts)))
     else:
         size = sum(part.dimension_at(along).size for part in parts)
-        made = rewrite(first, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
+        result = rewrite(result, dimension=lambda fqn, d: replace(d, size=size) if fqn == along else d)
     if merge:
-        made = replace(made, attributes=_union([part.attributes for part in parts]))
-    return rewrite(made, variable=variable)
+        result = replace(result, attributes=_union([part.attributes for part in parts]))
+    return rewrite(result, variable=variable)
 
 
 def _with_dimension(dataset: Dataset, fqn: str, dimension: Dimension) -> Dataset:
     owner = split_fqn(fqn)[0]
 
-    def inside(at: str, group: Any) -> Any:
-        groups: tuple[Group, ...] = tuple(inside(join_fqn(at, g.name), g) for g in group.groups)
+    def inside(at: str, group: _G) -> _G:
+        groups = tuple(inside(join_fqn(at, g.name), g) for g in group.groups)
         own = (dimension, *group.dimensions) if at == owner else group.dimensions
         return replace(group, dimensions=own, groups=groups)
 
-    made = inside("/", dataset)
-    assert isinstance(made, Dataset)
-    return made
+    return inside("/", dataset)
 
 
 def _union(lists: Sequence[tuple[Attribute, ...]]) -> tuple[Attribute, ...]:
+    """Return all attributes, each from the first list that has it."""
     found: dict[str, Attribute] = {}
-    for attributes in lists:
-        for attribute in attributes:
-            found.setdefault(attribute.name, attribute)
+    for attribute in chain.from_iterable(lists):
+        found.setdefault(attribute.name, attribute)
     return tuple(found.values())

@@ -1,7 +1,6 @@
-"""Copy values without decoding or re-cutting them more than is needed, and record what is done.
+"""Copy values with as little decoding as possible, and record finished blocks.
 
-:mod:`nczarr.transfer` reads and writes them a block at a time. Before it, :func:`copy_stored` takes over chunks whose
-bytes may stay as they are, and :func:`rechunk` those that one pass would decode many times. What is finished is
-recorded on request (:class:`Recording`), so that a copy that was killed can go on; one that was finished before
-is known again (:func:`finished`).
+:mod:`nczarr.transfer` copies values block by block. Before it, :func:`copy_stored` copies chunks that are stored as the
+same bytes in source and target, and :func:`rechunk` copies variables of which the transfer would decode each chunk many
+times. :class:`Recording` records finished blocks, so that an interrupted copy can continue.
 """

@@ -1,7 +1,8 @@
-"""Rechunk through an intermediate where one pass would decode each chunk of the source many times.
+"""Rechunk through an intermediate array if one pass would decode each chunk of the source many times.
 
-The algorithm is rechunker's: blocks of whole source chunks are written to an intermediate whose chunks are the
-elementwise minimum of those blocks and of the blocks of the output; the second pass reads these.
+The algorithm is that of rechunker. The first pass writes blocks of whole source chunks to an intermediate array; its
+chunks are the elementwise minimum of these blocks and of the blocks of the output. The second pass reads the
+intermediate array.
 """
 
 from __future__ import annotations
@@ -12,25 +13,24 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nczarr.formats import local_path
 from nczarr.mapping import DetachedDataset, StoredDataset, WriteOptions, create_dataset, open_dataset
-from nczarr.model import Dataset, DatasetSink, Dimension, Storage, Variable, regions
+from nczarr.model import ArraySource, Dataset, DatasetSink, Dimension, Storage, UserType, Variable, regions
 from nczarr.system.atomic import partial_path
 from nczarr.transfer import Block, NoProgress, Progress, Work, block_shape, blocks_of, transfer, value_bytes
 
-#: Moves blocks elsewhere: from an intermediate (None: the source) into an intermediate (None: the target).
-Elsewhere = Callable[[Iterable[Block], DetachedDataset | None, DetachedDataset | None, Progress], None]
+#: Copies blocks from an intermediate dataset (None: the source) into an intermediate dataset (None: the target).
+Move = Callable[[Iterable[Block], DetachedDataset | None, DetachedDataset | None, Progress], None]
 
-#: How often chunks may be decoded before an intermediate is worth its writing and reading.
+#: Maximum mean number of times that one pass decodes a chunk.
 _TOO_OFTEN = 2.0
 
 
 def intermediate_chunks(
     shape: tuple[int, ...], read: tuple[int, ...], write: tuple[int, ...], itemsize: int, limit: int
 ) -> tuple[int, ...] | None:
-    """Return the chunks of an intermediate; None where one pass does it.
+    """Return the chunks of an intermediate array; None if one pass suffices.
 
     Examples
     --------
@@ -39,11 +39,11 @@ def intermediate_chunks(
     >>> intermediate_chunks((1000, 100, 100), (1, 100, 100), (10, 100, 100), 4, 4 << 20)
     """
     out = block_shape(shape, write, read, itemsize, limit)
-    touched = 1.0
+    decoded = 1.0
     for n, block, chunk in zip(shape, out, read, strict=True):
         pairs = sum((min(i + block, n) - 1) // chunk - i // chunk + 1 for i in range(0, n, block))
-        touched *= pairs / -(-n // chunk)
-    if touched <= _TOO_OFTEN:
+        decoded *= pairs / -(-n // chunk)
+    if decoded <= _TOO_OFTEN:
         return None
     into = block_shape(shape, read, None, itemsize, limit)
     chunks = tuple(min(a, b) for a, b in zip(into, out, strict=True))
@@ -53,91 +53,78 @@ def intermediate_chunks(
 def rechunk(
     work: Iterable[Work],
     sink: DatasetSink,
-    target: Any,
+    target: object,
     progress: Progress,
     workers: int,
     memory: int,
     remaining: Callable[[Iterable[Block]], Iterable[Block]],
-    elsewhere: Elsewhere | None = None,
+    elsewhere: Move | None = None,
 ) -> list[Work]:
-    """Move the variables that need an intermediate; return the others.
+    """Copy the variables that need an intermediate array; return the others.
 
     Parameters
     ----------
+    remaining : callable
+        Returns the blocks that are not finished.
     elsewhere : callable, optional
-        Moves blocks in other processes, which reach the intermediate. It is asked where blocks have whole chunks, so
-        that no lock is needed.
+        Copies blocks in other processes, if they can open the intermediate dataset. It gets only blocks of whole
+        chunks, which need no locks.
     """
     limit = max(1, memory // (2 * (workers + 1)))
     rest: list[Work] = []
     for fqn, variable, data in work:
-        read = getattr(data, "chunk_shape", None) or variable.storage.chunk_shape
+        read = tuple(getattr(data, "chunk_shape", None) or variable.storage.chunk_shape or ())
+        size = value_bytes(data.dtype)
         chunks = None
-        if (
-            read is not None
-            and variable.type.is_fixed_size
-            and 0 not in data.shape
-            and len(read) == len(data.shape)
-        ):
-            chunks = intermediate_chunks(
-                data.shape, tuple(read), sink.write_shape(fqn), value_bytes(data.dtype), limit
-            )
-        if chunks is None or math.prod(read or ()) * value_bytes(data.dtype) > limit:
+        fits = len(read) == len(data.shape) > 0 and math.prod(read) * size <= limit
+        if fits and variable.type.is_fixed_size and 0 not in data.shape:
+            chunks = intermediate_chunks(data.shape, read, sink.write_shape(fqn), size, limit)
+        if chunks is None:
             rest.append((fqn, variable, data))
             continue
         folder = _folder(target)
         try:
-            _first_pass(folder, fqn, variable, data, tuple(read or ()), chunks, workers, memory, elsewhere)
-            with open_dataset(folder) as between:
-                blocks = remaining(blocks_of([(fqn, variable, between.data("/v"))], sink, limit))
-                if elsewhere is None:
-                    transfer(blocks, sink, progress, workers, memory)
+            into = block_shape(data.shape, read, None, size, limit)
+            whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))
+            with _create(folder, variable, data, chunks) as between:
+                if elsewhere is None or not whole:
+                    blocks = (("/v", region, data) for region in regions(data.shape, into))
+                    transfer(blocks, between, NoProgress(), workers, memory)
                 else:
-                    elsewhere(blocks, _as(fqn, between), None, progress)
+                    blocks = ((fqn, region, data) for region in regions(data.shape, into))
+                    elsewhere(blocks, None, _detached(fqn, between), NoProgress())
+            with open_dataset(folder) as between:
+                second = remaining(blocks_of([(fqn, variable, between.data("/v"))], sink, limit))
+                if elsewhere is None:
+                    transfer(second, sink, progress, workers, memory)
+                else:
+                    elsewhere(second, _detached(fqn, between), None, progress)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return rest
 
 
-def _folder(target: Any) -> Path:
-    """A directory beside a local target, known to those who clean up after a kill; else among temporary files."""
+def _folder(target: object) -> Path:
+    """Return a temporary directory: beside a local target, where ``nczarr clean`` finds it after a kill."""
     path = local_path(target)
     if path is None:
         return Path(tempfile.mkdtemp(prefix="nczarr-"))
     return partial_path(path.with_name(f"{path.name}.rechunk"))
 
 
-def _as(fqn: str, between: StoredDataset) -> DetachedDataset:
-    """The intermediate for other processes, which know its values by the name of the variable."""
-    there = DetachedDataset.of(between, between.store.url)
-    return replace(there, arrays={fqn: there.arrays["/v"]})
+def _detached(fqn: str, between: StoredDataset) -> DetachedDataset:
+    """Return an intermediate dataset for other processes, with the array under the FQN of the variable."""
+    detached = DetachedDataset.of(between, between.store.url)
+    return replace(detached, arrays={fqn: detached.arrays["/v"]})
 
 
-def _first_pass(
-    folder: Path,
-    fqn: str,
-    variable: Variable,
-    data: Any,
-    read: tuple[int, ...],
-    chunks: tuple[int, ...],
-    workers: int,
-    memory: int,
-    elsewhere: Elsewhere | None,
-) -> None:
+def _create(folder: Path, variable: Variable, data: ArraySource, chunks: tuple[int, ...]) -> StoredDataset:
+    """Create an intermediate dataset with the one variable ``/v``."""
     names = tuple(f"/d{i}" for i in range(len(data.shape)))
     own = Variable("v", variable.type, names, storage=Storage("chunked", chunks))
     dimensions = tuple(Dimension(name[1:], n) for name, n in zip(names, data.shape, strict=True))
-    types = (variable.type,) if variable.type.is_user_defined else ()
-    dataset = Dataset("between", types=types, dimensions=dimensions, variables=(own,))  # type: ignore[arg-type]
-    options = WriteOptions(compression="none", consolidated=False)
-    with create_dataset(folder, dataset, options) as between:
-        between.durable = False
-        limit = max(1, memory // (2 * (workers + 1)))
-        into = block_shape(data.shape, read, None, value_bytes(data.dtype), limit)
-        whole = all(i % c == 0 or i >= n for i, c, n in zip(into, chunks, data.shape, strict=True))
-        if elsewhere is None or not whole:
-            blocks = (("/v", region, data) for region in regions(data.shape, into))
-            transfer(blocks, between, NoProgress(), workers, memory)
-        else:
-            blocks = ((fqn, region, data) for region in regions(data.shape, into))
-            elsewhere(blocks, None, _as(fqn, between), NoProgress())
+    types = (variable.type,) if isinstance(variable.type, UserType) else ()
+    dataset = Dataset("between", types=types, dimensions=dimensions, variables=(own,))
+    stored = create_dataset(folder, dataset, WriteOptions(compression="none", consolidated=False))
+    stored.durable = False
+    return stored

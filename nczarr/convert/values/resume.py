@@ -1,38 +1,170 @@
-"""Record the finished blocks of a copy, so that one that was killed can go on.
+"""Continue interrupted copies, and recognise completed ones.
 
-The record stands in the unfinished dataset and goes when that is complete. A block in it is believed only after its
-values were read again and have the checksum that was noted, and those of a source that may have changed, too.
+The unfinished dataset contains a record of the finished blocks, until it is complete. A block counts as finished only
+if its stored values have the recorded checksum; if the source may have changed, the values of the source too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from nczarr.convert.values.marks import Mark
-from nczarr.convert.verify.digests import canonical_bytes
-from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
-from nczarr.mapping import StoredDataset
+from nczarr.convert.endpoints import as_dict, create_sink
+from nczarr.convert.verify.digests import canonical_bytes, header_digest
+from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError, UnsupportedError
+from nczarr.formats import kind_of_source, local_path
+from nczarr.mapping import StoredDataset, open_dataset
 from nczarr.mapping.guarding.destination import RECORD as MANIFEST
-from nczarr.mapping.guarding.destination import UNFINISHED
+from nczarr.mapping.guarding.destination import UNFINISHED, is_zarr
 from nczarr.model import Dataset, Region, Type
-from nczarr.stores import LocalStore, Store, open_store
+from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.system.atomic import remove_partial_values
 from nczarr.system.environment import read_json
 from nczarr.system.locks import Rank, make_lock
-from nczarr.transfer import Block, Progress
+from nczarr.targets import client_options
+from nczarr.transfer import Block
 
 #: Blocks by FQN and start: the region, and the checksum of its values.
 Blocks = dict[tuple[str, tuple[int, ...]], tuple[Region, int]]
-#: How often the record of a store that cannot append is written.
+#: Seconds between two writes of the record to a store that cannot append.
 _SECONDS = 5.0
+#: Properties of a file, in the words of file systems behind URLs, that change with its content.
+_TAGS = (
+    "etag", "last-modified", "lastmodified", "last_modified", "mtime", "updated", "created", "generation"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourceFingerprint:
+    """Identifies the copy of certain sources with certain options.
+
+    Attributes
+    ----------
+    copy : str
+        Hash of sources and options; of the metadata; and of sizes and modification times of local files.
+    touched : str
+        Hash of the inode change times of local files, which programs cannot set, and of the tags of remote files.
+        Empty if a source has neither. If it differs, the sources may have changed although `copy` is equal.
+    """
+
+    copy: str
+    touched: str
+
+
+def fingerprint_of(
+    dataset: Dataset, sources: Sequence[object], how: str, options: Mapping[str, object] | None
+) -> SourceFingerprint:
+    """Compute the fingerprint of the copy of a dataset with the copy options `how` and storage options `options`."""
+    identity = hashlib.sha256(f"{header_digest(dataset)}\n{how}\n".encode("utf-8", "surrogateescape"))
+    touched: list[str | None] = []
+    for source in sources:
+        path = None if isinstance(source, Dataset) else local_path(source)
+        name = "memory" if isinstance(source, Dataset) else str(path.resolve() if path else source)
+        identity.update(name.encode("utf-8", "surrogateescape"))
+        files: list[tuple[str, os.stat_result]] = []
+        if path is not None and path.is_file():
+            files = [("", path.stat())]
+        elif path is not None and path.is_dir():
+            files = sorted(_files_below(os.fspath(path), ""), key=itemgetter(0))
+        else:
+            touched.append(_tags(source, options) if path is None and isinstance(source, str) else None)
+        for inside, status in files:
+            line = f"{inside} {status.st_size} {status.st_mtime_ns}\n"
+            identity.update(line.encode("utf-8", "surrogateescape"))
+            touched.append(f"{status.st_ino} {status.st_ctime_ns}")
+    if None in touched:
+        return SourceFingerprint(identity.hexdigest(), "")
+    tags = "\n".join(map(str, touched)).encode("utf-8", "surrogateescape")
+    return SourceFingerprint(identity.hexdigest(), hashlib.sha256(tags).hexdigest())
+
+
+def _files_below(folder: str, inside: str) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = f"{inside}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files_below(entry.path, name)
+                    continue
+                try:
+                    yield name, entry.stat()
+                except FileNotFoundError:  # a dangling link, or a file that was just removed
+                    continue
+    except OSError as error:
+        raise StoreError(f"cannot list: {error.strerror}", path=folder) from error
+
+
+def _tags(url: str, options: Mapping[str, object] | None) -> str | None:
+    """Return the tags of the files behind a URL; None if a file has no tags, or the server lists no files."""
+    from nczarr.stores.remote.fsspec_store import file_system
+
+    try:
+        fs, root = file_system(url, client_options(options))
+        fs.invalidate_cache()
+        if kind_of_source(url) == "netcdf":
+            found = {root: fs.info(root)}
+        elif "http" in fs.protocol:  # the links of a page are not a listing
+            return None
+        else:
+            found = fs.find(root, detail=True)
+    except (NCZarrError, OSError, ValueError, NotImplementedError):
+        return None
+    lines = []
+    for path, about in sorted(found.items()):
+        tags = sorted(f"{key} {about[key]}" for key in about if key.lower() in _TAGS and about[key])
+        if not tags:
+            return None
+        lines.append(f"{path} {about.get('size')} {tags}")
+    return "\n".join(lines) or None
+
+
+def losses_if_complete(
+    target: object,
+    dataset: Dataset,
+    options: Mapping[str, Any],
+    storage_options: Mapping[str, object] | None,
+) -> tuple[str, ...] | None:
+    """Return the losses of the layout if the target is a complete dataset of the same structure; else None.
+
+    The arrays of the target are stored as a copy with the same options would store them. The caller compares
+    attributes and values, to find out whether the target is a copy of the same source.
+    """
+    try:
+        store = open_store(target, "r", as_dict(storage_options))
+    except DatasetNotFoundError:
+        return None
+    with store:
+        if store.exists(UNFINISHED) or not is_zarr(store):
+            return None
+        memory = MemoryStore()
+        planned = create_sink(memory, dataset, **options)
+        planned.commit()
+        # Parse the planned documents too: some layouts have other words for the requested codecs.
+        with (
+            open_dataset(memory, consolidated=False) as expected,
+            open_dataset(store, consolidated=False if store.listable else None) as stored,
+        ):
+            variables = expected.dataset.all_variables
+            if expected.layout != stored.layout or variables.keys() - stored.dataset.all_variables.keys():
+                return None
+            if any(_form(expected, fqn) != _form(stored, fqn) for fqn in variables):
+                return None
+            return getattr(planned, "losses", ())
+
+
+def _form(stored: StoredDataset, fqn: str) -> tuple[object, ...]:
+    metadata = stored.data(fqn).array.metadata
+    return metadata.shape, metadata.chunk_grid, metadata.data_type, metadata.codecs
 
 
 def checksum(values: np.ndarray, type_: Type) -> int:
@@ -43,11 +175,11 @@ def checksum(values: np.ndarray, type_: Type) -> int:
 
 
 class Manifest:
-    """The finished blocks of an unfinished copy into a store."""
+    """The record of the finished blocks of an unfinished copy, one line of JSON each after a first line."""
 
-    def __init__(self, store: Store, mark: Mark) -> None:
+    def __init__(self, store: Store, fingerprint: SourceFingerprint) -> None:
         self._store = store
-        first = {"nczarr-blocks": 1, "fingerprint": mark.copy, "touched": mark.touched}
+        first = {"nczarr-blocks": 1, "fingerprint": fingerprint.copy, "touched": fingerprint.touched}
         self._lines = [json.dumps(first)]
         self._lock = make_lock(Rank.OWNER)
         self._file: int | None = None
@@ -55,47 +187,46 @@ class Manifest:
         self._path = os.path.join(store.root, MANIFEST) if isinstance(store, LocalStore) else None
 
     @classmethod
-    def load(cls, store: Store, mark: Mark) -> tuple[Blocks, bool]:
-        """Return the finished blocks of a store, by FQN and start, and whether the source is certainly as it was.
+    def load(cls, store: Store, fingerprint: SourceFingerprint) -> tuple[Blocks, bool]:
+        """Return the finished blocks of a store, and whether the sources are certainly unchanged.
 
         Raises
         ------
         UnsupportedError
-            If they are those of another copy.
+            If the record has another fingerprint.
         """
         text = store.get(MANIFEST)
         if text is None:
             return {}, True
         found: Blocks = {}
-        same = False
+        unchanged = False
         lines = text.decode("utf-8", "surrogateescape").split("\n")
         try:
             first = read_json(lines[0])
-            if first["fingerprint"] != mark.copy:
+            if first["fingerprint"] != fingerprint.copy:
                 raise UnsupportedError(
-                    "the unfinished copy is of another source, or of one that has changed, or has other options",
+                    "the unfinished copy has another source or other options, or its source has changed",
                     path=store.url,
-                    hint="--overwrite starts anew",
+                    hint="--overwrite starts a new copy",
                 )
-            same = bool(mark.touched) and first.get("touched") == mark.touched
+            unchanged = bool(fingerprint.touched) and first.get("touched") == fingerprint.touched
             for line in lines[1:]:
                 fqn, starts, stops, crc = read_json(line)
                 region = tuple(slice(a, b, 1) for a, b in zip(starts, stops, strict=True))
                 found[fqn, tuple(starts)] = region, crc
         except (ValueError, KeyError, TypeError):
-            pass  # the last line was cut off by the kill
-        return found, same
+            pass  # a kill truncated the last line
+        return found, unchanged
 
-    def begin(self, kept: Blocks) -> None:
-        """Start the record, with blocks that are kept from an earlier copy."""
-        for (fqn, _), (region, crc) in kept.items():
-            self._lines.append(_line(fqn, region, crc))
+    def begin(self, finished: Blocks) -> None:
+        """Write the record with the finished blocks of an earlier run."""
+        self._lines += [_line(fqn, region, crc) for (fqn, _), (region, crc) in finished.items()]
         self._flush()
         if self._path is not None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
 
     def add(self, fqn: str, region: Region, crc: int) -> None:
-        """Record a block that is written."""
+        """Record a written block."""
         line = _line(fqn, region, crc)
         with self._lock:
             if self._file is not None:
@@ -110,14 +241,14 @@ class Manifest:
         self._written = time.monotonic()
 
     def keep(self) -> None:
-        """Write what is not written yet, and close."""
+        """Write pending lines, and close."""
         with self._lock:
             if self._file is None:
                 self._flush()
         self.close()
 
     def remove(self) -> None:
-        """Remove the record: the copy is complete, or all of it goes."""
+        """Delete the record, because the copy is complete or removed."""
         self.close()
         self._store.delete(MANIFEST)
 
@@ -132,43 +263,50 @@ def _line(fqn: str, region: Region, crc: int) -> str:
     return json.dumps([fqn, [s.start for s in region], [s.stop for s in region], crc])
 
 
-def state(target: Any, mark: Mark, options: Mapping[str, Any] | None) -> Literal["known", "unknown"] | None:
-    """Say whether the unfinished dataset at a target is the one that a copy makes; None if there is none.
+def state_of_target(
+    target: object, fingerprint: SourceFingerprint, options: Mapping[str, object] | None
+) -> Literal["resumable", "unknown"] | None:
+    """Return ``resumable`` if the target is an unfinished copy with this fingerprint, ``unknown`` if it has no record.
+
+    Returns
+    -------
+    str or None
+        None if the target is not an unfinished dataset.
 
     Raises
     ------
     UnsupportedError
-        If it is another one.
+        If it is an unfinished copy with another fingerprint.
     """
     try:
-        with open_store(target, "r", dict(options) if options else None) as store:
+        with open_store(target, "r", as_dict(options)) as store:
             if not store.exists(UNFINISHED):
                 return None
             if not store.exists(MANIFEST):
                 return "unknown"
-            Manifest.load(store, mark)
-            return "known"
+            Manifest.load(store, fingerprint)
+            return "resumable"
     except DatasetNotFoundError:
         return None
 
 
 class Recording:
-    """A sink that records each block that it has written, and knows those of an earlier copy."""
+    """A sink that records each written block, and skips the finished blocks of an earlier run."""
 
     concurrent = True
 
-    def __init__(self, stored: StoredDataset, source: Dataset, mark: Mark) -> None:
+    def __init__(self, stored: StoredDataset, source: Dataset, fingerprint: SourceFingerprint) -> None:
         self.stored = stored
         self._types = {fqn: v.type for fqn, v in stored.dataset.all_variables.items()}
         store = stored.store
-        if isinstance(store, LocalStore):  # what a killed writer left half-written
+        if isinstance(store, LocalStore):
             remove_partial_values(Path(store.root))
-        listed, same = Manifest.load(store, mark)
-        self._finished = _believed(stored, listed, None if same else source)
-        self.manifest = Manifest(store, mark)
+        listed, unchanged = Manifest.load(store, fingerprint)
+        self._finished = _verified(stored, listed, None if unchanged else source)
+        self.manifest = Manifest(store, fingerprint)
         self.manifest.begin(self._finished)
 
-    def remaining(self, blocks: Iterable[Block], progress: Progress) -> Iterator[Block]:
+    def remaining(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Yield the blocks that are not finished."""
         for fqn, region, data in blocks:
             found = self._finished.get((fqn, tuple(s.start for s in region)))
@@ -183,38 +321,34 @@ class Recording:
         self.stored.write(fqn, region, values)
         self.manifest.add(fqn, region, crc)
 
-    def note(self, fqn: str, region: Region, crc: int) -> None:
-        """Record a block that another process has written."""
-        self.manifest.add(fqn, region, crc)
-
     def commit(self) -> None:
-        """Make the dataset complete.
+        """Complete the dataset.
 
-        The record goes last: whoever is killed before that goes on, and has nothing to do again.
+        The record is deleted last: if the process is killed before, the next run has nothing left to copy.
         """
         self.stored.publish()
         self.manifest.remove()
         self.stored.commit()
 
     def abort(self) -> None:
-        """Remove all that was written."""
+        """Remove everything written."""
         self.manifest.close()
         self.stored.abort()
 
 
-def _believed(stored: StoredDataset, listed: Blocks, source: Dataset | None) -> Blocks:
-    """The listed blocks whose values are really there, and still those of the source, if one is given."""
-    kept: Blocks = {}
+def _verified(stored: StoredDataset, listed: Blocks, source: Dataset | None) -> Blocks:
+    """Return the listed blocks whose stored values, and those of the source if given, have the recorded checksum."""
+    verified: Blocks = {}
     for (fqn, start), (region, crc) in listed.items():
         if fqn not in stored.dataset.all_variables:
             continue
         type_ = stored.dataset.all_variables[fqn].type
-        given = None if source is None else source.all_variables[fqn].data
+        data = None if source is None else source.all_variables[fqn].data
         try:
             if checksum(stored.data(fqn).read(region), type_) != crc:
                 continue
         except NCZarrError:
             continue
-        if given is None or checksum(given.read(region), type_) == crc:
-            kept[fqn, start] = region, crc
-    return kept
+        if data is None or checksum(data.read(region), type_) == crc:
+            verified[fqn, start] = region, crc
+    return verified

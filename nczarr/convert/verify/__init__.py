@@ -1,5 +1,5 @@
-"""Hold datasets against each other, against their digests, and against the specification.
+"""Compare and verify datasets; nothing here writes one.
 
-:func:`diff` compares two datasets to the bit; :func:`digest` makes checksums of what they mean, whatever their format;
-:func:`check` lists what is not as the specification says. Nothing here writes a dataset.
+:func:`diff` compares two datasets bit by bit. :func:`digest` computes checksums of the content of a dataset that do not
+depend on its format. :func:`check` lists violations of the specification.
 """

@@ -1,50 +1,70 @@
-"""Check a Zarr dataset: documents, consolidated metadata, agreement of shapes, and every chunk."""
+"""Check datasets: documents, consolidated metadata, shapes, chunks; and check the test vectors of the specification."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from nczarr import mapping, netcdf
-from nczarr.errors import NCZarrError, NotAllowedError
+from nczarr.convert.endpoints import open_source
+from nczarr.errors import NCZarrError, NotAllowedError, StoreError
 from nczarr.formats import kind_of_source
 from nczarr.mapping import Finding
-from nczarr.model import Dataset, Variable, long_names, regions
+from nczarr.mapping.values.json import scalar_to_json
+from nczarr.mapping.values.types import type_name, types_to_json
+from nczarr.model import (
+    CHAR,
+    Attribute,
+    Dataset,
+    Group,
+    Type,
+    Variable,
+    compare,
+    join_fqn,
+    long_names,
+    regions,
+)
 from nczarr.targets import allowing
-from nczarr.transfer import NoProgress, Progress, block_shape, data_bytes, value_bytes
+from nczarr.transfer import NoProgress, Progress, block_shape, dataset_bytes, reporting, value_bytes
 
 
 def check(
-    source: Any,
+    source: object,
     *,
     data: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a Zarr dataset or a netCDF file.
+    """Yield the problems of a Zarr dataset or a netCDF file.
 
-    The documents are read themselves, not their consolidated copy; the copy is then compared with them.
+    The metadata documents are read instead of their consolidated copy; the copy is then compared with them.
 
     Parameters
     ----------
     source : str, path or store
         A Zarr hierarchy, or a netCDF file, which is read in a child process.
     data : bool, default False
-        Read every chunk too; each one that cannot be decoded is a finding.
+        Also read every chunk, and report each chunk that cannot be decoded.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     allow : str or sequence of str
-        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
-        lies beside them, and what lies below these.
+        Paths and URLs. References (kerchunk's, virtual chunks of an Icechunk repository) may name files beside them,
+        and files below these.
     progress : Progress, optional
-        Is told of the values that are read.
+        Receives the progress of reading the values.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is no Zarr hierarchy at all.
+        If the source does not exist.
 
     Examples
     --------
@@ -56,65 +76,182 @@ def check(
     []
     """
     progress = progress or NoProgress()
-    if kind_of_source(source) == "netcdf":
-        yield from _netcdf(source, data, progress)
-        return
+    is_netcdf = kind_of_source(source) == "netcdf"
     try:
-        stored, found = mapping.check_metadata(source, storage_options=allowing(storage_options, allow))
+        if is_netcdf:
+            # A damaged file may crash or hang the HDF5 library.
+            file = netcdf.open_isolated(str(source))
+        else:
+            stored, found = mapping.check_metadata(source, storage_options=allowing(storage_options, allow))
     except FileNotFoundError:
         raise
     except NCZarrError as error:
         yield Finding("metadata", error.fqn or "/", str(error), "error")
+        return
+    if is_netcdf:
+        with file:
+            for fqn, problem in long_names(file.dataset):
+                text = f"{problem}; netCDF's library reads other memory in its place"
+                yield Finding("name-long", fqn, text, "warning")
+            if data:
+                yield from _unreadable_chunks(file.dataset, progress)
         return
     with stored:
         yield from found
         for path, sentence in stored.hierarchy.deviations():
             yield Finding("specification", "/" + path, sentence, "warning")
-        for path, sentence in mapping.missing_chunks(stored.hierarchy) if data else ():
-            yield Finding("chunk-missing", "/" + path, sentence, "error")
         if data:
-            yield from _all_values(stored.dataset, progress)
+            for path, sentence in mapping.missing_chunks(stored.hierarchy):
+                yield Finding("chunk-missing", "/" + path, sentence, "error")
+            yield from _unreadable_chunks(stored.dataset, progress)
 
 
-def _netcdf(source: Any, data: bool, progress: Progress) -> Iterator[Finding]:
-    """Check a netCDF file in a child process: a damaged one may crash or hang the HDF5 library."""
+def _unreadable_chunks(dataset: Dataset, progress: Progress) -> Iterator[Finding]:
+    with reporting(progress, dataset_bytes(dataset)):
+        for fqn, variable in dataset.all_variables.items():
+            if (source := variable.data) is None:
+                continue
+            # Blocks of one chunk, to report each damaged chunk.
+            chunk = variable.storage.chunk_shape or source.shape
+            for region in regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
+                try:
+                    source.read(region)
+                except NotAllowedError:
+                    raise
+                except NCZarrError as error:
+                    yield Finding("chunk", fqn, str(error), "error")
+                count = math.prod(s.stop - s.start for s in region)
+                progress.advance(count * value_bytes(source.dtype), fqn)
+
+
+def canonical(dataset: Dataset) -> dict[str, object]:
+    """Return all metadata and values of a dataset as JSON, to compare readers (``docs/spec``, *Canonical JSON*).
+
+    Integers beyond 2**53 are strings, because many JSON readers round them.
+
+    Examples
+    --------
+    >>> canonical(Dataset("d", attributes=(Attribute.of("n", 1),)))["attributes"]
+    [{'name': 'n', 'type': 'int64', 'values': [1]}]
+    """
+
+    def inside(group: Group, fqn: str) -> dict[str, object]:
+        return {
+            "name": "" if fqn == "/" else group.name,
+            **({"format": dataset.format} if fqn == "/" else {}),
+            "types": [_exact(t) for t in types_to_json(group.types)],
+            "dimensions": [
+                {"name": d.name, "size": d.size, "unlimited": d.unlimited} for d in group.dimensions
+            ],
+            "attributes": [_attribute(a) for a in group.attributes],
+            "variables": [_variable(dataset.shape(v), v) for v in group.variables],
+            "groups": [inside(g, join_fqn(fqn, g.name)) for g in group.groups],
+        }
+
+    return inside(dataset, "/")
+
+
+def _attribute(attribute: Attribute) -> dict[str, object]:
+    values = _values(attribute.type, attribute.values)
+    return {"name": attribute.name, "type": type_name(attribute.type), "values": values}
+
+
+def _variable(shape: tuple[int, ...], variable: Variable) -> dict[str, object]:
+    values: object = None
+    if variable.data is not None:
+        read = variable.data.read(tuple(slice(0, n) for n in shape))
+        values = _values(variable.type, np.asarray(read, variable.type.dtype).reshape(-1))
+    return {
+        "name": variable.name,
+        "type": type_name(variable.type),
+        "dimensions": list(variable.dimensions),
+        "shape": list(shape),
+        "attributes": [_attribute(a) for a in variable.attributes],
+        "values": values,
+    }
+
+
+def _values(type_: Type, values: np.ndarray) -> object:
+    if type_ == CHAR:
+        return values.tobytes().decode("latin-1")  # one string, one character for each byte
+    return [_exact(scalar_to_json(type_, value)) for value in values]
+
+
+def _exact(value: object) -> object:
+    """Return a JSON value in its only form: JSON writers differ in large integers, 1.0 and -0.0."""
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, float) and value == 0 and np.signbit(value):
+        return "-0"
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        return int(value)
+    return str(value) if type(value) is int and abs(value) > 2**53 else value
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one test vector; it passes if `problems` is empty."""
+
+    name: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True if there are no problems."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'; '.join(self.problems) or 'ok'}"
+
+
+def check_vectors(folder: str | os.PathLike[str]) -> Iterator[Result]:
+    """Yield the result of each test vector of a directory.
+
+    A test vector is ``NAME.zarr`` with its content as ``NAME.cdl`` and ``NAME.json``, or with ``NAME.findings``: the
+    codes of the findings that a validating reader reports, one in a line.
+
+    Raises
+    ------
+    StoreError
+        If the directory has no test vectors.
+    """
+    stores = sorted(Path(folder).glob("*.zarr"))
+    if not stores:
+        raise StoreError("no test vectors (NAME.zarr) here", path=str(folder))
+    for store in stores:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", mapping.RecoveryWarning)
+            result = Result(store.stem, tuple(_problems(store)))
+        yield result
+
+
+def _problems(store: Path) -> Iterator[str]:
+    codes, text, document = map(store.with_suffix, (".findings", ".cdl", ".json"))
+    if codes.exists():
+        expected = set(codes.read_text(encoding="utf-8").split())
+        found = {finding.code for finding in check(store)}
+        if missing := expected - found:
+            yield f"not found: {', '.join(sorted(missing))}"
+        if more := found - expected:
+            yield f"found, but not expected: {', '.join(sorted(more))}"
+    if text.exists():
+        yield from _differences(store, text)
+    if document.exists():
+        yield from _differences(store, document)
+    if not (codes.exists() or text.exists() or document.exists()):
+        yield "there is no CDL, JSON or list of findings to compare with"
+
+
+def _differences(store: Path, expected: Path) -> Iterator[str]:
+    from nczarr import cdl
+
     try:
-        file = netcdf.open_isolated(source)
-    except FileNotFoundError:
-        raise
+        with open_source(store) as dataset:
+            if expected.suffix == ".cdl":
+                yield from map(str, compare(cdl.load(expected), dataset, storage=False))
+            elif json.loads(json.dumps(canonical(dataset))) != json.loads(expected.read_text("utf-8")):
+                yield f"the content differs from {expected.name}"
     except NCZarrError as error:
-        yield Finding("metadata", error.fqn or "/", str(error), "error")
-        return
-    with file:
-        for fqn, wrong in long_names(file.dataset):
-            what = f"{wrong}; netCDF's library reads other memory in its place"
-            yield Finding("name-long", fqn, what, "warning")
-        if data:
-            yield from _all_values(file.dataset, progress)
-
-
-def _all_values(dataset: Dataset, progress: Progress) -> Iterator[Finding]:
-    variables = dataset.all_variables
-    progress.start(sum(data_bytes(v.data) for v in variables.values() if v.data is not None))
-    try:
-        for fqn, variable in variables.items():
-            yield from _values(fqn, variable, progress)
-    finally:
-        progress.finish()
-
-
-def _values(fqn: str, variable: Variable, progress: Progress) -> Iterator[Finding]:
-    source = variable.data
-    if source is None:
-        return
-    # Blocks of one chunk, so that each damaged chunk is found and named.
-    chunk = variable.storage.chunk_shape or source.shape
-    for region in regions(source.shape, block_shape(source.shape, chunk, None, 1, limit=1)):
-        try:
-            source.read(region)
-        except NotAllowedError:
-            raise
-        except NCZarrError as error:
-            yield Finding("chunk", fqn, str(error), "error")
-        count = math.prod(s.stop - s.start for s in region)
-        progress.advance(count * value_bytes(source.dtype), fqn)
+        yield str(error)

@@ -1,11 +1,10 @@
-"""Compare two stored datasets: what differs, how many values, by how much, where."""
+"""Compare two stored datasets: which nodes differ, how many values, by how much, where."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,20 +14,28 @@ from nczarr.errors import UnsupportedError
 from nczarr.mapping.plain.losses import ORDER
 from nczarr.model import ArraySource, Dataset, Difference, Type, Variable, compare, regions, same_values
 from nczarr.targets import allowing
-from nczarr.transfer import BLOCK_BYTES, NoProgress, Progress, block_shape, data_bytes, value_bytes
+from nczarr.transfer import (
+    BLOCK_BYTES,
+    NoProgress,
+    Progress,
+    block_shape,
+    data_bytes,
+    reporting,
+    value_bytes,
+)
 
 
 @dataclass(frozen=True)
 class ValueDifference(Difference):
-    """How the values of a variable differ.
+    """The difference of the values of a variable.
 
     Attributes
     ----------
     count, total : int
-        How many values differ, of how many.
+        Number of values that differ, and number of all values.
     largest, largest_relative : float or None
-        The largest finite difference of numbers, and relative to the larger of the two; None if there is none: they
-        are no numbers, or one of each two is NaN or infinite.
+        The largest finite difference of numbers, and relative to the larger of the two; None if the values are not
+        numbers, or one of each two is NaN or infinite.
     places : tuple of (index, left, right)
         The first differences.
 
@@ -58,7 +65,7 @@ class ValueDifference(Difference):
             text += f"\n  value [{','.join(map(str, index))}]: {left} | {right}"
         return visible(text, layout=True)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the difference as a JSON object."""
         return {
             "fqn": self.fqn,
@@ -72,8 +79,8 @@ class ValueDifference(Difference):
 
 
 def diff(
-    left: Any,
-    right: Any,
+    left: object,
+    right: object,
     *,
     data: bool = True,
     storage: bool = False,
@@ -83,47 +90,48 @@ def diff(
     rtol: float = 0.0,
     atol: float = 0.0,
     places: int = 1,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Iterator[Difference]:
-    """Yield the differences between two datasets of any kind.
+    """Yield the differences between two datasets of any format.
 
     Parameters
     ----------
     left, right : str, path, store or Dataset
         As for :func:`open_source`.
     data : bool, default True
-        Compare values too: to the bit, unless `rtol` or `atol` is given.
+        Also compare values: bit by bit, unless `rtol` or `atol` is given.
     storage : bool, default False
-        Compare chunk shapes, filters, byte order and fill mode too.
+        Also compare chunk shapes, filters, byte order and fill mode.
     ignore_attributes : sequence of str
-        Attributes to leave out.
+        Attributes to ignore.
     nan_payloads : bool, default True
-        False: every NaN is the same.
+        If False, all NaN values are equal.
     order : bool, default True
-        False: the order of nodes and attributes is no difference.
+        If False, ignore the order of nodes and attributes.
     rtol, atol : float
-        Numbers are the same if they differ by at most ``atol + rtol * abs(right)``; then NaN is NaN, and 0.0 is
-        -0.0.
+        Numbers are equal if they differ by at most ``atol + rtol * abs(right)``. With a tolerance, NaN equals NaN, and
+        0.0 equals -0.0.
     places : int, default 1
-        How many differing values of each variable to list.
+        Maximum number of differing values to list for each variable.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     allow : str or sequence of str
-        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
-        lies beside them, and what lies below these.
+        Paths and URLs. References (kerchunk's, virtual chunks of an Icechunk repository) may name files beside them,
+        and files below these.
     progress : Progress, optional
+        Receives the progress of reading the values.
 
     Yields
     ------
     Difference
-        For values a :class:`ValueDifference`, one for each variable.
+        A :class:`ValueDifference` for each variable with different values.
 
     Raises
     ------
     UnsupportedError
-        If a tolerance is below zero, or no number; or, after the differences, if something could not be read.
+        If a tolerance is negative or NaN; or, after the differences, if a part of a dataset could not be read.
 
     Examples
     --------
@@ -133,8 +141,7 @@ def diff(
     """
     for option, value in (("--rtol", rtol), ("--atol", atol)):
         if not value >= 0:
-            raise UnsupportedError(f"{option} {value}: a tolerance is a number that is not below zero")
-    progress = progress or NoProgress()
+            raise UnsupportedError(f"{option} {value}: a tolerance must be a number of at least 0")
     options = allowing(storage_options, allow)
     with (
         open_source(left, storage_options=options, fresh=True) as a,
@@ -150,37 +157,41 @@ def diff(
             order=order,
         )
         if data:
-            comparison = _Values(nan_payloads, rtol, atol, places)
-            yield from comparison.all(a, b, progress)
+            comparison = _ValueComparison(nan_payloads, rtol, atol, places)
+            yield from comparison.datasets(a, b, progress or NoProgress())
         for side, dataset in ((left, a), (right, b)):
             if dataset.left_out:
-                raise UnsupportedError(f"not all can be compared: {dataset.left_out[0]}", path=name_of(side))
+                raise UnsupportedError(
+                    f"the comparison is incomplete: {dataset.left_out[0]}", path=name_of(side)
+                )
 
 
 def differences_of_copy(
     dataset: Dataset,
-    copy: Any,
+    copy: object,
     *,
     losses: Sequence[str] = (),
     order: bool = True,
     nan_payloads: bool = True,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Difference]:
-    """Yield the differences between a dataset and its copy that the copy's format does not explain.
+    """Yield the differences between a dataset and its copy that the format of the copy does not explain.
 
     Parameters
     ----------
     dataset : Dataset
-        What was to be written.
+        The dataset that was written.
     copy : str, path or store
+        The copy.
     losses : sequence of str
-        What the format could not hold. If there is anything but an order, values are compared, and the rest is not.
+        Parts that the format cannot represent. Unless the only loss is the order, only values are compared.
     order, nan_payloads : bool
-        False: the format has none.
+        False: the format does not preserve them.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     progress : Progress, optional
+        Receives the progress of reading the values.
     """
     if not {*losses} - {ORDER}:
         yield from diff(
@@ -192,52 +203,46 @@ def differences_of_copy(
             progress=progress,
         )
         return
-    with open_source(copy, storage_options=storage_options, fresh=True) as there:
-        comparison = _Values(nan_payloads, 0.0, 0.0, 1)
-        yield from comparison.all(dataset, there, progress or NoProgress())
+    with open_source(copy, storage_options=storage_options, fresh=True) as stored:
+        yield from _ValueComparison(nan_payloads).datasets(dataset, stored, progress or NoProgress())
 
 
 @dataclass(frozen=True)
-class _Values:
+class _ValueComparison:
     nan_payloads: bool
-    rtol: float
-    atol: float
-    places: int
+    rtol: float = 0.0
+    atol: float = 0.0
+    places: int = 1
 
-    def all(self, a: Dataset, b: Dataset, progress: Progress) -> Iterator[Difference]:
+    def datasets(self, a: Dataset, b: Dataset, progress: Progress) -> Iterator[Difference]:
+        """Compare the values of all variables of the same shape and type."""
         pairs = [
-            (fqn, mine, b.all_variables[fqn])
+            (fqn, mine.data, theirs.data, _block(mine, mine.data, theirs))
             for fqn, mine in a.all_variables.items()
-            if fqn in b.all_variables
+            if (theirs := b.all_variables.get(fqn)) is not None
             and mine.data is not None
-            and b.all_variables[fqn].data is not None
-            and a.shape(mine) == b.shape(b.all_variables[fqn])
-            and _comparable(mine.type, b.all_variables[fqn].type)
+            and theirs.data is not None
+            and a.shape(mine) == b.shape(theirs)
+            and _are_comparable(mine.type, theirs.type)
         ]
-        progress.start(sum(data_bytes(mine.data) for _, mine, _ in pairs if mine.data is not None))
-        try:
-            for fqn, mine, theirs in pairs:
-                yield from self.one(fqn, mine, theirs, progress)
-        finally:
-            progress.finish()
+        with reporting(progress, sum(data_bytes(x) for _, x, _, _ in pairs)):
+            for fqn, x, y, block in pairs:
+                yield from self.sources(fqn, x, y, block, progress)
 
-    def one(self, fqn: str, a: Variable, b: Variable, progress: Progress) -> Iterator[Difference]:
-        assert a.data is not None
-        assert b.data is not None
+    def sources(
+        self, fqn: str, a: ArraySource, b: ArraySource, block: tuple[int, ...], progress: Progress
+    ) -> Iterator[Difference]:
         count = 0
         largest: float | None = None
         relative: float | None = None
         found: list[tuple[tuple[int, ...], str, str]] = []
-        for region in regions(a.data.shape, _block(a, a.data, b)):
-            x, y = a.data.read(region), b.data.read(region)
+        for region in regions(a.shape, block):
+            x, y = a.read(region), b.read(region)
             progress.advance(x.size * value_bytes(x.dtype), fqn)
             if same_values(x, y, nan_payloads=self.nan_payloads):
                 continue
             differs = self.differing(x, y)
-            here = int(differs.sum())
-            if not here:
-                continue
-            count += here
+            count += int(differs.sum())
             if x.dtype.kind in "iuf":
                 by, part = _sizes(x[differs], y[differs])
                 largest, relative = _larger(largest, by), _larger(relative, part)
@@ -245,52 +250,41 @@ class _Values:
                 at = tuple(int(i) + s.start for i, s in zip(index, region, strict=True))
                 found.append((at, repr(x[tuple(index)]), repr(y[tuple(index)])))
         if count:
-            first = found[0]
+            at, left, right = found[0]
+            what, total = f"value [{','.join(map(str, at))}]", math.prod(a.shape)
             yield ValueDifference(
-                fqn,
-                f"value [{','.join(map(str, first[0]))}]",
-                first[1],
-                first[2],
-                count,
-                math.prod(a.data.shape),
-                largest,
-                relative,
-                tuple(found),
-            )
+                fqn, what, left, right, count, total, largest, relative, tuple(found)
+            )  # fmt: skip
 
     def differing(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Where two arrays differ."""
-        if x.dtype.kind in "iu" and (self.rtol or self.atol):
-            far: np.ndarray = _distance(x, y).astype(np.longdouble) > self.atol + self.rtol * np.abs(
-                y.astype(np.longdouble)
-            )
-            return far
-        if x.dtype.kind == "f" and (self.rtol or self.atol):
+        """Return a mask of the values that differ."""
+        kind = x.dtype.kind
+        if kind in "iu" and (self.rtol or self.atol):
+            tolerance = self.atol + self.rtol * np.abs(y.astype(np.longdouble))
+            return np.asarray(_distance(x, y).astype(np.longdouble) > tolerance)
+        if kind == "f" and (self.rtol or self.atol):
             with np.errstate(all="ignore"):
-                near = np.isclose(
+                return ~np.isclose(
                     x.astype("f8"), y.astype("f8"), rtol=self.rtol, atol=self.atol, equal_nan=True
                 )
-            return ~near
-        if x.dtype.kind in "iuSf" and x.dtype.itemsize in (1, 2, 4, 8):
+        if kind in "iuSf" and x.dtype.itemsize in (1, 2, 4, 8):
             bits = np.dtype(f"u{x.dtype.itemsize}")
-            unequal = np.ascontiguousarray(x).reshape(x.shape).view(bits) != np.ascontiguousarray(y).reshape(
-                y.shape
-            ).view(bits)
-            if not self.nan_payloads and x.dtype.kind == "f":
-                unequal &= ~(np.isnan(x) & np.isnan(y))
-            return np.asarray(unequal)
+            p, q = (np.ascontiguousarray(v).reshape(v.shape).view(bits) for v in (x, y))
+            if not self.nan_payloads and kind == "f":
+                return np.asarray((p != q) & ~(np.isnan(x) & np.isnan(y)))
+            return np.asarray(p != q)
         pairs = zip(x.reshape(-1), y.reshape(-1), strict=True)
         flat = [not same_values(p, q, nan_payloads=self.nan_payloads) for p, q in pairs]
         return np.array(flat, bool).reshape(x.shape)
 
 
-def _comparable(a: Type, b: Type) -> bool:
-    """True if values of two types can be the same."""
+def _are_comparable(a: Type, b: Type) -> bool:
+    """True if values of two types can be equal."""
     return a == b or (a.dtype == b.dtype and not a.dtype.hasobject)
 
 
 def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
-    """Blocks that hold whole chunks of both sides where they can."""
+    """Choose blocks of whole chunks of both sides, if memory allows."""
     itemsize = value_bytes(a.type.dtype)
     chunk = a.storage.chunk_shape or (1,) * len(data.shape)
     if math.prod(chunk) * itemsize > BLOCK_BYTES:
@@ -299,7 +293,7 @@ def _block(a: Variable, data: ArraySource, b: Variable) -> tuple[int, ...]:
 
 
 def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The finite distances between numbers, and those relative to the larger ones."""
+    """Return the finite differences of numbers, and the differences relative to the larger numbers."""
     with np.errstate(all="ignore"):
         p, q = x.astype("f8"), y.astype("f8")
         by = np.abs(p - q) if x.dtype.kind == "f" else _distance(x, y).astype("f8")
@@ -308,12 +302,12 @@ def _sizes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _larger(most: float | None, values: np.ndarray) -> float | None:
-    """The largest of what was seen before, if there was anything, and of values that are not below zero."""
+    """Return the maximum of `most` and of values that are not negative; None if there are none."""
     return most if not values.size else max(float(values.max()), most or 0.0)
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The distances between whole numbers, exactly: they fit into the unsigned type."""
+    """Return the differences of integers exactly, in the unsigned type."""
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     p, q = x.astype(unsigned), y.astype(unsigned)
     return np.where(x > y, p - q, q - p)

@@ -1,7 +1,7 @@
-"""Digest variables and datasets: SHA-256 of their meaning, whatever the format, the chunks and the codecs.
+"""Compute digests of variables and datasets: SHA-256 of their content, independent of format, chunks and codecs.
 
-The form that is digested is described in ``docs/convert-an-archive.md``: types, dimensions and attributes by name,
-values in row-major order and little-endian, text with its length in front, every NaN the same.
+``docs/convert-an-archive.md`` describes the bytes of the digest: types, dimensions and attributes sorted by name,
+values in row-major order and little-endian, strings after their length, all NaN values the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,9 +28,9 @@ from nczarr.model import (
     source_of,
 )
 from nczarr.targets import allowing
-from nczarr.transfer import NoProgress, Progress, data_bytes, value_bytes
+from nczarr.transfer import NoProgress, Progress, dataset_bytes, reporting, value_bytes
 
-#: The global attribute in which a digest is stored; it is no part of what is digested.
+#: The global attribute that stores a digest; digests do not include it.
 ATTRIBUTE = "nczarr_sha256"
 _BAND = 16 << 20
 
@@ -49,49 +48,50 @@ class Digest:
 
     dataset: str
     variables: Mapping[str, str]
-    #: What the dataset says its digest is, if it does.
+    #: The digest that is stored in the dataset, if any.
     stored: str | None = None
 
 
 def without_digest(dataset: Dataset) -> Dataset:
-    """Return a dataset without the digest that is stored in it."""
+    """Return a dataset without its stored digest."""
     if ATTRIBUTE not in dataset.attribute:
         return dataset
     return replace(dataset, attributes=tuple(a for a in dataset.attributes if a.name != ATTRIBUTE))
 
 
 def digest(
-    source: Any,
+    source: object,
     *,
     lossy: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     allow: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Digest:
-    """Digest a dataset of any format.
+    """Compute the digest of a dataset of any format.
 
     Parameters
     ----------
     source : str, path, store or Dataset
         As for :func:`nczarr.copy`.
-    lossy : bool
-        Digest what can be read of a dataset of which something cannot.
+    lossy : bool, default False
+        If parts of the dataset cannot be read, compute the digest of the rest.
     storage_options : mapping, optional
-        For fsspec.
+        Options of the file system of a URL.
     allow : str or sequence of str
-        Paths and URLs. References to other files (kerchunk's, an Icechunk repository's virtual chunks) reach what
-        lies beside them, and what lies below these.
+        Paths and URLs. References (kerchunk's, virtual chunks of an Icechunk repository) may name files beside them,
+        and files below these.
     progress : Progress, optional
-
-    Raises
-    ------
-    LossError
-        If something of the dataset cannot be read, so that nothing would tell whether it is still there.
+        Receives the progress of reading the values.
 
     Returns
     -------
     Digest
-        The same for a netCDF file, for Zarr and for CDL text that hold the same.
+        Equal for netCDF files, Zarr hierarchies and CDL text of equal content.
+
+    Raises
+    ------
+    LossError
+        If a part of the dataset cannot be read; the digest would not show its loss.
 
     Examples
     --------
@@ -104,39 +104,36 @@ def digest(
         lost = (*dataset.left_out, *dataset.gone)
         if lost and not lossy:
             raise LossError(
-                f"the digest would be of a part: {lost[0]}",
+                f"the digest would not cover the whole dataset: {lost[0]}",
                 path=name_of(source),
-                hint="--lossy, in Python lossy=True, digests what can be read",
+                hint="--lossy, in Python lossy=True, computes the digest of the readable part",
             )
-        return digest_of(dataset, progress or NoProgress())
+        return digest_of(dataset, progress)
 
 
 def digest_of(dataset: Dataset, progress: Progress | None = None) -> Digest:
-    """Digest an open dataset."""
+    """Compute the digest of an open dataset."""
     progress = progress or NoProgress()
     variables: dict[str, str] = {}
-    progress.start(sum(data_bytes(v.data) for v in dataset.all_variables.values() if v.data is not None))
-    try:
+    with reporting(progress, dataset_bytes(dataset)):
         for fqn, variable in dataset.all_variables.items():
             with error_context(fqn=fqn):
                 variables[fqn] = _variable(dataset, fqn, variable, progress)
-    finally:
-        progress.finish()
-    whole = hashlib.sha256()
-    for line in sorted([*_lines(dataset), *(f"variable {fqn} {d}" for fqn, d in variables.items())]):
-        whole.update(line.encode("utf-8", "surrogateescape") + b"\n")
+    whole = _whole([*_lines(dataset), *(f"variable {fqn} {d}" for fqn, d in variables.items())])
     stored = dataset.attribute.get(ATTRIBUTE)
     return Digest(whole.hexdigest(), variables, stored.text if stored is not None else None)
 
 
 def header_digest(dataset: Dataset) -> str:
-    """Digest a dataset without its values."""
-    whole = hashlib.sha256()
-    for line in sorted(_lines(dataset)):
-        whole.update(line.encode("utf-8", "surrogateescape") + b"\n")
+    """Compute the digest of a dataset without its values."""
+    whole = _whole(_lines(dataset))
     for fqn, variable in dataset.all_variables.items():
         whole.update(_header(dataset, fqn, variable))
     return whole.hexdigest()
+
+
+def _whole(lines: Iterable[str]) -> hashlib._Hash:
+    return hashlib.sha256(b"".join(line.encode("utf-8", "surrogateescape") + b"\n" for line in sorted(lines)))
 
 
 def _lines(dataset: Dataset) -> Iterator[str]:
@@ -160,28 +157,27 @@ def _header(dataset: Dataset, fqn: str, variable: Variable) -> bytes:
 def _attributes(attributes: Iterable[Attribute], is_root: bool = False) -> bytes:
     parts = []
     for a in sorted(attributes, key=lambda a: a.name):
-        if is_root and a.name == ATTRIBUTE:
-            continue
-        head = f"{a.name}\0{describe_type(a.type)}\0{len(a.values)}\0"
-        parts.append(head.encode("utf-8", "surrogateescape") + canonical_bytes(a.values, a.type))
+        if not (is_root and a.name == ATTRIBUTE):
+            head = f"{a.name}\0{describe_type(a.type)}\0{len(a.values)}\0"
+            parts.append(head.encode("utf-8", "surrogateescape") + canonical_bytes(a.values, a.type))
     return b"".join(parts)
 
 
 def _variable(dataset: Dataset, fqn: str, variable: Variable, progress: Progress) -> str:
-    made = hashlib.sha256(_header(dataset, fqn, variable))
+    result = hashlib.sha256(_header(dataset, fqn, variable))
     shape = dataset.shape(variable)
     source = source_of(variable, shape)
     for region in bands(shape, value_bytes(variable.type.dtype), variable.storage.chunk_shape):
         values = source.read(region)
-        made.update(canonical_bytes(values, variable.type))
+        result.update(canonical_bytes(values, variable.type))
         progress.advance(values.size * value_bytes(values.dtype), fqn)
-    return made.hexdigest()
+    return result.hexdigest()
 
 
 def bands(
     shape: tuple[int, ...], itemsize: int, chunk: tuple[int, ...] | None, limit: int = _BAND
 ) -> Iterator[Region]:
-    """Cut an array into regions that follow each other in row-major order.
+    """Divide an array into regions of at most `limit` bytes that follow each other in row-major order.
 
     Examples
     --------
@@ -190,16 +186,15 @@ def bands(
     """
     if 0 in shape:
         return
-    axis = 0
-    while axis < len(shape) and math.prod(shape[axis + 1 :]) * itemsize > limit:
-        axis += 1
     if not shape:
         yield ()
         return
-    axis = min(axis, len(shape) - 1)
+    axis = 0
+    while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > limit:
+        axis += 1
     rows = max(1, limit // max(1, math.prod(shape[axis + 1 :]) * itemsize))
     if chunk is not None and rows > chunk[axis]:
-        rows -= rows % chunk[axis]  # whole chunks are decoded once
+        rows -= rows % chunk[axis]  # decode each chunk once
     for index in np.ndindex(shape[:axis]):
         for start in range(0, shape[axis], rows):
             yield (
@@ -210,7 +205,7 @@ def bands(
 
 
 def canonical_bytes(values: np.ndarray, type_: Type) -> bytes:
-    """Return values as bytes that depend on nothing but what they are.
+    """Return values as bytes that depend on the values only.
 
     Examples
     --------
@@ -220,31 +215,30 @@ def canonical_bytes(values: np.ndarray, type_: Type) -> bytes:
     """
     if not values.dtype.hasobject:
         little = np.array(values, values.dtype.newbyteorder("<"), order="C", copy=True)
-        _one_nan(little)
+        _unify_nans(little)
         return little.tobytes()
-    return b"".join(_one(value, type_) for value in values.reshape(-1))
+    return b"".join(_object_bytes(value, type_) for value in values.reshape(-1))
 
 
-def _one_nan(values: np.ndarray) -> None:
+def _unify_nans(values: np.ndarray) -> None:
     if values.dtype.names:
         for name in values.dtype.names:
-            _one_nan(values[name])
+            _unify_nans(values[name])
     elif values.dtype.kind == "f":
         values[np.isnan(values)] = np.nan
 
 
-def _one(value: Any, type_: Type) -> bytes:
+def _object_bytes(value: np.void | np.ndarray | str | None, type_: Type) -> bytes:
     if isinstance(type_, CompoundType):
-        made = []
-        for f in type_.fields:
-            inside = value[f.name]
-            if f.shape or not f.type.dtype.hasobject:
-                made.append(canonical_bytes(np.asarray(inside, f.type.dtype), f.type))
-            else:
-                made.append(_one(inside, f.type))
-        return b"".join(made)
+        assert isinstance(value, np.void)
+        return b"".join(
+            canonical_bytes(np.asarray(value[f.name], f.type.dtype), f.type)
+            if f.shape or not f.type.dtype.hasobject
+            else _object_bytes(value[f.name], f.type)
+            for f in type_.fields
+        )
     if isinstance(type_, VlenType):
         items = np.asarray(() if value is None else value, type_.base.dtype)
         return len(items).to_bytes(8, "little") + canonical_bytes(items, type_.base)
-    text = ("" if value is None else value).encode("utf-8", "surrogateescape")
+    text = str(value or "").encode("utf-8", "surrogateescape")
     return len(text).to_bytes(8, "little") + text

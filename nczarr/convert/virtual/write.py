@@ -1,38 +1,66 @@
-"""Write a dataset whose values stay in netCDF files, in the form that the target's name asks for."""
+"""Write references: kerchunk's JSON file or directory of Parquet files, or virtual chunks in Icechunk.
+
+The forms of kerchunk have the documents of Zarr v3 with the whole model, and those of v2 for readers that know no other
+version (kerchunk's own engine for xarray). Both name the same chunks by the keys of v2.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import os
-from collections.abc import Callable
-from typing import Any
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard
+from urllib.parse import quote
 
-from nczarr.convert.virtual.icechunk import is_session_store, write_repository, write_session
-from nczarr.convert.virtual.kerchunk import write_json, write_parquet
-from nczarr.convert.virtual.references import virtual
-from nczarr.errors import DatasetExistsError, StoreError, UnsupportedError
-from nczarr.formats import is_icechunk, is_references, local_path
+from nczarr.convert.endpoints import OVERWRITE
+from nczarr.convert.virtual.references import Place, References, find_references
+from nczarr.errors import DatasetExistsError, NCZarrError, StoreError, UnsupportedError
+from nczarr.formats import is_icechunk, is_references, local_path, state_of_file
+from nczarr.mapping import create_dataset, documents_v2
 from nczarr.model import Dataset
 from nczarr.stores.reach import place_of
+from nczarr.system.atomic import partial_path, replace_directory, text_output
+from nczarr.system.durability import sync_folder_of, sync_tree
+from nczarr.system.environment import read_json
 
-_WRITERS = {
-    ".json": write_json,
-    ".parquet": write_parquet,
-    ".parq": write_parquet,
-    ".icechunk": write_repository,
-}
+if TYPE_CHECKING:
+    from icechunk import IcechunkStore
+
+#: The key of the states of the files in both forms of kerchunk; other readers ignore it.
+FILES = "nczarr_files"
+#: Number of references of one variable in one Parquet file.
+RECORD = 10_000
+#: A row of a Parquet file: the place of a chunk (path or URL, offset, size), or its bytes.
+Row = tuple[str | None, int, int, bytes | None]
+_NOTHING: Row = (None, 0, 0, None)
+#: A reference: the path of the array, the key of the chunk, and its place.
+_Reference = tuple[str, str, Place]
 
 
 def write_virtual(
-    dataset: Dataset, source: Any, target: Any, unchanged: Callable[[], None], *, overwrite: bool = False
+    dataset: Dataset,
+    source: object,
+    target: object,
+    unchanged: Callable[[], None],
+    *,
+    overwrite: bool = False,
 ) -> tuple[str, ...]:
     """Write references to the chunks of a dataset of netCDF files.
 
-    Values that have no bytes of their own in the files (text, sequences, small variables) are put beside them.
+    Values without chunks in the files (strings, sequences, small variables) are stored beside the references.
 
     Parameters
     ----------
     source
-        The file, or the first of those that the dataset was joined from.
+        The file, or the first of several.
     target
         ``NAME.json``, ``NAME.parquet``, ``NAME.icechunk``, or the store of an Icechunk session.
     unchanged : callable
@@ -41,19 +69,19 @@ def write_virtual(
     Returns
     -------
     tuple of str
-        What has to be allowed to read the references back: folders that are not beside them.
+        The directories to allow when the references are read, as they are not beside them.
 
     Raises
     ------
     UnsupportedError
-        If the target is nothing of these, a variable has a filter without a codec, or a large one no bytes of its own.
+        If the target has another form, a filter has no codec, or a large variable has no chunks in a file.
     DatasetExistsError
-        If the target exists and `overwrite` is false, or it is something else.
+        If the target exists and `overwrite` is false, or if it is not a target of the same form.
     """
-    if is_session_store(target):
-        found = virtual(dataset, source)
+    if _is_session_store(target):
+        found = find_references(dataset, source)
         unchanged()
-        write_session(found, target)
+        _write_session(found, target)
         return ()
     path = local_path(target)
     write = None if path is None else _WRITERS.get(path.suffix.lower())
@@ -61,24 +89,232 @@ def write_virtual(
         raise UnsupportedError(
             "--virtual: references are written to NAME.json, NAME.parquet or NAME.icechunk",
             path=str(target),
-            hint="Zarr itself has no references: readers would take chunks that are elsewhere for fill",
+            hint="Zarr itself has no references: readers would see fill values",
         )
     if path.exists():
         if not overwrite:
-            raise DatasetExistsError(
-                "it exists", path=str(path), hint="--overwrite, in Python overwrite=True, replaces it"
-            )
+            raise DatasetExistsError("the target exists already", path=str(path), hint=OVERWRITE)
         if path.is_dir() and not (is_references(path) or is_icechunk(path)):
             raise DatasetExistsError(
-                "this directory holds no references, so it is never overwritten", path=str(path)
+                "this directory has no references, so it is never overwritten", path=str(path)
             )
-        if path.is_dir() == (write is write_json):
-            raise DatasetExistsError("it is something else, so it is never overwritten", path=str(path))
+        if path.is_dir() == (write is _write_json):
+            raise DatasetExistsError("this is not a target of the same form", path=str(path))
     if not path.absolute().parent.is_dir():
-        raise StoreError("the folder for it does not exist", path=str(path))
-    found = virtual(dataset, source)
+        raise StoreError("the directory for the references does not exist", path=str(path))
+    found = find_references(dataset, source)
     unchanged()
     write(found, path)
     beside = place_of(os.path.dirname(os.path.realpath(path)))
-    places = {place_of(url) for v in found.places.values() for url, _, _ in v.places.values()}
+    places = {place_of(url) for url in found.urls}
     return tuple(sorted({place.folder for place in places if not place.is_within(beside)}))
+
+
+@contextmanager
+def _new_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary path for a directory that replaces `path` when it is complete."""
+    partial = partial_path(path)
+    try:
+        yield partial
+        if path.exists():
+            replace_directory(partial, path)
+        else:
+            sync_tree(partial)
+            os.rename(partial, path)
+            sync_folder_of(path)
+    except OSError as error:
+        raise StoreError(f"cannot write: {error.strerror or error}", path=str(path)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+# --- kerchunk
+
+
+def _write_json(found: References, path: Path) -> None:
+    kept, chunks, _ = _contents(found)
+    refs: dict[str, object] = {key: _text(value) for key, value in kept.items()}
+    refs |= {key: list(place) for _, key, place in chunks}
+    with text_output(path) as file:
+        json.dump({"version": 1, "refs": refs, FILES: _states(found)}, file)
+
+
+def _write_parquet(found: References, path: Path) -> None:
+    """Write a directory as fsspec's ``LazyReferenceMapper`` reads it: documents in one file, references in many."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UnsupportedError(
+            "references in Parquet files need pyarrow", path=str(path), hint="pip install pyarrow"
+        ) from None
+    columns = ("path", pyarrow.string()), ("offset", pyarrow.int64()), ("size", pyarrow.int64())
+    schema = pyarrow.schema([*columns, ("raw", pyarrow.binary())])
+    kept, chunks, grids = _contents(found)
+    rows = _rows(kept, chunks, grids)
+    document = {
+        "metadata": {key: read_json(value) for key, value in kept.items() if _is_document(key)},
+        "record_size": RECORD,
+        "protocols": sorted({url.partition("://")[0] if "://" in url else "file" for url in found.urls}),
+        FILES: _states(found),
+    }
+    with _new_directory(path) as partial:
+        partial.mkdir()
+        (partial / ".zmetadata").write_text(json.dumps(document), "utf-8")
+        for array, grid in grids.items():
+            for record in range(-(-math.prod(grid) // RECORD)):
+                folder = partial / array
+                folder.mkdir(parents=True, exist_ok=True)
+                written = rows.get((array, record), {})
+                size = min(RECORD, math.prod(grid) - record * RECORD)
+                table = zip(*(written.get(i, _NOTHING) for i in range(size)), strict=True)
+                parquet.write_table(
+                    pyarrow.table([list(column) for column in table], schema=schema),
+                    folder / f"refs.{record}.parq",
+                    compression="zstd",
+                    use_dictionary=["path"],
+                    # Without statistics, fastparquet reads the numbers as floats, because some might be missing.
+                    write_statistics=["offset", "size"],
+                )
+
+
+def _rows(
+    kept: dict[str, bytes], chunks: Iterable[_Reference], grids: dict[str, tuple[int, ...]]
+) -> dict[tuple[str, int], dict[int, Row]]:
+    """Return the rows by array and number of the Parquet file, and by number in the file."""
+    rows: dict[tuple[str, int], dict[int, Row]] = defaultdict(dict)
+
+    def put(array: str, key: str, row: Row) -> None:
+        index = [int(part) for part in key.rpartition("/")[2].split(".")]
+        number = 0
+        for i, n in zip(index, grids[array] or (1,), strict=True):
+            number = number * n + i
+        rows[array, number // RECORD][number % RECORD] = row
+
+    for array, key, place in chunks:
+        put(array, key, (*place, None))
+    for key, value in kept.items():
+        if not _is_document(key):
+            put(key.rpartition("/")[0], key, (None, 0, 0, bytes(value)))
+    return rows
+
+
+def _contents(found: References) -> tuple[dict[str, bytes], list[_Reference], dict[str, tuple[int, ...]]]:
+    """Return documents and inline values by key, the references, and the grid of each array."""
+    kept: dict[str, bytes] = {}
+    with create_dataset(kept, found.dataset, replace(found.options, chunk_keys="v2")) as stored:
+        found.write_inline(stored)
+        grids = {v.array.path: v.array.grid_shape for v in map(stored.data, stored.dataset.all_variables)}
+        chunks = [
+            (path, stored.hierarchy.array(path).chunk_key(index), place)
+            for path, index, place in found.places(stored)
+        ]
+        older = documents_v2(stored)
+    return kept | {key: json.dumps(value).encode() for key, value in older.items()}, chunks, grids
+
+
+def _states(found: References) -> dict[str, tuple[int, int]]:
+    """Return size and modification time of each local file, because uncompressed bytes do not show a change."""
+    return {url: state for url in found.urls if (state := state_of_file(url)) is not None}
+
+
+def _is_document(key: str) -> bool:
+    return key.rpartition("/")[2] in ("zarr.json", ".zgroup", ".zarray", ".zattrs")
+
+
+def _text(value: bytes) -> str:
+    value = bytes(value)
+    if value.isascii() and not value.startswith(b"base64:"):
+        return value.decode("ascii")
+    return "base64:" + base64.b64encode(value).decode("ascii")
+
+
+# --- Icechunk
+
+
+def _is_session_store(target: object) -> TypeGuard[IcechunkStore]:
+    return type(target).__module__.startswith("icechunk") and hasattr(target, "set_virtual_refs")
+
+
+def _write_repository(found: References, path: Path) -> None:
+    """Write a new repository with one commit.
+
+    Its configuration names the directories of the files; readers allow them (``authorize_virtual_chunk_access``).
+    """
+    try:
+        import icechunk
+    except ImportError:
+        raise UnsupportedError("this needs icechunk", path=str(path), hint="pip install icechunk") from None
+    config = icechunk.RepositoryConfig.default()
+    for folder in sorted({_container(url) for url in found.urls}):
+        store = icechunk.local_filesystem_store(folder)
+        config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(f"file://{folder}", store))
+    with _new_directory(path) as partial:
+        try:
+            storage = icechunk.local_filesystem_storage(str(partial))
+            repository = icechunk.Repository.create(storage, config)
+            repository.save_config()
+            session = repository.writable_session("main")
+            _write_session(found, session.store)
+            session.commit("nczarr copy --virtual")
+        except icechunk.IcechunkError as error:
+            raise StoreError(f"cannot write: {error}", path=str(path)) from error
+
+
+def _write_session(found: References, store: IcechunkStore) -> None:
+    """Write into the store of a session, which the caller commits."""
+    from icechunk import VirtualChunkSpec
+
+    with create_dataset(store, found.dataset, found.options) as stored:
+        found.write_inline(stored)
+        chunks = list(found.places(stored))
+    changed = {url: _changed(url) for url in found.urls}
+    specs = defaultdict(list)
+    for path, index, (url, offset, size) in chunks:
+        location = url if "://" in url else f"file://{quote(url)}"
+        specs[path].append(VirtualChunkSpec(list(index), location, offset, size, None, changed[url]))
+    for path, of_array in specs.items():
+        try:
+            refused = store.set_virtual_refs(f"/{path}", of_array, validate_containers=True)
+        except Exception as error:
+            raise NCZarrError(f"Icechunk refuses the references: {error}", path=f"/{path}") from error
+        if refused:
+            index = tuple(refused[0])
+            raise UnsupportedError(
+                "the Icechunk repository has no virtual chunk container for this file",
+                path=next(s.location for s in of_array if tuple(s.index) == index),
+                hint="RepositoryConfig.set_virtual_chunk_container",
+            )
+
+
+def _container(url: str) -> str:
+    """Return the directory of a file, ending in a slash."""
+    if "://" in url:
+        raise UnsupportedError(
+            "a new Icechunk repository refers to local files only",
+            path=url,
+            hint="create the repository with a container for them, and use the store of a session",
+        )
+    folder = os.path.dirname(url)
+    if quote(folder) != folder:
+        raise UnsupportedError(
+            "Icechunk finds no files in a folder whose name URLs escape, for example with a blank or an accent",
+            path=url,
+            hint="NAME.json and NAME.parquet can refer to them",
+        )
+    return f"{folder}/"
+
+
+def _changed(url: str) -> datetime | None:
+    """Return the modification time of a local file, rounded up: Icechunk refuses chunks of files that are younger."""
+    if "://" in url:
+        return None
+    return datetime.fromtimestamp(int(os.stat(url).st_mtime) + 1, UTC)
+
+
+_WRITERS: dict[str, Callable[[References, Path], None]] = {
+    ".json": _write_json,
+    ".parquet": _write_parquet,
+    ".parq": _write_parquet,
+    ".icechunk": _write_repository,
+}

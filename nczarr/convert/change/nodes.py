@@ -1,0 +1,349 @@
+"""Choose and rename variables, groups, dimensions and attributes by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+import numpy as np
+
+from nczarr.errors import UnsupportedError
+from nczarr.model import (
+    CHAR,
+    STRING,
+    Attribute,
+    CompoundType,
+    Dataset,
+    Group,
+    Type,
+    UserType,
+    Variable,
+    VlenType,
+    check_name,
+    format_fqn,
+    join_fqn,
+    normalize_name,
+    parse_fqn,
+    resolve,
+    rewrite,
+    split_fqn,
+)
+from nczarr.model.names import check_length
+
+#: Attributes whose words are names of variables (CF conventions, chapters 5 to 7).
+NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables", "cell_measures",
+           "formula_terms", "node_coordinates", "geometry")  # fmt: skip
+_G = TypeVar("_G", bound=Group)
+
+
+def choose(
+    dataset: Dataset,
+    *,
+    variables: Sequence[str] = (),
+    only: Sequence[str] = (),
+    groups: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Dataset:
+    """Return a part of a dataset; dimensions and types stay, as in ``nccopy -V``.
+
+    A pattern with a slash matches FQNs (``/ocean/t*``); a pattern without a slash matches simple names in any group.
+
+    Parameters
+    ----------
+    variables : sequence of str
+        Keep these variables, and their coordinates, bounds and grid mappings.
+    only : sequence of str
+        Keep exactly these variables.
+    groups : sequence of str
+        Keep these groups with everything in them.
+    exclude : sequence of str
+        Omit these variables and groups.
+
+    Raises
+    ------
+    UnsupportedError
+        If a pattern matches nothing, or no variable is left.
+
+    Examples
+    --------
+    >>> from nczarr.model import DOUBLE, Dimension
+    >>> x, t, p = Variable("x", DOUBLE, ("/x",)), Variable("t", DOUBLE, ("/x",)), Variable("p", DOUBLE)
+    >>> d = Dataset("d", dimensions=(Dimension("x", 2),), variables=(x, t, p))
+    >>> [v.name for v in choose(d, variables=["t"]).variables], [v.name for v in choose(d, only=["t"]).variables]
+    (['x', 't'], ['t'])
+    """
+    all_variables, all_groups = dataset.all_variables, dataset.all_groups
+    kept, kept_groups = set(all_variables), set(all_groups)
+    if variables or only:
+        kept = _with_references(dataset, _matching(variables, all_variables, "variable", "-v"))
+        kept |= _matching(only, all_variables, "variable", "-V")
+    if groups:
+        chosen = _matching(groups, all_groups, "group", "-g")
+        inside = _inside(all_groups, chosen)
+        kept &= {v for v in all_variables if split_fqn(v)[0] in inside}
+        kept_groups = inside | _around(all_groups, inside)
+    if exclude:
+        excluded = _matching(exclude, [*all_variables, *all_groups], "variable or group", "-x")
+        kept -= _inside(all_variables, excluded)
+        kept_groups -= _inside(all_groups, excluded) - {"/"}
+    homes = {split_fqn(ref)[0] for v in kept for ref in all_variables[v].dimensions if isinstance(ref, str)}
+    if variables or only:
+        # Omit empty groups, but keep those whose dimensions or types are in use.
+        used = homes | {split_fqn(node)[0] for node in (*kept, *dataset.all_types)}
+        kept_groups &= _around(all_groups, used)
+    if all_variables and not kept and (variables or only or exclude):
+        raise UnsupportedError("no variable is left to copy", hint="see nczarr tree for the names")
+    kept_groups |= _around(all_groups, homes - {"/"} - kept_groups)
+    return rewrite(
+        dataset,
+        variable=lambda fqn, v: v if fqn in kept else None,
+        group=lambda fqn: fqn in kept_groups,
+    )
+
+
+def _is_in(fqn: str, group: str) -> bool:
+    return fqn == group or group == "/" or fqn.startswith(f"{group}/")
+
+
+def _inside(fqns: Iterable[str], groups: Iterable[str]) -> set[str]:
+    """Return the FQNs that are in one of the groups, or are one."""
+    return {fqn for fqn in fqns if any(_is_in(fqn, group) for group in groups)}
+
+
+def _around(groups: Iterable[str], fqns: Iterable[str]) -> set[str]:
+    """Return the groups that contain one of the FQNs, or are one."""
+    return {group for group in groups if any(_is_in(fqn, group) for fqn in fqns)}
+
+
+def matches(fqn: str, pattern: str) -> bool:
+    """True if an FQN matches a pattern of FQNs or of simple names.
+
+    Examples
+    --------
+    >>> matches("/g/temp", "t*"), matches("/g/temp", "/g/*"), matches("/g/temp", "g/temp"), matches("/g/t", "/t")
+    (True, True, True, False)
+    """
+    if "/" not in pattern:
+        return fnmatchcase(parse_fqn(fqn)[-1] if fqn != "/" else "", pattern)
+    return fnmatchcase(fqn, pattern if pattern.startswith("/") else f"/{pattern}")
+
+
+def _matching(patterns: Sequence[str], fqns: Iterable[str], what: str, option: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = {fqn for fqn in fqns if matches(fqn, pattern)}
+        if not matching:
+            near = get_close_matches(pattern, [*fqns, *(parse_fqn(f)[-1] for f in fqns if f != "/")], 1)
+            raise UnsupportedError(
+                f"{option} {pattern}: there is no such {what}",
+                hint=f"did you mean {near[0]}?" if near else None,
+            )
+        found |= matching
+    return found
+
+
+def _with_references(dataset: Dataset, fqns: Iterable[str]) -> set[str]:
+    """Return the variables, and all variables to which their dimensions and attributes refer."""
+    found: set[str] = set()
+    waiting = list(fqns)
+    while waiting:
+        fqn = waiting.pop()
+        if fqn not in found:
+            found.add(fqn)
+            variable = dataset.all_variables[fqn]
+            waiting += [r for r in variable.dimensions if isinstance(r, str) and r in dataset.all_variables]
+            for name in NAMING:
+                waiting += named_variables(dataset, fqn, variable.attribute.get(name))
+    return found
+
+
+def named_variables(dataset: Dataset, owner: str, attribute: Attribute | None) -> Iterator[str]:
+    """Yield the variables that the words of an attribute name; `owner` is the FQN of its variable."""
+    for word in words_of(attribute):
+        assert attribute is not None
+        fqn = find_variable(dataset, named_by(word, attribute.name), split_fqn(owner)[0])
+        if fqn is not None:
+            yield fqn
+
+
+def words_of(attribute: Attribute | None) -> list[str]:
+    """Return the words of a text attribute; an empty list for all others."""
+    if attribute is None or attribute.type not in (CHAR, STRING):
+        return []
+    return attribute.text.replace("\0", " ").split()
+
+
+def named_by(word: str, attribute: str) -> str:
+    """Return the variable name in a word of an attribute; an empty string for words that explain the next word.
+
+    Examples
+    --------
+    >>> named_by("area:", "cell_measures"), named_by("areacello", "cell_measures"), named_by("crs:", "grid_mapping")
+    ('', 'areacello', 'crs')
+    """
+    if not word.endswith(":"):
+        return word
+    return word[:-1] if attribute == "grid_mapping" else ""
+
+
+def find_variable(dataset: Dataset, name: str, group: str) -> str | None:
+    """Return the FQN for a variable name in an attribute: a path, or a name looked up from `group` upwards."""
+    if not name:
+        return None
+    if name.startswith("/"):
+        return name if name in dataset.all_variables else None
+    while True:
+        fqn = f"{'' if group == '/' else group}/{name}"
+        if fqn in dataset.all_variables:
+            return fqn
+        if group == "/":
+            return None
+        group = split_fqn(group)[0]
+
+
+def rename(dataset: Dataset, names: Mapping[str, str]) -> Dataset:
+    """Rename nodes, and adapt all references to them.
+
+    Parameters
+    ----------
+    names : mapping
+        New simple names by FQN (``/a/b``), or by FQN and attribute (``/a/b@units``, ``/@title``). A variable and a
+        dimension with the same FQN, a coordinate, are renamed together. Attributes that name variables by the CF
+        conventions (``coordinates``, ``bounds``, ``grid_mapping``, …) get the new names.
+
+    Raises
+    ------
+    UnsupportedError
+        If a node does not exist, or a new name exists already or is not legal.
+
+    Examples
+    --------
+    >>> from nczarr.model import Dimension, INT, Variable
+    >>> d = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", INT, ("/x",)),))
+    >>> rename(d, {"/x": "lon", "/v": "w"}).variables[0].dimensions
+    ('/lon',)
+    """
+    if not names:
+        return dataset
+    for old, new in names.items():
+        problem = check_name(normalize_name(new)) or check_length(normalize_name(new))
+        if problem:
+            raise UnsupportedError(f"--rename {old}={new}: {problem}")
+    renamer = _Renamer(dataset, names)
+    renamed = renamer.group("/", dataset)
+    unknown = sorted(set(names) - renamer.used)
+    if unknown:
+        raise UnsupportedError(
+            f"--rename {unknown[0]}: there is nothing of this name",
+            hint="a full name: /group/variable, or /variable@attribute",
+        )
+    return resolve(renamed)
+
+
+class _Renamer:
+    """Renames nodes and references, and records which of the new names it has used."""
+
+    def __init__(self, dataset: Dataset, names: Mapping[str, str]) -> None:
+        self.dataset = dataset
+        self.names = names
+        self.used: set[str] = set()
+
+    def group(self, fqn: str, old: _G) -> _G:
+        groups = [(join_fqn(fqn, g.name), g) for g in old.groups]
+        renamed = replace(
+            old,
+            attributes=self.attributes(fqn, old.attributes),
+            types=tuple(self.user_type(t) for t in old.types),
+            dimensions=tuple(
+                replace(d, name=self.name(join_fqn(fqn, d.name), d.name)) for d in old.dimensions
+            ),
+            variables=tuple(self.variable(join_fqn(fqn, v.name), v) for v in old.variables),
+            groups=tuple(replace(self.group(at, g), name=self.name(at, g.name)) for at, g in groups),
+        )
+        _refuse_twins(fqn, renamed)
+        return renamed
+
+    def variable(self, fqn: str, old: Variable) -> Variable:
+        return replace(
+            old,
+            name=self.name(fqn, old.name),
+            type=self.type(old.type),
+            dimensions=tuple(r if isinstance(r, int) else self.dimension(r) for r in old.dimensions),
+            attributes=self.attributes(fqn, tuple(self.naming(fqn, a) for a in old.attributes)),
+        )
+
+    def naming(self, owner: str, old: Attribute) -> Attribute:
+        """Return an attribute with the new names of the variables that it names."""
+        if old.name not in NAMING or old.type not in (CHAR, STRING):
+            return old
+        group = split_fqn(owner)[0]
+
+        def word(found: re.Match[str]) -> str:
+            bare = named_by(found[0], old.name)
+            fqn = find_variable(self.dataset, bare, group)
+            if fqn is None:
+                return found[0]
+            new = self.dimension(fqn)
+            text = new if bare.startswith("/") else format_fqn(parse_fqn(new)[-bare.count("/") - 1 :])[1:]
+            # A list of words cannot contain a name with a blank.
+            return found[0] if fqn == new or " " in text else found[0].replace(bare, text)
+
+        if old.type is STRING:
+            values = np.empty(len(old.values), object)
+            values[:] = [re.sub(r"[^\s\0]+", word, text) for text in old.values]
+        else:
+            text = re.sub(r"[^\s\0]+", word, old.values.tobytes().decode("utf-8", "surrogateescape"))
+            values = np.frombuffer(text.encode("utf-8", "surrogateescape"), "S1")
+        return replace(old, values=values)
+
+    def attributes(self, owner: str, old: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        return tuple(
+            replace(a, name=self.name(f"{owner}@{a.name}", a.name), type=self.type(a.type)) for a in old
+        )
+
+    def name(self, fqn: str, old: str) -> str:
+        """Return the new simple name of the node or attribute `fqn`."""
+        if fqn not in self.names:
+            return old
+        self.used.add(fqn)
+        return normalize_name(self.names[fqn])
+
+    def inside(self, fqn: str) -> str:
+        """Return an FQN with the new names of its groups."""
+        parts = parse_fqn(fqn)
+        groups = [self.name(format_fqn(parts[: i + 1]), part) for i, part in enumerate(parts[:-1])]
+        return format_fqn([*groups, *parts[-1:]])
+
+    def dimension(self, fqn: str) -> str:
+        """Return the new FQN of a dimension or a variable."""
+        group, name = split_fqn(self.inside(fqn))
+        return join_fqn(group, self.name(fqn, name))
+
+    def type(self, old: Type) -> Type:
+        return self.user_type(old) if isinstance(old, UserType) else old
+
+    def user_type(self, old: UserType) -> UserType:
+        fqn = self.inside(old.fqn)
+        if isinstance(old, CompoundType):
+            return replace(old, fqn=fqn, fields=tuple(replace(f, type=self.type(f.type)) for f in old.fields))
+        if isinstance(old, VlenType):
+            return replace(old, fqn=fqn, base=self.type(old.base))
+        return replace(old, fqn=fqn)
+
+
+def _refuse_twins(fqn: str, group: Group) -> None:
+    members = [node.name for nodes in (group.variables, group.groups, group.types) for node in nodes]
+    lists = [
+        ("attribute", fqn, [a.name for a in group.attributes]),
+        *(("attribute", join_fqn(fqn, v.name), [a.name for a in v.attributes]) for v in group.variables),
+        ("dimension", fqn, [d.name for d in group.dimensions]),
+        ("variable, group or type", fqn, members),
+    ]
+    for what, owner, names in lists:
+        twin = next((n for i, n in enumerate(names) if n in names[:i]), None)
+        if twin is not None:
+            raise UnsupportedError(f"--rename: {owner} would have two of the name {twin!r}: {what}")

@@ -1,0 +1,263 @@
+"""Copy the values of a dataset into its output, and complete or remove the output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nczarr.convert.values.raw import copy_stored
+from nczarr.convert.values.rechunk import rechunk
+from nczarr.convert.values.resume import Recording, SourceFingerprint
+from nczarr.errors import NCZarrError, StoreError, UnsupportedError
+from nczarr.formats import local_path
+from nczarr.mapping import DetachedDataset, StoredDataset
+from nczarr.model import CornerSource, Dataset, DatasetSink, MemorySource
+from nczarr.transfer import (
+    BLOCK_BYTES,
+    Block,
+    Progress,
+    Work,
+    blocks_of,
+    data_bytes,
+    reporting,
+    transfer,
+    value_bytes,
+)
+
+if TYPE_CHECKING:
+    from nczarr.convert.cluster import Cluster
+
+#: Size in bytes below which a copy is not recorded: starting again takes less time than resuming.
+_RECORDED = 64 << 20
+#: Number of values below which writing fill values takes less time than comparing them.
+_MANY_VALUES = 1 << 20
+_KEPT = "the finished part is kept; the same command with --resume continues"
+_STILL_WRITING = (
+    "workers may still write, so the output stays, marked as unfinished; when they have ended, the same command with "
+    "--resume continues, and nczarr clean TARGET removes the output"
+)
+_BESIDE = (
+    "the dataset to replace stays; workers may still write beside it, and nczarr clean TARGET removes their output "
+    "when they have ended"
+)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of a copy.
+
+    Parameters
+    ----------
+    workers : int
+        Number of writer threads.
+    memory : int
+        Maximum size of the values in memory, in bytes.
+    dask : str or distributed.Client, optional
+        The Dask cluster to use.
+    """
+
+    progress: Progress
+    workers: int
+    memory: int
+    dask: object = None
+
+    @property
+    def block_bytes(self) -> int:
+        """Maximum size of a block, so that all writers together keep to the memory."""
+        return min(BLOCK_BYTES, self.memory // (2 * (self.workers + 1)))
+
+
+@dataclass
+class FillTask:
+    """Copies the values of a dataset into its sink, and commits it.
+
+    Parameters
+    ----------
+    source_chunks : mapping
+        The chunk shapes of the source by FQN, where `dataset` has those of the output.
+    fingerprint : callable, optional
+        Computes the fingerprint of the copy; None: the copy cannot be resumed.
+    resume : bool
+        Continue an earlier copy, and keep the finished part after an interrupt.
+    cluster : Cluster, optional
+        The cluster that copies the values.
+    refuse_changes : callable
+        Raises an error if a source has changed.
+    target_options : mapping, optional
+        Storage options of the target.
+    """
+
+    dataset: Dataset
+    sink: DatasetSink
+    target: object
+    resources: Resources
+    source_chunks: Mapping[str, tuple[int, ...] | None] = field(default_factory=dict)
+    fingerprint: Callable[[], SourceFingerprint] | None = None
+    resume: bool = False
+    cluster: Cluster | None = None
+    refuse_changes: Callable[[], None] = lambda: None
+    target_options: Mapping[str, object] | None = None
+    _record: Recording | None = None
+
+    def run(self) -> None:
+        """Copy all values and commit.
+
+        After an error, the output is removed; after an interrupt with `resume`, the finished part stays.
+        """
+        sink = self.sink
+        try:
+            work = [one for variable in self._work() if (one := self._without_fill(variable)) is not None]
+            total = sum(data_bytes(data) for _, _, data in work)
+            pulls = getattr(sink, "pulls", False)
+            if not pulls:
+                self._refuse_memory(work)
+            is_recorded = self.resume or total >= _RECORDED
+            if self.fingerprint and is_recorded and isinstance(sink, StoredDataset) and sink.resumable:
+                self._record = Recording(sink, self.dataset, self.fingerprint())
+            with reporting(self.resources.progress, total):
+                if not pulls:
+                    self._copy(work)
+                self.refuse_changes()
+                (self._record or sink).commit()
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def _work(self) -> list[Work]:
+        """Return the variables to copy, with the chunk shapes of the source."""
+        stored = getattr(self.sink, "dataset", self.dataset).all_variables  # a lossy layout may omit some
+        work: list[Work] = []
+        for fqn, v in self.dataset.all_variables.items():
+            if v.data is not None and fqn in stored:
+                data, chunks = v.data, self.source_chunks.get(fqn, v.storage.chunk_shape)
+                if chunks != v.storage.chunk_shape:
+                    v = replace(v, storage=replace(v.storage, chunk_shape=chunks))
+                work.append((fqn, v, data))
+        return work
+
+    def _without_fill(self, one: Work) -> Work | None:
+        """Omit the values that CDL text omits, if they equal the fill values of a new Zarr dataset.
+
+        The text of a large array may have few values or none. The other chunks are neither built nor compared.
+        """
+        fqn, variable, data = one
+        corner = getattr(data, "beginning_shape", None)
+        if not corner or not isinstance(self.sink, StoredDataset) or math.prod(data.shape) < _MANY_VALUES:
+            return one
+        last = tuple(slice(n - 1, n, 1) for n in data.shape)
+        unwritten, omitted = self.sink.data(fqn).read(last), data.read(last)
+        if data.dtype.hasobject:
+            same = isinstance(unwritten.item(), str) and unwritten.item() == omitted.item()
+        else:
+            same = unwritten.tobytes() == omitted.tobytes()
+        if not same:
+            return one
+        whole = zip(corner, self.sink.write_shape(fqn), data.shape, strict=True)
+        corner = tuple(min(-(-end // block) * block, size) for end, block, size in whole)
+        return (fqn, variable, CornerSource(data, corner)) if math.prod(corner) else None
+
+    def _refuse_memory(self, work: Sequence[Work]) -> None:
+        memory = self.resources.memory
+        for fqn, _, data in work:
+            block = zip(self.sink.write_shape(fqn), data.shape, strict=True)
+            size = math.prod(min(w, n) for w, n in block) * value_bytes(data.dtype)
+            if 2 * size > memory:
+                raise UnsupportedError(
+                    f"one chunk or shard takes {size} bytes, which --memory ({memory} bytes) cannot hold twice",
+                    fqn=fqn,
+                    hint="smaller --chunks or --shards, or more --memory",
+                )
+
+    def _copy(self, work: list[Work]) -> None:
+        """Copy the values undecoded where possible, through an intermediate array where better, else block by block."""
+        resources = self.resources
+        if self.cluster is not None:
+            self._copy_on_cluster(self.cluster, work)
+            return
+        out: DatasetSink = self._record or self.sink
+        # Values in memory have no chunks, neither to copy undecoded nor to rechunk.
+        if not all(type(data) is MemorySource for _, _, data in work):
+            if isinstance(self.sink, StoredDataset) and not self.resume:
+                work = copy_stored(work, self.sink, resources.progress, resources.workers)
+            work = rechunk(
+                work,
+                out,
+                self.target,
+                resources.progress,
+                resources.workers,
+                resources.memory,
+                self._remaining,
+            )
+        blocks = self._remaining(blocks_of(work, out, resources.block_bytes))
+        transfer(blocks, out, resources.progress, resources.workers, resources.memory)
+
+    def _remaining(self, blocks: Iterable[Block]) -> Iterable[Block]:
+        return blocks if self._record is None else self._record.remaining(blocks)
+
+    def _copy_on_cluster(self, cluster: Cluster, work: list[Work]) -> None:
+        assert isinstance(self.sink, StoredDataset)
+        progress, memory = self.resources.progress, self.resources.memory
+        detached = DetachedDataset.of(self.sink, self.target, self.target_options)
+        done = self._record.manifest.add if self._record is not None else None
+
+        def elsewhere(
+            blocks: Iterable[Block],
+            between: DetachedDataset | None,
+            into: DetachedDataset | None,
+            progress: Progress,
+        ) -> None:
+            cluster.transfer(
+                blocks,
+                into or detached,
+                progress,
+                memory,
+                raw=False,
+                done=done if into is None else None,
+                between=between,
+            )
+
+        out: DatasetSink = self._record or self.sink
+        # Workers that can open a local target can also open an intermediate dataset beside it.
+        is_shared = cluster.local or local_path(self.target) is not None
+        work = rechunk(
+            work,
+            out,
+            self.target,
+            progress,
+            cluster.threads,
+            memory * cluster.shares,
+            self._remaining,
+            elsewhere if is_shared else None,
+        )
+        limit = min(cluster.block_limit(memory), self.resources.block_bytes)
+        blocks = self._remaining(blocks_of(work, out, limit))
+        cluster.transfer(blocks, detached, progress, memory, raw=not self.resume, done=done)
+
+    def _end(self, error: BaseException) -> None:
+        """Suspend or remove the output after an error."""
+        sink, record = self.sink, self._record
+        may_write = self.cluster is not None and self.cluster.may_write
+        # A store may recover from its errors; other errors of nczarr would occur again.
+        is_final = isinstance(error, NCZarrError) and not isinstance(error, StoreError)
+        keeps = may_write or (self.resume and record is not None and not is_final)
+        if keeps and isinstance(sink, StoredDataset) and sink.resumable:
+            if record is not None:
+                with suppress(NCZarrError):
+                    record.manifest.keep()
+            sink.suspend()
+            error.add_note(_STILL_WRITING if may_write else _KEPT)
+            return
+        if record is not None:
+            record.manifest.close()
+        try:
+            sink.abort()
+        except NCZarrError as problem:
+            error.add_note(str(problem))
+        except BaseException:
+            error.add_note("the output may still exist; nczarr clean TARGET removes it")
+            raise
+        if may_write:
+            error.add_note(_BESIDE)

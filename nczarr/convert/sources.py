@@ -1,0 +1,122 @@
+"""Open the sources of a copy, and take the requested part of them; also in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from nczarr.convert.change.nodes import choose, matches, rename
+from nczarr.convert.change.selecting import select
+from nczarr.convert.endpoints import open_source
+from nczarr.errors import NCZarrError
+from nczarr.formats import state_of_file
+from nczarr.model import Dataset
+
+#: Size and modification time of each local file; None for other sources.
+FileStates = tuple[tuple[int, int] | None, ...]
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The requested part of a dataset, and new names of its nodes; see :func:`nczarr.copy`."""
+
+    variables: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    selection: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, dataset: Dataset) -> Dataset:
+        """Return the requested part of a dataset."""
+        return self.cut(self.nodes(dataset))
+
+    def nodes(self, dataset: Dataset) -> Dataset:
+        """Return the requested variables and groups."""
+        if not (self.variables or self.only or self.groups or self.exclude):
+            return dataset
+        chosen = choose(
+            dataset, variables=self.variables, only=self.only, groups=self.groups, exclude=self.exclude
+        )
+        # If the request names nodes, it does not need the unreadable ones.
+        named = self.variables or self.only or self.groups
+        left_out, gone = ((), ()) if named else (dataset.left_out, dataset.gone)
+        return replace(chosen, left_out=left_out, gone=gone)
+
+    def nodes_of_all(self, datasets: Sequence[Dataset]) -> list[Dataset]:
+        """Return the requested nodes of datasets to join; an excluded node must exist in one of them."""
+        names = [[*dataset.all_variables, *dataset.all_groups] for dataset in datasets]
+        found = [{p for p in self.exclude if any(matches(fqn, p) for fqn in fqns)} for fqns in names]
+        missing = set(self.exclude).difference(*found)
+        return [
+            replace(self, exclude=(*(p for p in self.exclude if p in here), *sorted(missing))).nodes(dataset)
+            for dataset, here in zip(datasets, found, strict=True)
+        ]
+
+    def cut(self, dataset: Dataset) -> Dataset:
+        """Return the requested part of each dimension, under the new names."""
+        if not (self.selection or self.names):
+            return dataset
+        return rename(select(dataset, self.selection), self.names)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of one dataset, and the requested part of it.
+
+    Parameters
+    ----------
+    concat : str or None
+        The dimension along which the sources are joined.
+    join : {'outer', 'first', 'exact'}
+        How attributes that differ are joined.
+    """
+
+    paths: tuple[object, ...]
+    options: Mapping[str, object] | None
+    subset: Subset
+    concat: str | None = None
+    join: str = "outer"
+
+    def each(self) -> list[Sources]:
+        """Return each source on its own."""
+        return [replace(self, paths=(path,)) for path in self.paths]
+
+    def states(self) -> FileStates:
+        """Return the current state of each local file."""
+        return tuple(None if isinstance(s, Dataset) else state_of_file(s) for s in self.paths)
+
+    def refuse_changes(self, states: FileStates) -> None:
+        """Raise an error if a local file no longer has a state that :meth:`states` returned."""
+        for source, before, now in zip(self.paths, states, self.states(), strict=True):
+            if before is not None and before != now:
+                raise NCZarrError("the file has changed while it was copied", path=str(source))
+
+    @contextmanager
+    def open(self, *, fresh: bool = True, cut: bool = False) -> Iterator[Dataset]:
+        """Open the sources as one dataset; see :func:`open_source`.
+
+        Parameters
+        ----------
+        cut : bool
+            Take the requested part of the dimensions of each source before joining them.
+        """
+        if self.concat is None:
+            with open_source(self.paths[0], storage_options=self.options, fresh=fresh) as opened:
+                yield opened
+            return
+        from nczarr.convert.many.joining import join
+
+        def chosen(datasets: Sequence[Dataset]) -> list[Dataset]:
+            nodes = self.subset.nodes_of_all(datasets)
+            return [self.subset.cut(part) for part in nodes] if cut else nodes
+
+        with join(
+            self.paths, self.concat, attributes=self.join, storage_options=self.options, choose=chosen
+        ) as joined:
+            yield joined
+
+    def part(self, opened: Dataset) -> Dataset:
+        """Return the requested part of the opened dataset; joining has chosen the nodes already."""
+        return self.subset.of(opened) if self.concat is None else self.subset.cut(opened)
