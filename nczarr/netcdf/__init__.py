@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from nczarr.formats import is_netcdf
 from nczarr.lazy import lazy
-from nczarr.netcdf.provenance import provenance
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.edit.files import EditedFile, create_file, open_file
-    from nczarr.netcdf.files import OpenFile, create_dataset, open_dataset
+    from nczarr.netcdf.datasets import OpenFile, create_dataset, open_dataset, provenance
+    from nczarr.netcdf.edit.editor import EditedFile
+    from nczarr.netcdf.edit.opening import create_file, open_file
     from nczarr.netcdf.isolated import open_isolated, provenance_isolated
     from nczarr.netcdf.remote import RemoteSink, open_remote
     from nczarr.netcdf.sink import FileSink
@@ -24,8 +24,9 @@ else:
     __getattr__ = lazy(
         __name__,
         {
-            "edit.files": ["EditedFile", "create_file", "open_file"],
-            "files": ["OpenFile", "create_dataset", "open_dataset"],
+            "datasets": ["OpenFile", "create_dataset", "open_dataset", "provenance"],
+            "edit.editor": ["EditedFile"],
+            "edit.opening": ["create_file", "open_file"],
             "isolated": ["open_isolated", "provenance_isolated"],
             "remote": ["RemoteSink", "open_remote"],
             "sink": ["FileSink"],

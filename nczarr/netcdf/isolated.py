@@ -21,8 +21,7 @@ import numpy as np
 from nczarr.errors import NCZarrError, NetCDFFileError
 from nczarr.model import Attribute, Dataset, Group, Region, join_fqn
 from nczarr.model.sources import handed
-from nczarr.netcdf.files import OpenFile, open_dataset
-from nczarr.netcdf.provenance import provenance
+from nczarr.netcdf.datasets import OpenFile, open_dataset, provenance
 from nczarr.system.environment import limit
 from nczarr.system.forks import Origin
 from nczarr.system.locks import Rank, make_lock

@@ -22,7 +22,7 @@ from nczarr.formats import format_of
 from nczarr.model import Dataset, Region
 from nczarr.netcdf.bytes.ranges import Ranges
 from nczarr.netcdf.classic.reader import ClassicFile, read_classic
-from nczarr.netcdf.files import OpenFile, create_dataset
+from nczarr.netcdf.datasets import OpenFile, create_dataset
 from nczarr.netcdf.sink import FileSink
 from nczarr.system.failures import in_time, is_unreached, lacks_bucket, reason_of
 from nczarr.system.locks import Rank, make_lock

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
 
-from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, SelectionError
-from nczarr.model import Dataset, Region, Variable
+from nczarr.errors import (
+    DatasetExistsError,
+    NCZarrError,
+    NetCDFFileError,
+    PartlyStoredError,
+    SelectionError,
+)
+from nczarr.model import Dataset, Region
+from nczarr.netcdf.bytes.file import DiskFile
+from nczarr.netcdf.edit.editor import block_shape
+from nczarr.netcdf.edit.opening import edited_file
 from nczarr.system.atomic import Output
 from nczarr.system.locks import Rank, make_lock
 
@@ -18,7 +27,7 @@ from nczarr.system.locks import Rank, make_lock
 _BLOCK_BYTES = 4 << 20
 
 
-class FileSink(ABC):
+class FileSink:
     """Writes a netCDF file; implements :class:`~nczarr.model.DatasetSink`.
 
     The file grows under a temporary name beside the target. :meth:`commit` renames it to the target,
@@ -51,18 +60,26 @@ class FileSink(ABC):
     #: False if :meth:`commit` does not wait for the disk.
     durable: bool | None = None
 
-    def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:
+    def __init__(self, path: str, dataset: Dataset, overwrite: bool, format: str) -> None:
         self.path = path
         self.dataset = dataset
         self._overwrite = overwrite
-        self._lock = make_lock(Rank.STORE)
+        self._lock = make_lock(Rank.STRUCTURE)
         self._open = True
         try:
             self._output = Output(path)
         except OSError as error:
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
         self._check_target()
-        self.temporary = str(self._output.path)
+        try:
+            content = DiskFile(str(self._output.path), "x")
+        except OSError as error:
+            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
+        content.durable = False  # `commit` syncs the complete file
+        try:
+            self._file = edited_file(path, content, replace(dataset, format=format), self._output)
+        except PartlyStoredError as error:
+            raise error.failures[0][1] from None
 
     def _check_target(self) -> None:
         if self._output.is_stream:
@@ -79,9 +96,8 @@ class FileSink(ABC):
     def write_shape(self, fqn: str) -> tuple[int, ...]:
         """Return the block shape for efficient writes of a variable: whole chunks, a few MiB."""
         variable = self.dataset.variable_at(fqn)
-        return block_shape(
-            self.dataset.shape(variable), self._chunk_shape(fqn, variable), variable.type.dtype.itemsize
-        )
+        chunk, itemsize = self._file.data(fqn).chunk_shape, variable.type.dtype.itemsize
+        return block_shape(self.dataset.shape(variable), chunk, itemsize, _BLOCK_BYTES)
 
     def write(self, fqn: str, region: Region, values: np.ndarray) -> None:
         """Write values to a region of a variable.
@@ -101,14 +117,12 @@ class FileSink(ABC):
         NetCDFFileError
             If the file cannot be written.
         """
-        variable = self.dataset.variable_at(fqn)
-        shape = self.dataset.shape(variable)
+        shape = self.dataset.shape(self.dataset.variable_at(fqn))
         fits = len(region) == len(shape) and all(
             0 <= s.start <= s.stop <= n and (s.step or 1) == 1 for s, n in zip(region, shape, strict=True)
         )
-        wanted = tuple(s.stop - s.start for s in region)
         values = np.asarray(values)
-        if not fits or values.shape != wanted:
+        if not fits or values.shape != tuple(s.stop - s.start for s in region):
             raise SelectionError(
                 f"values of the shape {values.shape} for the region {region} of a variable of the shape {shape}",
                 path=self.path,
@@ -117,7 +131,7 @@ class FileSink(ABC):
         if not self._open:
             raise NetCDFFileError("the file is closed", path=self.path, fqn=fqn)
         if values.size:
-            self._write(fqn, variable, region, values)
+            self._file.data(fqn).write(region, values)
 
     def commit(self) -> None:
         """Complete the file and rename it to the target.
@@ -131,30 +145,22 @@ class FileSink(ABC):
             if not self._open:
                 return
             try:
-                self._finish()
+                self._file.sync()
                 self._check_target()
-                self._rename()
+                self._output.durable = self.durable is not False
+                self._file.close()
             except BaseException:
                 self.abort()
                 raise
             self._open = False
 
-    def _rename(self) -> None:
-        self._output.durable = self.durable is not False
-        try:
-            self._output.commit()
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
-
     def abort(self) -> None:
         """Close and remove the unfinished file. After :meth:`commit` this has no effect."""
         with self._lock:
-            if not self._open:
-                return
-            self._open = False
-            with suppress(NCZarrError, OSError, RuntimeError, ValueError):
-                self._close()
-            self._output.discard()
+            if self._open:
+                self._open = False
+                with suppress(NCZarrError, OSError, RuntimeError, ValueError):
+                    self._file.abandon()
 
     def __enter__(self) -> FileSink:
         return self
@@ -163,46 +169,3 @@ class FileSink(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
-
-    @abstractmethod
-    def _chunk_shape(self, fqn: str, variable: Variable) -> tuple[int, ...]:
-        """Return the shape of the smallest efficient block: a chunk, or one value."""
-
-    @abstractmethod
-    def _write(self, fqn: str, variable: Variable, region: Region, values: np.ndarray) -> None:
-        """Write values that match the region."""
-
-    @abstractmethod
-    def _finish(self) -> None:
-        """Complete the file and close it."""
-
-    @abstractmethod
-    def _close(self) -> None:
-        """Close the file in its current state."""
-
-
-def block_shape(
-    shape: tuple[int, ...], chunk: tuple[int, ...], itemsize: int, limit: int = _BLOCK_BYTES
-) -> tuple[int, ...]:
-    """Return a block of whole chunks that extends along the last axes as far as `limit` bytes allow.
-
-    Examples
-    --------
-    >>> block_shape((100, 1000, 1000), (1, 10, 1000), 4)
-    (1, 1000, 1000)
-    >>> block_shape((), (), 4)
-    ()
-    """
-    block = [max(1, min(c, n)) for c, n in zip(chunk, shape, strict=True)]
-    room = max(1, limit // max(1, itemsize))
-    for axis in range(len(shape) - 1, -1, -1):
-        others = 1
-        for other, size in enumerate(block):
-            others *= size if other != axis else 1
-        chunks = max(1, room // others // block[axis])
-        if block[axis] * chunks >= shape[axis]:
-            block[axis] = max(1, shape[axis])
-        else:
-            block[axis] *= chunks
-            break
-    return tuple(block)

@@ -27,7 +27,7 @@ from nczarr.model import (
     compare,
 )
 from nczarr.netcdf import create_dataset, open_dataset
-from nczarr.netcdf.hdf5.filters import decode_chunk, encode_chunk
+from nczarr.netcdf.hdf5.chunks import decode_chunk, encode_chunk
 
 CHAINS = {
     "zstd": {"compression": "zstd", "complevel": 3},

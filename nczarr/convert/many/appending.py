@@ -118,7 +118,7 @@ def append_records(
     NetCDFFileError
         If the file cannot be written; it is as it was.
     """
-    from nczarr.netcdf.edit.files import edit_records
+    from nczarr.netcdf.edit.opening import edit_records
 
     with edit_records(target) as file:
         file.durable = durable
@@ -156,7 +156,7 @@ def append_to_copy(
     NetCDFFileError
         If the file cannot be written. In all cases it is as it was.
     """
-    from nczarr.netcdf.edit.files import edit_copy
+    from nczarr.netcdf.edit.opening import edit_copy
 
     with edit_copy(target) as file:
         file.durable = durable

@@ -35,7 +35,7 @@ from nczarr.model.sources import ChangedSource, handed, region_shape
 from nczarr.system.locks import Rank, make_lock
 
 if TYPE_CHECKING:
-    from nczarr.netcdf.places import FilePlaces
+    from nczarr.netcdf.bytes.ranges import FilePlaces
 
 #: Maximum number of open files.
 _OPEN = 24

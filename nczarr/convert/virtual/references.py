@@ -16,7 +16,7 @@ from nczarr.formats import local_path
 from nczarr.mapping import ArrayShape, StoredDataset, WriteOptions
 from nczarr.mapping.values.storage import codecs_of_filters
 from nczarr.model import ArraySource, Dataset, EnumType, PrimitiveType, Variable, rewrite
-from nczarr.netcdf.places import StoredChunks
+from nczarr.netcdf.bytes.ranges import StoredChunks
 from nczarr.transfer import data_bytes
 from nczarr.zarr import NamedConfig, data_type_for
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from nczarr.errors import NetCDFFileError
 from nczarr.system.descriptors import pread, pwrite
 from nczarr.system.durability import sync_descriptor, sync_folder_of
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 _FLAGS = {"x": os.O_CREAT | os.O_EXCL, "w": os.O_CREAT | os.O_TRUNC, "r+": 0}
 
@@ -21,10 +24,10 @@ class ByteFile(Protocol):
     def size(self) -> int:
         """Number of bytes in the file."""
 
-    def readinto(self, offset: int, buffer: Any) -> int:
+    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
         """Fill the buffer up to the end of the file, and return the number of bytes read."""
 
-    def write(self, offset: int, data: Any) -> int:
+    def write(self, offset: int, data: ReadableBuffer) -> int:
         """Write bytes, and return the number of bytes written, which is at least one."""
 
     def truncate(self, size: int) -> None:
@@ -77,7 +80,7 @@ class DiskFile:
     def size(self) -> int:
         return os.fstat(self._open).st_size
 
-    def readinto(self, offset: int, buffer: Any) -> int:
+    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         done = 0
         while done < len(view):
@@ -94,7 +97,7 @@ class DiskFile:
         view[: len(data)] = data
         return len(data)
 
-    def write(self, offset: int, data: Any) -> int:
+    def write(self, offset: int, data: ReadableBuffer) -> int:
         if not self._origin.is_here:
             return len(memoryview(data).cast("B"))
         self._unsynced = True
@@ -153,14 +156,14 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._bytes)
 
-    def readinto(self, offset: int, buffer: Any) -> int:
+    def readinto(self, offset: int, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         with TABLES:
             data = self._bytes[offset : offset + len(view)]
         view[: len(data)] = data
         return len(data)
 
-    def write(self, offset: int, data: Any) -> int:
+    def write(self, offset: int, data: ReadableBuffer) -> int:
         view = memoryview(data).cast("B")
         with TABLES:
             missing = offset - len(self._bytes)
@@ -199,7 +202,7 @@ def read_all(file: ByteFile, offset: int, size: int, path: str) -> bytearray:
     return buffer
 
 
-def write_all(file: ByteFile, offset: int, data: Any, path: str) -> None:
+def write_all(file: ByteFile, offset: int, data: ReadableBuffer, path: str) -> None:
     """Write all bytes, or raise :class:`NetCDFFileError`.
 
     Examples

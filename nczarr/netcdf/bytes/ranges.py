@@ -1,11 +1,15 @@
-"""Read byte ranges of a file that a library has open, such as one behind a URL."""
+"""Read byte ranges of a file that a library has open, and describe those of a variable's chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from nczarr.errors import NetCDFFileError
+from nczarr.model import Filter, Region
 
 #: Offset and size of a range.
 Range = tuple[int, int]
@@ -58,3 +62,48 @@ class RemoteRanges:
 
     def close(self) -> None:
         self._close()
+
+
+@dataclass(frozen=True)
+class StoredChunks:
+    """The storage of a variable's chunks.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of a chunk.
+    filters : tuple of Filter
+        The filters, in the order of their application.
+    """
+
+    shape: tuple[int, ...]
+    filters: tuple[Filter, ...]
+    big_endian: bool
+
+
+@dataclass(frozen=True)
+class FilePlaces(StoredChunks):
+    """The stored chunks of a variable.
+
+    Attributes
+    ----------
+    places : dict
+        Offset and size in the file, by the chunk's position in the grid. Chunks that were never written are
+        absent.
+    read : callable
+        The function that reads a region.
+    """
+
+    places: dict[tuple[int, ...], tuple[int, int]]
+    read: Callable[[Region], np.ndarray]
+
+
+def largest_part(length: int, limit: int) -> int:
+    """Return the largest divisor of `length` that is at most `limit`.
+
+    Examples
+    --------
+    >>> largest_part(12, 5), largest_part(7, 5)
+    (4, 1)
+    """
+    return max(d for d in range(1, max(1, min(limit, length)) + 1) if length % d == 0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
+from nczarr.formats import CLASSIC
 from nczarr.model import (
     Attribute,
     Dataset,
@@ -20,8 +21,8 @@ from nczarr.model import (
     join_fqn,
     normalize_name,
 )
-from nczarr.netcdf.classic.format import (
-    FORMATS,
+from nczarr.netcdf.bytes.ranges import FilePlaces, largest_part
+from nczarr.netcdf.classic.header import (
     TYPES,
     ClassicAttribute,
     ClassicDimension,
@@ -29,8 +30,8 @@ from nczarr.netcdf.classic.format import (
     Header,
     Widths,
     padded,
+    text_of,
 )
-from nczarr.netcdf.places import FilePlaces, largest_part
 from nczarr.system.descriptors import pread
 
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 10, 11, 12
@@ -94,12 +95,12 @@ def read_classic(file: ClassicFile, name: str) -> Dataset:
         If the file is damaged, or ends before the end of the data that its header states.
     """
     header = parse_header(file)
-    names = [normalize_name(_text(d.name)) for d in header.dimensions]
+    names = [normalize_name(text_of(d.name)) for d in header.dimensions]
     for variable in header.variables:
         if header.end(variable) > file.size:
             raise NetCDFFileError(
                 f"the file is truncated: it has {file.size} bytes, "
-                f"the variable {_text(variable.name)!r} ends at {header.end(variable)}",
+                f"the variable {text_of(variable.name)!r} ends at {header.end(variable)}",
                 path=file.path,
             )
     return Dataset(
@@ -111,7 +112,7 @@ def read_classic(file: ClassicFile, name: str) -> Dataset:
         ),
         variables=tuple(
             Variable(
-                normalize_name(_text(v.name)),
+                normalize_name(text_of(v.name)),
                 v.type,
                 tuple(join_fqn("/", names[i]) for i in v.dimensions),
                 attributes=tuple(_attribute(a) for a in v.attributes),
@@ -119,17 +120,13 @@ def read_classic(file: ClassicFile, name: str) -> Dataset:
             )
             for v in header.variables
         ),
-        format=next(name for name, version in FORMATS.items() if version == header.version),
+        format=CLASSIC[header.version],
     )
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _attribute(attribute: ClassicAttribute) -> Attribute:
     values = attribute.values.astype(attribute.type.dtype)
-    return Attribute(normalize_name(_text(attribute.name)), attribute.type, values)
+    return Attribute(normalize_name(text_of(attribute.name)), attribute.type, values)
 
 
 #: The record count of a stream, for which the header states no number.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,23 +10,33 @@ from pathlib import Path
 import numpy as np
 
 from nczarr.errors import ModelError, NetCDFFileError
-from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, join_fqn
+from nczarr.model import Dataset, Dimension, PrimitiveType, Variable, bind_data, fill_value_of, join_fqn
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, write_all
-from nczarr.netcdf.classic.format import FORMATS, Header, Widths, padded
+from nczarr.netcdf.classic.header import (
+    FORMATS,
+    Header,
+    Widths,
+    check_places,
+    format_header,
+    header_of,
+    make_header,
+    padded,
+    refuse_losses,
+)
 from nczarr.netcdf.classic.reader import is_stream, parse_header, read_classic
-from nczarr.netcdf.classic.writer import check_places, format_header, header_of, make_header, refuse_losses
-from nczarr.netcdf.edit.classic_layout import ClassicBytes, laid_out, move_data, moves
-from nczarr.netcdf.edit.classic_values import ClassicValues, fill_of
-from nczarr.netcdf.edit.file_editor import FileEditor
+from nczarr.netcdf.edit.classic_values import ClassicBytes, ClassicValues
+from nczarr.netcdf.edit.editor import EditedFile
 from nczarr.netcdf.edit.matching import Matches, match
 from nczarr.system.atomic import Output
 from nczarr.system.locks import FileLock
 
 #: The first bytes of the copy of a file while its data move. No program accepts them as a netCDF file.
 _MOVING = b"CDF\0"
+#: Minimum spare room behind a header that has grown, for its next growth.
+_ROOM = 1024
 
 
-class EditedClassic(FileEditor):
+class EditedClassic(EditedFile):
     """A classic file (CDF-1, CDF-2, CDF-5), open for reading and writing.
 
     The header counts a record once all variables have it, so a killed process leaves a file that states no
@@ -81,8 +91,7 @@ class EditedClassic(FileEditor):
                 self._dataset = Dataset(dataset.name, format=dataset.format)
                 self.update(dataset)
         except BaseException:
-            self.file.close()
-            self._discard()
+            self.abandon()
             raise
 
     def _values_of(
@@ -91,13 +100,15 @@ class EditedClassic(FileEditor):
         assert isinstance(variable.type, PrimitiveType)
         shape = dataset.shape(variable)
         made = ClassicValues(
-            self, fqn, index, variable.type, shape, fill_of(variable), not variable.storage.no_fill
+            self, fqn, index, variable.type, shape, fill_value_of(variable), not variable.storage.no_fill
         )
         if not fresh:
             made.records = self.header.records
-        elif not made.is_record:
+        elif not made.is_record or self._output is not None:
+            # A killed process leaves no file with a temporary name: the records may be incomplete until the end.
             grid = [-(-n // c) for n, c in zip(shape, made.chunk_shape, strict=True)]
             made.marks = np.zeros(grid, bool)
+            made.records = shape[0] if made.is_record else 0
         return made
 
     # -- values and changes
@@ -118,15 +129,14 @@ class EditedClassic(FileEditor):
         self._check_open()
         assert dataset.format is not None
         refuse_losses(self.path, dataset, dataset.format)
-        known = {id(values): fqn for fqn, values in self._values.items()}
-        found = match(self.dataset, dataset, known)
+        found = match(self.dataset, dataset, self._values)
         ordered = self._in_order(dataset, found)
         planned = replace(header_of(ordered, self.header.version), records=self.header.records)
         planned = laid_out(self.header, planned)
         check_places(planned)
         with self.file.lock:
             records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
-            self._relay(planned, ordered, found)
+            self._change_layout(planned, ordered, found)
             for fqn, variable in dataset.all_variables.items():
                 self._values[fqn].shape = dataset.shape(variable)
             self._count(records)
@@ -138,10 +148,10 @@ class EditedClassic(FileEditor):
         """Return the new model in the order of the file, in which existing objects keep their positions."""
         dimensions = {was: fqn for fqn, was in found.dimensions.items()}
         variables = {was: fqn for fqn, was in found.variables.items()}
-        gone = [fqn for fqn in self.dataset.all_variables if fqn not in variables]
-        gone += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
-        if gone:
-            raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=gone[0])
+        removed = [fqn for fqn in self.dataset.all_variables if fqn not in variables]
+        removed += [fqn for fqn in self.dataset.all_dimensions if fqn not in dimensions]
+        if removed:
+            raise ModelError("an edit cannot remove parts of a classic file", path=self.path, fqn=removed[0])
         old: list[Dimension] = []
         for fqn in self._dimensions:
             dimension = self.dataset.all_dimensions[fqn]
@@ -153,7 +163,7 @@ class EditedClassic(FileEditor):
                     "a dimension of a classic file cannot have another size", path=self.path, fqn=fqn
                 )
             old.append(after)
-        held: list[Variable] = []
+        present: list[Variable] = []
         for fqn, variable in sorted(
             self.dataset.all_variables.items(), key=lambda v: self._values[v[0]].index
         ):
@@ -162,15 +172,15 @@ class EditedClassic(FileEditor):
                 raise ModelError(
                     "the type and the rank of a variable cannot be changed", path=self.path, fqn=fqn
                 )
-            held.append(later)
-        names = {d.name for d in old}, {v.name for v in held}
+            present.append(later)
+        names = {d.name for d in old}, {v.name for v in present}
         return replace(
             new,
             dimensions=(*old, *(d for d in new.dimensions if d.name not in names[0])),
-            variables=(*held, *(v for v in new.variables if v.name not in names[1])),
+            variables=(*present, *(v for v in new.variables if v.name not in names[1])),
         )
 
-    def _relay(self, planned: Header, ordered: Dataset, found: Matches) -> None:
+    def _change_layout(self, planned: Header, ordered: Dataset, found: Matches) -> None:
         """Write the header and move the data from the current layout to the planned one."""
         old = self.header
         values = {fqn: self._values[was] for fqn, was in found.variables.items()}
@@ -179,11 +189,8 @@ class EditedClassic(FileEditor):
         count = max(records, default=0)
         longest = replace(planned, records=max(count, planned.records))
         ends = [longest.end(v) for v in longest.variables]
-        beside = self._go_beside() if moving else None
-        try:
-            self.file.extend(max([len(format_header(planned)), *ends]))
-        except OSError as error:
-            raise self._failed(error) from error
+        beside = self._continue_in_copy() if moving else None
+        self._extend(padded(max([len(format_header(planned)), *ends])))
         if moving:
             write_all(self.file.content, 0, _MOVING, self.path)
             move_data(self.file, old, planned, records)
@@ -201,10 +208,10 @@ class EditedClassic(FileEditor):
         if moving or format_header(old) != format_header(planned):
             self._write_header()
         if beside is not None:
-            self._take_place(beside)
+            self._replace_file(beside)
         self._moving = False
 
-    def _go_beside(self) -> Output | None:
+    def _continue_in_copy(self) -> Output | None:
         """Continue in a copy of the file while its data move. Return None for new files and files in memory.
 
         The file stays unchanged until the copy replaces it. In a folder without permission to create files,
@@ -223,14 +230,14 @@ class EditedClassic(FileEditor):
         except OSError as error:
             output.discard()
             self._moving = False
-            raise self._failed(error) from error
+            raise self.failed(error) from error
         content.durable = self._content.durable
         self._replaced = self._content
         self._content = self.file.content = content
         self._moved = output
         return output
 
-    def _take_place(self, output: Output) -> None:
+    def _replace_file(self, output: Output) -> None:
         try:
             self.file.content.sync()
             self._locks.append(
@@ -238,11 +245,11 @@ class EditedClassic(FileEditor):
             )  # the lock of the old file does not cover the new one
             output.commit()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
         self._moved = None
-        self._let_go_of_replaced()
+        self._close_replaced()
 
-    def _let_go_of_replaced(self) -> None:
+    def _close_replaced(self) -> None:
         """Close the replaced file, whose content is obsolete."""
         replaced, self._replaced = self._replaced, None
         if isinstance(replaced, DiskFile):
@@ -252,10 +259,7 @@ class EditedClassic(FileEditor):
     def _write_header(self) -> None:
         """Write the header. Its first bytes are written last."""
         data = format_header(self.header)
-        try:
-            self.file.extend(len(data))
-        except OSError as error:
-            raise self._failed(error) from error
+        self._extend(len(data))
         self._wait_for_disk()
         write_all(self.file.content, 4, data[4:], self.path)
         write_all(self.file.content, 0, data[:4], self.path)
@@ -313,7 +317,8 @@ class EditedClassic(FileEditor):
             if values.is_record:
                 values.fill_records(records)
         counted = replace(self.header, records=records)
-        self._extend(counted)
+        ends = [counted.end(v) for v in counted.variables]
+        self._extend(padded(max([len(format_header(counted)), *ends])))
         self.header = counted
         self._wait_for_disk()
         self._write_count()
@@ -323,15 +328,14 @@ class EditedClassic(FileEditor):
         try:
             self.file.content.sync()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
-    def _extend(self, header: Header) -> None:
-        """Extend the file to the size that its header states, with the padding at the end."""
-        end = max((header.end(v) for v in header.variables), default=0) or len(format_header(header))
+    def _extend(self, size: int) -> None:
+        """Extend the file to at least this size."""
         try:
-            self.file.extend(-(-end // 4) * 4)
+            self.file.extend(size)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     # -- closing
 
@@ -350,15 +354,12 @@ class EditedClassic(FileEditor):
     def _data(self) -> Mapping[str, ClassicValues]:
         return self._values
 
-    def _finish(self) -> None:
-        self.file.close()
-
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._open = False
         self.file.close()
         if self._moved is not None:
             self._moved.discard()
-        self._let_go_of_replaced()
+        self._close_replaced()
         for lock in self._locks:
             lock.release()
 
@@ -367,3 +368,67 @@ class EditedClassic(FileEditor):
         if self._moving:
             left = "the file is damaged" if self._moved is None else "the file is unchanged"
             raise NetCDFFileError(f"an earlier move of the file's data failed; {left}", path=self.path)
+
+
+def laid_out(old: Header, new: Header) -> Header:
+    """Return the new header with the offset of every variable.
+
+    The first variables are those of the old header, in order. No variable moves towards the beginning.
+    Variables without records precede the records, and all are in the order of the header. The netCDF library
+    rejects any other layout.
+
+    Examples
+    --------
+    >>> from nczarr.model import INT
+    >>> from nczarr.netcdf.classic.header import ClassicDimension, ClassicVariable
+    >>> x = (ClassicDimension(b"x", 5),)
+    >>> old = Header(1, 0, x, (), (ClassicVariable(b"v", INT, (0,), (), 200),))
+    >>> new = replace(old, variables=(*old.variables, ClassicVariable(b"w", INT, (0,), ())))
+    >>> [v.begin for v in laid_out(old, new).variables]
+    [200, 220]
+    """
+    size = len(format_header(new))
+    place = size
+    if old.variables:
+        first = min(v.begin for v in old.variables)
+        place = first if size <= first else padded(size + max(_ROOM, size // 2))
+    begins = [0] * len(new.variables)
+    before = [v.begin for v in old.variables]
+    for record in (False, True):
+        if record:
+            moved = [b for v, b in zip(old.variables, before, strict=True) if old.is_record(v)]
+            place = max([place, *moved[:1]])
+        for i, v in enumerate(new.variables):
+            if new.is_record(v) != record:
+                continue
+            if i < len(before) and not record:
+                place = max(place, before[i])
+            begins[i] = place
+            place += padded(new.slab(v))
+    variables = tuple(replace(v, begin=b) for v, b in zip(new.variables, begins, strict=True))
+    return replace(new, variables=variables)
+
+
+def moves(old: Header, new: Header) -> bool:
+    """Return True if the offset of any existing data differs."""
+    return any(a.begin != b.begin for a, b in zip(old.variables, new.variables, strict=False)) or (
+        old.record_size != new.record_size and any(map(old.is_record, old.variables))
+    )
+
+
+def move_data(file: ClassicBytes, old: Header, new: Header, records: Sequence[int]) -> None:
+    """Move all data from their old offsets to the new ones. `records` has the record count of each variable."""
+    pairs = list(zip(old.variables, new.variables, strict=False))
+    growing = [(a, b) for a, b in pairs if old.is_record(a)]
+    count = max(records, default=0)
+    if growing and count:
+        source, target = growing[0][0].begin, growing[0][1].begin
+        if old.record_size == new.record_size:
+            size = min(count * old.record_size, file.content.size - source)
+            if source != target:
+                file.move(source, target, size)
+        else:
+            file.spread(source, target, count, old.record_size, new.record_size)
+    for a, b in reversed([pair for pair in pairs if not old.is_record(pair[0])]):
+        if a.begin != b.begin:
+            file.move(a.begin, b.begin, old.slab(a))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol
@@ -10,23 +11,66 @@ from typing import Any, Protocol
 import numpy as np
 
 from nczarr.lazy import cached_property
-from nczarr.model import PrimitiveType, Region, Variable, default_fill
-from nczarr.model.sources import handed
-from nczarr.netcdf.bytes.file import read_all, write_all
-from nczarr.netcdf.classic.format import Header
-from nczarr.netcdf.classic.reader import ClassicSource
-from nczarr.netcdf.edit.classic_layout import ClassicBytes
-from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
-from nczarr.netcdf.sink import block_shape
+from nczarr.model import PrimitiveType
+from nczarr.netcdf.bytes.file import ByteFile, read_all, write_all
+from nczarr.netcdf.classic.header import Header
+from nczarr.netcdf.classic.reader import ClassicFile, ClassicSource
+from nczarr.netcdf.edit.editor import VALUE_BLOCK, Axes, EditedValues, block_shape
+from nczarr.system.locks import Rank, make_lock
 
-#: Target size of the blocks in which values are written, in bytes.
-_BLOCK = 256 << 10
 #: Size of one write of fill values, in bytes.
 _FILL = 4 << 20
 #: Above this number of runs, a write reads the whole range, changes it and writes it back, unless the gaps
 #: are large.
 _RUNS = 8
 _SPAN = 4 << 20
+#: Number of bytes in one step of a move.
+_STEP = 8 << 20
+
+
+class ClassicBytes(ClassicFile):
+    """A reader of a classic file on the bytes that an editor writes to. Writers hold `lock`."""
+
+    def __init__(self, path: str, content: ByteFile) -> None:
+        self.path = path
+        self.content = content
+        self.size = content.size
+        self.lock = make_lock(Rank.STORE)
+        self._descriptor = -1
+
+    def _read_at(self, offset: int, size: int) -> bytes:
+        buffer = bytearray(size)
+        return bytes(buffer[: self.content.readinto(offset, buffer)])
+
+    def extend(self, size: int) -> None:
+        """Extend the file to at least this size."""
+        if self.content.size < size:
+            self.content.truncate(size)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._descriptor = None
+        self.content.close()
+
+    def move(self, source: int, target: int, size: int) -> None:
+        """Move bytes towards the end, from the last to the first, since the ranges may overlap."""
+        while size:
+            part = min(size, _STEP)
+            size -= part
+            data = read_all(self.content, source + size, part, self.path)
+            write_all(self.content, target + size, data, self.path)
+
+    def spread(self, source: int, target: int, count: int, old: int, new: int) -> None:
+        """Move `count` records of `old` bytes towards the end, to slots of `new` bytes."""
+        rows = max(1, _STEP // max(old, new, 1))
+        for start in range((count - 1) // rows * rows, -1, -rows):
+            n = min(rows, count - start)
+            # The last record may lack its padding.
+            there = min(n * old, self.content.size - (source + start * old))
+            data = read_all(self.content, source + start * old, there, self.path).ljust(n * old, b"\0")
+            moved = np.zeros((n, new), np.uint8)
+            moved[:, :old] = np.frombuffer(data, np.uint8).reshape(n, old)
+            write_all(self.content, target + start * new, moved.data, self.path)
 
 
 class Owner(Protocol):
@@ -48,8 +92,7 @@ class ClassicValues(EditedValues):
     index : int
         The position of the variable in the header.
     marks : ndarray of bool, or None
-        For a variable without records: the blocks that have values or fill in the file. None means all
-        blocks.
+        The blocks that have values or fill in the file. None means all blocks.
     records : int
         For a record variable: the number of records that have values or fill in the file.
     """
@@ -67,10 +110,6 @@ class ClassicValues(EditedValues):
     records: int = 0
 
     @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
-    @property
     def is_record(self) -> bool:
         """Return True if the variable has records."""
         return self.owner.header.is_record(self.owner.header.variables[self.index])
@@ -82,10 +121,10 @@ class ClassicValues(EditedValues):
             return ()
         itemsize = self.dtype.itemsize
         if not self.is_record:
-            return block_shape(self.shape, (1,) * len(self.shape), itemsize, _BLOCK)
-        inner = block_shape(self.shape[1:], (1,) * (len(self.shape) - 1), itemsize, _BLOCK)
+            return block_shape(self.shape, (1,) * len(self.shape), itemsize)
+        inner = block_shape(self.shape[1:], (1,) * (len(self.shape) - 1), itemsize)
         whole = inner == self.shape[1:]
-        return (max(1, _BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
+        return (max(1, VALUE_BLOCK // 4 // max(1, math.prod(inner) * itemsize)) if whole else 1, *inner)
 
     def check(self, values: np.ndarray) -> None:
         """Do nothing: the format can store each value of the type."""
@@ -96,30 +135,19 @@ class ClassicValues(EditedValues):
 
     # -- reading
 
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
-        values = self._read(tuple([range(s.start, s.stop, s.step or 1) for s in region]))
-        return handed(values, out)
-
-    def read_orthogonal(self, selection: Any) -> np.ndarray:
-        """Read slices or increasing positions, one for each axis."""
-        return read_selected(self._read, selection, self.dtype)
-
     def _read(self, axes: Axes) -> np.ndarray:
+        inside = axes
         if self.is_record:
-            inside = range(axes[0].start, min(axes[0].stop, self.records), axes[0].step)
-            if len(inside) == len(axes[0]):
-                return self._stored(axes)
-            out = self.filled(tuple(map(len, axes)))
-            if inside:
-                out[: len(inside)] = self._stored((inside, *axes[1:]))
-            return out
-        if self.marks is None or self.marks.all():
+            inside = (range(axes[0].start, min(axes[0].stop, self.records), axes[0].step), *axes[1:])
+        if inside == axes and (self.marks is None or self.marks.all()):
             return self._stored(axes)
         out = self.filled(tuple(map(len, axes)))
-        for index, place, part in self._blocks(axes):
-            if self.marks[index]:
-                out[place] = self._stored(part)
+        if self.marks is None and inside[0]:
+            out[: len(inside[0])] = self._stored(inside)
+        elif self.marks is not None:
+            for index, place, part in self._blocks(inside):
+                if self.marks[index]:
+                    out[place] = self._stored(part)
         return out
 
     def _stored(self, axes: Axes) -> np.ndarray:
@@ -152,59 +180,52 @@ class ClassicValues(EditedValues):
         if not values.size:
             return
         with self.owner.file.lock:
-            if self.is_record:
-                self._prepare_records(axes)
+            if self.is_record and axes[0][-1] >= self.records:
+                # Records between the last one and the new ones need fill values, as do new ones that are incomplete.
+                inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
+                self.fill_records(axes[0].start if inner and axes[0].step == 1 else axes[0][-1] + 1)
             elif self.marks is not None:
-                self._prepare_blocks(axes)
+                for index, _, part in self._blocks(axes):
+                    if not self.marks[index]:
+                        if part != (place := self._block(index)):
+                            self._fill(place)
+                        self.marks[index] = True
             self._put(axes, values)
             if self.is_record:
                 self.records = max(self.records, axes[0][-1] + 1)
 
-    def _prepare_records(self, axes: Axes) -> None:
-        """Write fill values to new records that the write does not cover."""
-        first, stop = axes[0].start, axes[0][-1] + 1
-        inner = all(len(axis) == n for axis, n in zip(axes[1:], self.shape[1:], strict=True))
-        whole = inner and axes[0].step == 1
-        self.fill_records(first if whole else stop)
+    def _block(self, index: Sequence[int]) -> Axes:
+        """Return the ranges of a block of `marks`."""
+        shape = (self.records, *self.shape[1:]) if self.is_record else self.shape
+        return tuple(
+            [
+                range(i * b, min((i + 1) * b, n))
+                for i, b, n in zip(index, self.chunk_shape, shape, strict=True)
+            ]
+        )
 
-    def _prepare_blocks(self, axes: Axes) -> None:
-        """Write fill values to blocks before their first partial write."""
-        assert self.marks is not None
-        block = self.chunk_shape
-        for index, _, part in self._blocks(axes):
-            if self.marks[index]:
-                continue
-            place = tuple(
-                range(i * b, min((i + 1) * b, n)) for i, b, n in zip(index, block, self.shape, strict=True)
-            )
-            if tuple(map(len, part)) != tuple(map(len, place)) and self.fills:
-                self._put(place, self.filled(tuple(map(len, place))))
-            self.marks[index] = True
+    def _fill(self, axes: Axes) -> None:
+        if self.fills:
+            self._put(axes, self.filled(tuple(map(len, axes))))
 
     def fill_records(self, count: int) -> None:
         """Ensure that the first `count` records have values or fill in the file."""
         with self.owner.file.lock:
-            if self.fills and self.records < count:
+            if self.records < count:
+                self.fill_blocks()
                 inner = self.shape[1:]
                 rows = max(1, _FILL // max(1, math.prod(inner) * self.dtype.itemsize))
                 for start in range(self.records, count, rows):
-                    part = range(start, min(start + rows, count))
-                    self._put((part, *map(range, inner)), self.filled((len(part), *inner)))
-            self.records = max(self.records, count)
+                    self._fill((range(start, min(start + rows, count)), *map(range, inner)))
+                self.records = count
 
     def fill_blocks(self) -> None:
-        """Ensure that all values are in the file, or fill in their place."""
-        if self.marks is None:
-            return
+        """Ensure that all blocks have values or fill in the file."""
         with self.owner.file.lock:
-            block = self.chunk_shape
-            for index in np.argwhere(~self.marks) if self.fills else ():
-                place = tuple(
-                    range(i * b, min((i + 1) * b, n))
-                    for i, b, n in zip(index.tolist(), block, self.shape, strict=True)
-                )
-                self._put(place, self.filled(tuple(map(len, place))))
-            self.marks = None
+            if self.marks is not None:
+                for index in np.argwhere(~self.marks).tolist() if self.fills else ():
+                    self._fill(self._block(index))
+                self.marks = None
 
     def _put(self, axes: Axes, values: np.ndarray) -> None:
         """Write values to the file. The caller holds its lock."""
@@ -220,19 +241,20 @@ class ClassicValues(EditedValues):
         span = self.dtype.itemsize + sum((len(a) - 1) * step for a, step in zip(axes, steps, strict=True))
         if big.nbytes // together > _RUNS and span <= max(_SPAN, 2 * big.nbytes):
             file = self.owner.file
-            held = bytearray(span)
+            current = bytearray(span)
             there = min(span, max(0, file.content.size - offset))
             if there:
-                held[:there] = read_all(file.content, offset, there, file.path)
-            np.ndarray(big.shape, big.dtype, held, 0, steps)[...] = big
-            write_all(file.content, offset, held, file.path)
+                current[:there] = read_all(file.content, offset, there, file.path)
+            np.ndarray(big.shape, big.dtype, current, 0, steps)[...] = big
+            write_all(file.content, offset, current, file.path)
         else:
             self._runs(offset, big, steps)
 
     def _runs(self, offset: int, values: np.ndarray, steps: tuple[int, ...]) -> None:
         """Write an array run by run. A run is contiguous in the file."""
         if _together(values.shape, steps, values.itemsize) == values.nbytes:
-            write_all(self.owner.file.content, offset, values.tobytes(), self.owner.file.path)
+            data = values.reshape(-1).view(np.uint8).data
+            write_all(self.owner.file.content, offset, data, self.owner.file.path)
             return
         for i in range(values.shape[0]):
             self._runs(offset + i * steps[0], values[i, ...], steps[1:])
@@ -241,10 +263,7 @@ class ClassicValues(EditedValues):
         """Accept a larger shape."""
         if self.is_record:
             self.owner.count_in_header()
-        self.shape = tuple(shape)
-
-    def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Do nothing: new records get fill values."""
+        super().grow(shape)
 
 
 def _together(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> int:
@@ -255,11 +274,3 @@ def _together(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> 
             break
         size *= length
     return size
-
-
-def fill_of(variable: Variable) -> Any:
-    """Return the value of unwritten elements."""
-    fill = variable.attribute.get("_FillValue")
-    if fill is not None and fill.type == variable.type and len(fill.values) == 1:
-        return fill.values[0]
-    return default_fill(variable.type)

@@ -12,19 +12,17 @@ from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, Unsup
 from nczarr.model import Dataset, bind_data
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile
 from nczarr.netcdf.bytes.guarded import GuardedFile
-from nczarr.netcdf.classic.writer import refuse_losses
-from nczarr.netcdf.edit.file_editor import FileEditor
+from nczarr.netcdf.classic.header import refuse_losses
+from nczarr.netcdf.edit.editor import EditedFile
 from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
-from nczarr.netcdf.files import forget_editor, remember_editor
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.objects import ObjectMaker
+from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, check_names, check_types
 from nczarr.netcdf.hdf5.reader import find_objects
-from nczarr.netcdf.hdf5.source import HDF5File
+from nczarr.netcdf.hdf5.source import HDF5File, forget_editor, remember_editor
 from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
 from nczarr.netcdf.hdf5.types import address_of
-from nczarr.netcdf.hdf5.writer import check_names, check_types
 from nczarr.system.atomic import Output
 
 #: Number of datasets that stay open.
@@ -38,7 +36,7 @@ class FixedFileError(NetCDFFileError):
     """The file is readable but cannot be changed."""
 
 
-class EditedHDF5(FileEditor):
+class EditedHDF5(EditedFile):
     """A netCDF-4 file, open for reading and writing.
 
     After :meth:`sync`, all writes are in the file, and on the disk if the file is `durable`. Between two calls,
@@ -89,21 +87,23 @@ class EditedHDF5(FileEditor):
     ) -> None:
         super().__init__(path, output, content)
         self._on_disk = isinstance(content, DiskFile)
-        self._disk = GuardedFile(content, holding=self._on_disk)
+        # A killed process leaves no file with a temporary name, so its writes need no order.
+        self._disk = GuardedFile(content, ordering=self._on_disk and output is None)
         self._make = ObjectMaker(path)
         name = str(output.path) if output is not None else path
         try:
             with hdf5().phil, hdf5_errors(path, doing="HDF5 cannot open the file"):
                 if dataset is None:
                     api = hdf5()
-                    file = api.h5f.open(_bytes(name), api.h5f.ACC_RDWR, access_to(self._disk))
+                    file = api.h5f.open(bytes_of(name), api.h5f.ACC_RDWR, access_to(self._disk))
                 else:
                     strict = dataset.format == _STRICT
                     file = self._make.file(name, access_to(self._disk), strict=strict)
                 self.file = HDF5File(path, file, self._disk, _KEPT)
         except BaseException:
             self._disk.close()
-            self._discard()
+            if output is not None:
+                output.discard()
             raise
         try:
             with hdf5().phil, hdf5_errors(path):
@@ -122,8 +122,7 @@ class EditedHDF5(FileEditor):
             if output is None and self._on_disk:
                 remember_editor(path, self)
         except BaseException:
-            self._let_go()
-            self._discard()
+            self.abandon()
             raise
 
     def check(self) -> None:
@@ -148,12 +147,13 @@ class EditedHDF5(FileEditor):
         self._check_open()
         with hdf5().phil, hdf5_errors(self.path, doing="the file cannot be written"):
             self.check()
-            known = {id(values): fqn for fqn, values in self._objects.values.items()}
             check_names(dataset, self.path)
             check_types(dataset, self.path)
             if dataset.format == _STRICT:
                 refuse_losses(self.path, dataset, _STRICT)
-            there, refused = self._objects.change(self.dataset, dataset, match(self.dataset, dataset, known))
+            there, refused = self._objects.change(
+                self.dataset, dataset, match(self.dataset, dataset, self._objects.values)
+            )
             self._dataset = bind_data(there, self._objects.values)
             self.check()
             if refused:
@@ -176,6 +176,8 @@ class EditedHDF5(FileEditor):
         new = self._output is not None
         super().publish()
         if new:
+            if self._on_disk:
+                self._disk.order_writes()
             remember_editor(self.path, self)
 
     def sync(self) -> None:
@@ -198,7 +200,7 @@ class EditedHDF5(FileEditor):
         return self._objects.values
 
     def _finish(self) -> None:
-        self._let_go()
+        super()._finish()
         self.check()
 
     def reopened(self) -> HDF5File:
@@ -207,7 +209,7 @@ class EditedHDF5(FileEditor):
             self._check_open()
             return HDF5File(self.path, self.file.id.reopen(), self._disk.share())
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         forget_editor(self)
         with hdf5().phil:
             if hasattr(self, "_objects"):
@@ -217,10 +219,6 @@ class EditedHDF5(FileEditor):
             self._make.types.committed.clear()
             with suppress(NCZarrError, OSError, RuntimeError, ValueError):
                 self.file.close()
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def _check_order(root: Any, path: str) -> None:

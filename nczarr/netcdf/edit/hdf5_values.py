@@ -8,17 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
-from nczarr.model import Region, Type, regions
-from nczarr.netcdf.edit.pieces import Axes, EditedValues, read_selected
-from nczarr.netcdf.hdf5.filters import is_ours
+from nczarr.model import Type, regions
+from nczarr.netcdf.edit.editor import Axes, EditedValues, block_shape
+from nczarr.netcdf.hdf5.chunks import is_ours
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_pointers
 from nczarr.netcdf.hdf5.objects import VariableObject
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
-from nczarr.netcdf.sink import block_shape
-
-#: Target size of the blocks in which values without chunks are written, in bytes.
-_BLOCK = 256 << 10
 
 
 class _Facts(NamedTuple):
@@ -74,10 +70,6 @@ class HDF5Values(EditedValues):
         self.pointers = has_pointers(self.layout)
         self.limited = has_fixed_text(self.layout)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
     def known(self) -> _Facts:
         """The properties that stay constant while the file is open."""
         if self._facts is None:
@@ -98,8 +90,7 @@ class HDF5Values(EditedValues):
         """Copy the properties of the open HDF5 dataset."""
         block = made.chunk
         if block is None:
-            ones = (1,) * len(self.shape)
-            block = block_shape(self.shape, ones, self.layout.dtype.itemsize, _BLOCK)
+            block = block_shape(self.shape, (1,) * len(self.shape), self.layout.dtype.itemsize)
         plain = made.chunk is not None and not made.filtered and not self.pointers
         self._facts = _Facts(made.type_id, made.encoded, block, plain)
 
@@ -118,20 +109,11 @@ class HDF5Values(EditedValues):
         """Raise :class:`UnsupportedError` if a text is too long for strings of fixed size."""
         encode(self.layout, values, self.type, [])
 
-    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
-        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+    def _read(self, axes: Axes) -> np.ndarray:
         source = HDF5Source(
             self.owner.file, self.fqn, self.path, self.type, self.layout, self.shape, self.stored, self.fill
         )
-        return source.read(region, out)
-
-    def read_orthogonal(self, selection: Any) -> np.ndarray:
-        """Read slices or increasing positions, one for each axis."""
-
-        def part(axes: Axes) -> np.ndarray:
-            return self.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
-
-        return read_selected(part, selection, self.dtype)
+        return source.read(tuple([slice(a.start, a.stop, a.step) for a in axes]))
 
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:
@@ -158,13 +140,6 @@ class HDF5Values(EditedValues):
             if facts.encoded:
                 file.forget(self.path)
             self.owner.check()
-
-    def grow(self, shape: tuple[int, ...]) -> None:
-        """Accept a larger shape. The dataset grows when values are written there."""
-        self.shape = tuple(shape)
-
-    def clear_outside(self, axes: tuple[int, ...]) -> None:
-        """Do nothing: HDF5 fills the new part of a dataset."""
 
     def extend(self, shape: tuple[int, ...]) -> None:
         """Extend the HDF5 dataset to the length of its dimensions. The caller holds the lock."""

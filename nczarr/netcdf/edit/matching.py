@@ -6,11 +6,13 @@ match in turn. Objects without variables match by name, and otherwise by equal d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from nczarr.model import Dataset, Group, format_fqn, join_fqn, parse_fqn
+from nczarr.model import Dataset, Dimension, Group, format_fqn, join_fqn, parse_fqn
+
+_N = TypeVar("_N", Group, Dimension)
 
 
 @dataclass
@@ -22,8 +24,8 @@ class Matches:
     dimensions: dict[str, str] = field(default_factory=dict)
 
 
-def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
-    """Match two models. `known` has the old variables by the ``id`` of their data.
+def match(old: Dataset, new: Dataset, data: Mapping[str, object]) -> Matches:
+    """Match two models. `data` has the data of the old variables.
 
     Examples
     --------
@@ -32,10 +34,11 @@ def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
     >>> data = MemorySource(np.zeros(2, "i4"))
     >>> old = Dataset("d", dimensions=(Dimension("x", 2),), variables=(Variable("v", INT, ("/x",), data=data),))
     >>> new = Dataset("d", dimensions=(Dimension("y", 2),), variables=(Variable("w", INT, ("/y",), data=data),))
-    >>> found = match(old, new, {id(data): "/v"})
+    >>> found = match(old, new, {"/v": data})
     >>> found.variables, found.dimensions
     ({'/w': '/v'}, {'/y': '/x'})
     """
+    known = {id(values): fqn for fqn, values in data.items()}
     used: set[str] = set()
     variables: dict[str, str] = {}
     for fqn, variable in new.all_variables.items():
@@ -43,9 +46,8 @@ def match(old: Dataset, new: Dataset, known: Mapping[int, str]) -> Matches:
         if before is not None and before not in used:
             variables[fqn] = before
             used.add(before)
-    here = set(known.values())
     for fqn in new.all_variables:
-        if fqn not in variables and fqn in here and fqn not in used:
+        if fqn not in variables and fqn in data and fqn not in used:
             variables[fqn] = fqn
             used.add(fqn)
     found = Matches(variables)
@@ -97,9 +99,10 @@ def _dimensions(found: Matches, old: Dataset, new: Dataset) -> None:
             found.dimensions[join_fqn(fqn, dimension.name)] = join_fqn(was, before.name)
 
 
-def _rest(after: Iterable[Any], before: dict[str, Any], look: Any) -> list[tuple[Any, Any]]:
+def _rest(after: Iterable[_N], before: dict[str, _N], look: Callable[[_N], object]) -> list[tuple[_N, _N]]:
     """Return pairs with equal names, then pairs with equal definitions."""
-    pairs, left = [], []
+    pairs: list[tuple[_N, _N]] = []
+    left: list[_N] = []
     for node in after:
         same = before.pop(node.name, None)
         if same is None:

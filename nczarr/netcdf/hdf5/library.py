@@ -167,6 +167,20 @@ def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
     _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
 
 
+def read_text(owner: Any, name: bytes) -> str | None:
+    """Return the text of an attribute, or None if there is none with a text of fixed size."""
+    api = hdf5()
+    if not api.h5a.exists(owner, name):
+        return None
+    attribute = api.h5a.open(owner, name)
+    kind = attribute.get_type()
+    if kind.get_class() != api.h5t.STRING or kind.is_variable_str():
+        return None
+    raw = np.zeros(kind.get_size(), "S1")
+    read_attribute(attribute, kind, raw)
+    return raw.tobytes().split(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
 def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) -> bool:
     """Call H5Acreate2 and H5Awrite for raw bytes. Return False if HDF5 refuses, as for a name in use."""
     if not _functions:

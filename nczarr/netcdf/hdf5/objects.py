@@ -8,7 +8,7 @@ creation order for all objects.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,13 +26,16 @@ from nczarr.model import (
     Dataset,
     Dimension,
     Filter,
+    Group,
     PrimitiveType,
     UserType,
     Variable,
     fill_value_of,
+    forward_references,
+    join_fqn,
 )
 from nczarr.model.chunk_shapes import default_chunks
-from nczarr.netcdf.hdf5.filters import complete, describe_filter, encode_chunk, is_ours
+from nczarr.netcdf.hdf5.chunks import complete, describe_filter, encode_chunk, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
     hdf5,
@@ -45,7 +48,7 @@ from nczarr.netcdf.hdf5.library import (
 )
 from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hyperslab, unwritten_chunk
-from nczarr.netcdf.hdf5.tree import NO_VARIABLE
+from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
 
 #: Size limit of default chunks, and their length if all dimensions are unlimited.
@@ -115,7 +118,7 @@ class ObjectMaker:
         root = api.h5g.open(made, b"/")
         self.text(root, b"_NCProperties", _provenance().encode())
         if strict:
-            self.books(root, b"_nc3_strict", (1,), scalar=True)
+            self.write_internal_attribute(root, b"_nc3_strict", (1,), scalar=True)
         return made
 
     def group(self, parent: Any, name: str) -> Any:
@@ -149,7 +152,7 @@ class ObjectMaker:
         with hdf5().phil, hdf5_errors(self.path, fqn, "the dimension cannot be written"):
             made = api.h5d.create(group, bytes_of(dimension.name), api.h5t.IEEE_F32BE, space, creation)
             api.h5ds.set_scale(made, NO_VARIABLE + b".%10d" % dimension.size)
-            self.books(made, b"_Netcdf4Dimid", (number,), scalar=True)
+            self.write_internal_attribute(made, b"_Netcdf4Dimid", (number,), scalar=True)
         return made
 
     def check(self, variable: Variable, dataset: Dataset, fqn: str) -> None:
@@ -325,7 +328,9 @@ class ObjectMaker:
             self._number = hdf5().h5s.create_simple((1,))
         return self._number
 
-    def books(self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False) -> None:
+    def write_internal_attribute(
+        self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False
+    ) -> None:
         """Create an integer attribute of netCDF's bookkeeping."""
         api = hdf5()
         space = api.h5s.create(api.h5s.SCALAR) if scalar else api.h5s.create_simple((len(values),))
@@ -377,6 +382,59 @@ def track(creation: Any, *, links: bool = False) -> None:
 def bytes_of(name: str) -> bytes:
     """Return a name of the model in the file's encoding."""
     return name.encode("utf-8", "surrogateescape")
+
+
+def check_names(dataset: Dataset, path: str) -> None:
+    """Refuse names that clash in a group's single HDF5 name space, and netCDF-4's bookkeeping names."""
+    books = {name.decode() for name in VARIABLE_BOOKS | SCALE_BOOKS}
+    for fqn, group in dataset.walk():
+        taken: dict[str, str] = {}
+        for kind, name in _link_names(group):
+            if taken.setdefault(name, kind) != kind:
+                raise LossError(
+                    f"netCDF-4 cannot store a {taken[name]} and a {kind} of the same name in one group",
+                    path=path,
+                    fqn=join_fqn(fqn, name),
+                )
+        reserved = {name.decode() for name in ROOT_BOOKS} if fqn == "/" else set()
+        for owner, attributes, names in [
+            (fqn, group.attributes, reserved),
+            *((join_fqn(fqn, v.name), v.attributes, books) for v in group.variables),
+        ]:
+            for attribute in attributes:
+                if attribute.name in names:
+                    raise LossError(
+                        f"netCDF-4 reserves the attribute name {attribute.name!r}",
+                        path=path,
+                        fqn=owner,
+                    )
+
+
+def check_types(dataset: Dataset, path: str) -> None:
+    """Refuse types that are used before their group.
+
+    The netCDF library reads a file group by group and would not find them.
+    """
+    for fqn, type_ in forward_references(dataset, attributes=False):
+        raise LossError(
+            f"netCDF-4 cannot store a use of the type {type_.fqn} before the group that declares it",
+            path=path,
+            fqn=fqn,
+            hint="declare the type in the root group",
+        )
+
+
+def _link_names(group: Group) -> Iterator[tuple[str, str]]:
+    for type_ in group.types:
+        yield "type", type_.name
+    for variable in group.variables:
+        yield "variable", variable.name
+    for child in group.groups:
+        yield "group", child.name
+    variables = {v.name for v in group.variables}
+    for dimension in group.dimensions:
+        if dimension.name not in variables:
+            yield "dimension", dimension.name
 
 
 def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> None:

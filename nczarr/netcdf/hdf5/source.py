@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,17 +18,20 @@ from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
 from nczarr.netcdf.bytes.guarded import GuardedFile
-from nczarr.netcdf.bytes.ranges import Ranges
+from nczarr.netcdf.bytes.ranges import FilePlaces, Ranges
 from nczarr.netcdf.hdf5.chunks import (
     SMALLEST,
     SMALLEST_WHOLE,
     ChunkPlaces,
     StoredChunk,
     StoredChunks,
+    decode_chunk,
+    describe_filter,
+    is_known,
+    is_ours,
     ranges_of,
     read_chunks,
 )
-from nczarr.netcdf.hdf5.filters import decode_chunk, describe_filter, is_known, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
     file_number,
@@ -39,9 +43,9 @@ from nczarr.netcdf.hdf5.library import (
 )
 from nczarr.netcdf.hdf5.memory import MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.tree import FOLLOW
-from nczarr.netcdf.places import FilePlaces
 from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped, close_with
+from nczarr.system.forks import Origin
 
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
@@ -269,6 +273,43 @@ class HDF5File:
                 self.id = None
                 if self.disk is not None:
                     self.disk.close()
+
+
+class Editor(Protocol):
+    """An editor of a file."""
+
+    origin: Origin
+
+    def reopened(self) -> HDF5File:
+        """Return a reader of the same file, with unsaved changes."""
+
+
+#: The editors of this process, by device and number of the file. An opened file is read through its editor.
+_editors: weakref.WeakValueDictionary[tuple[int, int], Editor] = weakref.WeakValueDictionary()
+
+
+def remember_editor(path: str, editor: Editor) -> None:
+    """Register the editor of a file."""
+    found = os.stat(path)
+    _editors[found.st_dev, found.st_ino] = editor
+
+
+def forget_editor(editor: Editor) -> None:
+    """Remove an editor from the registry."""
+    for key in [key for key, known in list(_editors.items()) if known is editor]:
+        _editors.pop(key, None)
+
+
+def editor_of(path: str) -> Editor | None:
+    """Return the editor of a file in this process, or None. A forked child ignores its parent's editors."""
+    if not _editors:
+        return None
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    editor = _editors.get((found.st_dev, found.st_ino))
+    return editor if editor is not None and editor.origin.is_here else None
 
 
 @dataclass(frozen=True, eq=False)

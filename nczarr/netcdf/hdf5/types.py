@@ -24,7 +24,7 @@ from nczarr.model import (
     join_fqn,
     primitive_for_dtype,
 )
-from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_attribute, write_attribute
+from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text, write_attribute
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 _BASES = b"_nczarr_bases"
@@ -216,13 +216,7 @@ _KINDS = {
 
 def _recorded_bases(type_id: Any) -> list[str]:
     """Return the FQNs of the types inside a named type, from the attribute of :func:`record_bases`."""
-    h5a = hdf5().h5a
-    if not type_id.committed() or not h5a.exists(type_id, _BASES):
-        return []
-    attribute = h5a.open(type_id, _BASES)
-    text = np.zeros(attribute.get_type().get_size(), "S1")
-    read_attribute(attribute, attribute.get_type(), text)
-    return _name(text.tobytes()).split("\n")
+    return ((type_id.committed() and read_text(type_id, _BASES)) or "").split("\n")
 
 
 def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) -> None:

@@ -3,64 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
 from nczarr.errors import DatasetExistsError, NetCDFFileError
 from nczarr.formats import netcdf_format
 from nczarr.model import Dataset
 from nczarr.netcdf.bytes.file import ByteFile, DiskFile, MemoryFile
-from nczarr.netcdf.classic.format import FORMATS
+from nczarr.netcdf.classic.header import FORMATS
 from nczarr.netcdf.edit.classic_file import EditedClassic
+from nczarr.netcdf.edit.editor import EditedFile
 from nczarr.system.atomic import Output
 from nczarr.system.locks import FileLock
-
-
-class EditedFile(Protocol):
-    """An editable netCDF file."""
-
-    path: str
-    #: The netCDF library's name of the disk format.
-    disk_format: str
-    #: False if :meth:`sync` and :meth:`close` do not wait for the disk.
-    durable: bool | None
-
-    @property
-    def dataset(self) -> Dataset:
-        """The model, with the data of its variables."""
-
-    @property
-    def place(self) -> str:
-        """The current path of the bytes: a temporary name until a new file is published."""
-
-    def data(self, fqn: str) -> Any:
-        """Return the values of a variable."""
-
-    def check_model(self, dataset: Dataset) -> None:
-        """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
-
-    def update(self, dataset: Dataset) -> None:
-        """Change the file's content to `dataset`."""
-
-    def lengthen(self, sizes: Mapping[str, int]) -> bool:
-        """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
-
-    def publish(self) -> None:
-        """Rename a new file to its final name."""
-
-    def sync(self) -> None:
-        """Write all pending changes."""
-
-    def leave_unfinished(self, reason: str) -> None:
-        """Close after values could not be stored."""
-
-    def close(self) -> None:
-        """Sync and close."""
-
-    def abandon(self) -> None:
-        """Close and remove a new file."""
 
 
 def create_file(
@@ -104,9 +59,8 @@ def create_file(
     >>> file.close()
     """
     path = os.fspath(path)
-    classic = dataset.format in FORMATS
     if content is not None:
-        return _edited(path, content, dataset, None, classic=classic)
+        return edited_file(path, content, dataset)
     if os.path.isdir(path):
         raise DatasetExistsError("this is a directory; a file cannot take its place", path=path)
     if os.path.exists(path) and not overwrite:
@@ -124,7 +78,7 @@ def create_file(
             content = DiskFile(path, "w")
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-    return _edited(path, content, dataset, output, classic=classic)
+    return edited_file(path, content, dataset, output)
 
 
 def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None) -> EditedFile:
@@ -161,12 +115,12 @@ def open_file(path: str | os.PathLike[str], *, content: MemoryFile | None = None
     >>> folder.cleanup()
     """
     path = os.fspath(path)
-    classic = netcdf_format(path) != "hdf5"
+    format_ = netcdf_format(path)
     try:
-        held: ByteFile = DiskFile(path, "r+") if content is None else content
+        opened: ByteFile = DiskFile(path, "r+") if content is None else content
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-    return _edited(path, held, None, None, classic=classic)
+    return edited_file(path, opened, format_=format_)
 
 
 @contextmanager
@@ -216,7 +170,7 @@ def edit_copy(path: str | os.PathLike[str]) -> Iterator[EditedFile]:
                 content = DiskFile(str(output.path), "r+")
             except OSError as error:
                 raise NetCDFFileError(f"the file cannot be copied: {error.strerror}", path=path) from error
-            file = _edited(path, content, None, output, classic=netcdf_format(path) != "hdf5")
+            file = edited_file(path, content, None, output, format_=netcdf_format(path))
             try:
                 yield file
             except BaseException:
@@ -253,10 +207,16 @@ def _alone(path: str, *, beside_readers: bool = False) -> Iterator[None]:
         lock.release()
 
 
-def _edited(
-    path: str, content: ByteFile, dataset: Dataset | None, output: Output | None, *, classic: bool
+def edited_file(
+    path: str,
+    content: ByteFile,
+    dataset: Dataset | None = None,
+    output: Output | None = None,
+    *,
+    format_: str | None = None,
 ) -> EditedFile:
-    if classic:
+    """Return the editor of bytes: of a new file with the content `dataset`, or of a file that has `format_`."""
+    if (format_ != "hdf5") if dataset is None else (dataset.format in FORMATS):
         return EditedClassic(path, content, dataset, output=output)
     from nczarr.netcdf.edit.hdf5_file import EditedHDF5
 

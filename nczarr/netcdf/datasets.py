@@ -1,4 +1,4 @@
-"""Open and create netCDF files of every format.
+"""Open and create netCDF files of every format, and read the attributes that the netCDF library hides.
 
 A file that an editor of this process has open is read through that editor.
 """
@@ -6,16 +6,29 @@ A file that an editor of this process has open is read through that editor.
 from __future__ import annotations
 
 import os
-import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
 
 from nczarr.errors import UnsupportedError
 from nczarr.formats import CLASSIC, netcdf_format
-from nczarr.model import Dataset, Dimension, DimensionRef, Group, Variable, join_fqn, long_names, resolve
-from nczarr.netcdf.sink import FileSink
+from nczarr.model import (
+    Attribute,
+    Dataset,
+    Dimension,
+    DimensionRef,
+    Group,
+    Variable,
+    join_fqn,
+    long_names,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    from nczarr.netcdf.sink import FileSink
 
 
 class _Closable(Protocol):
@@ -100,7 +113,7 @@ def open_dataset(path: str | os.PathLike[str]) -> OpenFile:
     format_ = netcdf_format(path)
     if format_ == "hdf5":
         from nczarr.netcdf.hdf5.reader import read_hdf5
-        from nczarr.netcdf.hdf5.source import HDF5File
+        from nczarr.netcdf.hdf5.source import HDF5File, editor_of
 
         editor = editor_of(path)
         file = HDF5File.open(path) if editor is None else editor.reopened()
@@ -176,52 +189,81 @@ def create_dataset(
             fqn=fqn if len(fqn) < 80 else f"{fqn[:80]}…",
             hint="--rename, in Python rename=, gives it another name",
         )
-    if format in CLASSIC.values():
-        from nczarr.netcdf.classic.writer import ClassicSink
-
-        return ClassicSink(path, dataset, overwrite, format)
-    if format not in ("netCDF-4", "netCDF-4 classic model"):
+    if format not in (*CLASSIC.values(), "netCDF-4", "netCDF-4 classic model"):
         raise UnsupportedError(
             f"there is no netCDF format {format!r}",
             path=path,
             hint="one of netCDF-4, netCDF-4 classic model, classic, 64-bit offset, cdf5",
         )
-    from nczarr.netcdf.hdf5.writer import HDF5Sink
+    from nczarr.netcdf.sink import FileSink
 
-    strict = format == "netCDF-4 classic model"
-    if strict:
-        from nczarr.netcdf.classic.writer import refuse_losses
-
-        refuse_losses(path, dataset, format)
-    return HDF5Sink(path, dataset, overwrite, strict=strict)
+    return FileSink(path, dataset, overwrite, format)
 
 
-# The registry is here, apart from the editors, so that opening a file does not import the editing modules.
-_edited: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
+#: The netCDF library takes a file with this number of its internal attributes for its own.
+_ENOUGH_BOOKS = 2
 
 
-def remember_editor(path: str, editor: Any) -> None:
-    """Register the editor of a file."""
-    found = os.stat(path)
-    _edited[found.st_dev, found.st_ino] = editor
+def provenance(path: str | os.PathLike[str]) -> tuple[Attribute, ...]:
+    """Return the attributes that the netCDF library hides. They describe the file, not the dataset.
 
+    Parameters
+    ----------
+    path : path-like
 
-def forget_editor(editor: Any) -> None:
-    """Remove an editor from the registry."""
-    for key in [key for key, held in list(_edited.items()) if held is editor]:
-        _edited.pop(key, None)
+    Returns
+    -------
+    tuple of Attribute
+        ``_NCProperties`` (if present), ``_SuperblockVersion`` and ``_IsNetcdf4``. Empty for a classic file.
 
+    Raises
+    ------
+    DatasetNotFoundError
+        If the file does not exist.
+    NetCDFFileError
+        If the file is not a netCDF file, or is damaged.
+    UnsupportedError
+        If the file is HDF5 and h5py is not installed.
 
-def editor_of(path: str) -> Any:
-    """Return the editor of a file in this process, or None. A forked child ignores its parent's editors."""
-    if not _edited:
-        return None
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from nczarr.model import Dataset
+    >>> from nczarr.netcdf import create_dataset
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.nc"
+    >>> create_dataset(path, Dataset("a")).commit()
+    >>> [a.name for a in provenance(path)]
+    ['_NCProperties', '_SuperblockVersion', '_IsNetcdf4']
+    """
+    path = os.fspath(path)
+    if netcdf_format(path) != "hdf5":
+        return ()
+    from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_text
+    from nczarr.netcdf.hdf5.source import HDF5File
+    from nczarr.netcdf.hdf5.tree import SCALE_BOOKS, VARIABLE_BOOKS, collect
+
+    file = HDF5File.open(path)
     try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    editor = _edited.get((found.st_dev, found.st_ino))
-    return editor if editor is not None and editor.origin.is_here else None
+        with hdf5().phil, hdf5_errors(path):
+            root = collect(file.id, path)
+            exists = hdf5().h5a.exists
+            version = int(file.id.get_create_plist().get_version()[0])
+            books = sum(
+                exists(dataset, name)
+                for group in root.walk()
+                for _, dataset in group.datasets
+                for name in SCALE_BOOKS | VARIABLE_BOOKS
+            )
+            found = exists(root.id, b"_nc3_strict") or books >= _ENOUGH_BOOKS
+            text = read_text(root.id, b"_NCProperties")
+    finally:
+        file.close()
+    written = () if text is None else (Attribute.of("_NCProperties", text),)
+    return (
+        *written,
+        Attribute.of("_SuperblockVersion", np.int32(version)),
+        Attribute.of("_IsNetcdf4", np.int32(found)),
+    )
 
 
 _G = TypeVar("_G", bound=Group)

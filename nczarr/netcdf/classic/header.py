@@ -1,37 +1,128 @@
-"""Write classic files (CDF-1, CDF-2, CDF-5) from the model, without a netCDF library."""
+"""Describe the header of a classic file (CDF-1, CDF-2, CDF-5), derive it from a model, and format it.
+
+The source is *The NetCDF Classic Format Specification*. All numbers are big-endian. Names and values are
+padded to four bytes. CDF-2 has 64-bit offsets; CDF-5 also has 64-bit counts and five more types.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nczarr.errors import LossError, NCZarrError, NetCDFFileError
-from nczarr.model import (
-    Attribute,
-    Dataset,
-    PrimitiveType,
-    Region,
-    Type,
-    Variable,
-    fill_value_of,
-    regions,
-)
+from nczarr.errors import LossError
+from nczarr.formats import CLASSIC
+from nczarr.lazy import cached_property
+from nczarr.model import PRIMITIVES, Attribute, Dataset, PrimitiveType, Type
 from nczarr.model.nodes import LARGEST_DIMENSION
-from nczarr.netcdf.classic.format import (
-    FORMATS,
-    TYPES,
-    ClassicAttribute,
-    ClassicDimension,
-    ClassicVariable,
-    Header,
-    Widths,
-    padded,
-)
-from nczarr.netcdf.sink import FileSink
+
+#: The version byte in files of each format, by its netCDF name.
+FORMATS = {name: version for version, name in CLASSIC.items()}
+_NAMES = ("byte", "char", "short", "int", "float", "double", "ubyte", "ushort", "uint", "int64", "uint64")
+#: The types by their number in files. CDF-1 and CDF-2 have the first six only.
+TYPES: dict[int, PrimitiveType] = {i: PRIMITIVES[name] for i, name in enumerate(_NAMES, 1)}
+
+
+def padded(size: int) -> int:
+    """Return `size` rounded up to a multiple of four."""
+    return -(-size // 4) * 4
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Return the size in bytes of a count and of an offset in a format."""
+
+    count: int
+    offset: int
+
+    @classmethod
+    def of(cls, version: int) -> Widths:
+        return cls(8 if version == 5 else 4, 4 if version == 1 else 8)
+
+
+@dataclass(frozen=True)
+class ClassicDimension:
+    """A dimension. Length 0 marks the record dimension."""
+
+    name: bytes
+    length: int
+
+
+@dataclass(frozen=True)
+class ClassicAttribute:
+    """An attribute. `values` are in file order (big-endian)."""
+
+    name: bytes
+    type: PrimitiveType
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class ClassicVariable:
+    """A variable and the offset of its first value."""
+
+    name: bytes
+    type: PrimitiveType
+    dimensions: tuple[int, ...]
+    attributes: tuple[ClassicAttribute, ...]
+    begin: int = 0
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a classic file: everything before the data."""
+
+    version: int
+    records: int
+    dimensions: tuple[ClassicDimension, ...]
+    attributes: tuple[ClassicAttribute, ...]
+    variables: tuple[ClassicVariable, ...] = ()
+
+    def is_record(self, variable: ClassicVariable) -> bool:
+        """Return True if the variable has the record dimension."""
+        ids = variable.dimensions
+        return bool(ids) and self.dimensions[ids[0]].length == 0
+
+    def slab(self, variable: ClassicVariable) -> int:
+        """Return the unpadded size of the variable in bytes: of one record for a record variable."""
+        lengths = [self.dimensions[i].length for i in variable.dimensions]
+        if self.is_record(variable):
+            lengths = lengths[1:]
+        size = variable.type.dtype.itemsize
+        for length in lengths:
+            size *= length
+        return size
+
+    @cached_property
+    def record_size(self) -> int:
+        """Return the distance of two records in bytes. The record of a single record variable is not padded."""
+        slabs = [self.slab(v) for v in self.variables if self.is_record(v)]
+        return slabs[0] if len(slabs) == 1 else sum(padded(slab) for slab in slabs)
+
+    def shape(self, variable: ClassicVariable) -> tuple[int, ...]:
+        """Return the current shape of a variable."""
+        return tuple(self.dimensions[i].length or self.records for i in variable.dimensions)
+
+    def strides(self, variable: ClassicVariable) -> tuple[int, ...]:
+        """Return the distance of two neighbouring elements in bytes, for each axis."""
+        step = variable.type.dtype.itemsize
+        strides: list[int] = []
+        for length in reversed(self.shape(variable)):
+            strides.append(step)
+            step *= length
+        if self.is_record(variable):
+            strides[-1] = self.record_size
+        return tuple(reversed(strides))
+
+    def end(self, variable: ClassicVariable) -> int:
+        """Return the offset behind the variable's last value."""
+        if self.is_record(variable):
+            if not self.records:
+                return 0
+            return variable.begin + (self.records - 1) * self.record_size + self.slab(variable)
+        return variable.begin + self.slab(variable)
+
 
 _NUMBERS = {type_: number for number, type_ in TYPES.items()}
 
@@ -107,9 +198,9 @@ def make_header(dataset: Dataset, version: int) -> Header:
     header = header_of(dataset, version)
     begins = [0] * len(dataset.variables)
     place = len(format_header(header))
-    for wanted in (False, True):  # variables of fixed size first, then the record variables
+    for of_records in (False, True):  # variables of fixed size first, then the record variables
         for i, v in enumerate(header.variables):
-            if header.is_record(v) == wanted:
+            if header.is_record(v) == of_records:
                 begins[i] = place
                 place += padded(header.slab(v))
     placed = tuple(replace(v, begin=b) for v, b in zip(header.variables, begins, strict=True))
@@ -124,9 +215,11 @@ def check_places(header: Header) -> None:
     limit = 1 << (31 if version == 1 else 63)
     for v in header.variables:
         if v.begin >= limit:
-            raise LossError("the data do not fit: the format has offsets of 31 bits", fqn=f"/{_text(v.name)}")
+            raise LossError(
+                "the data do not fit: the format has offsets of 31 bits", fqn=f"/{text_of(v.name)}"
+            )
         if version != 5 and header.slab(v) > 0xFFFFFFFC and v is not header.variables[-1]:
-            raise LossError("the variable is larger than 4 GiB", fqn=f"/{_text(v.name)}")
+            raise LossError("the variable is larger than 4 GiB", fqn=f"/{text_of(v.name)}")
 
 
 def _attribute(attribute: Attribute) -> ClassicAttribute:
@@ -139,7 +232,8 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _text(name: bytes) -> str:
+def text_of(name: bytes) -> str:
+    """Return a name of the file as text."""
     return name.decode("utf-8", "surrogateescape")
 
 
@@ -188,112 +282,3 @@ def format_header(header: Header) -> bytes:
             listing(11, variables),
         ]
     )
-
-
-class ClassicSink(FileSink):
-    """Writes a classic file. Unwritten values become the fill value at the end."""
-
-    def __init__(self, path: str, dataset: Dataset, overwrite: bool, format_: str) -> None:
-        super().__init__(path, dataset, overwrite)
-        refuse_losses(path, dataset, format_)
-        self.header = make_header(dataset, FORMATS[format_])
-        self._variables = dict(zip(dataset.all_variables, self.header.variables, strict=True))
-        # One flag per block of a variable: True once the whole block has values.
-        self._filled: dict[str, np.ndarray] = {}
-        for fqn in self._variables:
-            grid = self._grid(fqn)
-            self._filled[fqn] = np.zeros(grid, bool)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        try:
-            self._descriptor: int | None = os.open(self.temporary, flags, 0o666)
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-        try:
-            head = format_header(self.header)
-            self._put(0, head)
-            ends = [self.header.end(v) for v in self.header.variables]
-            os.ftruncate(self._descriptor, padded(max([len(head), *ends])))
-        except OSError as error:
-            self.abort()
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
-        except NCZarrError:
-            self.abort()
-            raise
-
-    def _chunk_shape(self, fqn: str, variable: Variable) -> tuple[int, ...]:
-        return (1,) * len(variable.dimensions)
-
-    def _grid(self, fqn: str) -> tuple[int, ...]:
-        shape = self.dataset.shape(self.dataset.variable_at(fqn))
-        return tuple(-(-n // b) for n, b in zip(shape, self.write_shape(fqn), strict=True))
-
-    def _write(self, fqn: str, variable: Variable, region: Region, values: np.ndarray) -> None:
-        with self._lock:
-            self._prepare(fqn, variable, region)
-            self._store(fqn, region, values)
-
-    def _prepare(self, fqn: str, variable: Variable, region: Region) -> None:
-        """Write fill values to the blocks that a region covers in part, and mark all blocks that it touches."""
-        marks = self._filled[fqn]
-        block = self.write_shape(fqn)
-        shape = self.dataset.shape(variable)
-        touched = [range(s.start // b, -(-s.stop // b)) for s, b in zip(region, block, strict=True)]
-        for index in product(*touched):
-            if marks[index]:
-                continue
-            place = tuple(
-                slice(i * b, min((i + 1) * b, n)) for i, b, n in zip(index, block, shape, strict=True)
-            )
-            if any(p.start < s.start or p.stop > s.stop for p, s in zip(place, region, strict=True)):
-                self._fill(fqn, variable, place)
-            marks[index] = True
-
-    def _fill(self, fqn: str, variable: Variable, region: Region) -> None:
-        if variable.storage.no_fill:
-            return
-        shape = [s.stop - s.start for s in region]
-        self._store(fqn, region, np.full(shape, fill_value_of(variable), variable.type.dtype))
-
-    def _store(self, fqn: str, region: Region, values: np.ndarray) -> None:
-        variable = self._variables[fqn]
-        strides = self.header.strides(variable)
-        big = np.ascontiguousarray(values, values.dtype.newbyteorder(">")).reshape(values.shape)
-        offset = variable.begin + sum(s.start * stride for s, stride in zip(region, strides, strict=True))
-        self._runs(offset, big, strides)
-
-    def _runs(self, offset: int, values: np.ndarray, strides: tuple[int, ...]) -> None:
-        """Write an array run by run. A run is contiguous in the file."""
-        if values.strides == strides or values.size == 1:
-            self._put(offset, values.tobytes())
-            return
-        for i in range(values.shape[0]):
-            self._runs(offset + i * strides[0], values[i, ...], strides[1:])
-
-    def _put(self, offset: int, data: bytes) -> None:
-        view = memoryview(data)
-        assert self._descriptor is not None
-        try:
-            with self._lock:
-                os.lseek(self._descriptor, offset, os.SEEK_SET)
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
-        except OSError as error:
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error
-
-    def _finish(self) -> None:
-        for fqn, marks in self._filled.items():
-            variable = self.dataset.variable_at(fqn)
-            blocks = regions(self.dataset.shape(variable), self.write_shape(fqn))
-            for done, region in zip(marks.reshape(-1).tolist(), blocks, strict=True):
-                if not done:
-                    self._fill(fqn, variable, region)
-        self._close()
-
-    def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
-            return
-        try:
-            os.close(descriptor)
-        except OSError as error:  # a network file system may report a full disk only on closing
-            raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=self.path) from error

@@ -1,0 +1,301 @@
+"""Share the model, the publication and the selections among the editors of all formats."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from itertools import pairwise, product
+
+import numpy as np
+
+from nczarr.errors import ModelError, NCZarrError, NetCDFFileError
+from nczarr.model import Dataset, Region, Type, with_lengths
+from nczarr.model.sources import handed
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile
+from nczarr.system.atomic import Output
+from nczarr.system.forks import Origin
+
+#: One range for each axis.
+Axes = tuple[range, ...]
+#: A single read may cover at most this multiple of the selected elements …
+_WASTE = 4
+#: … or have so many elements.
+_SMALL = 1 << 16
+#: Target size of the blocks in which values without chunks are written, in bytes.
+VALUE_BLOCK = 256 << 10
+#: Slices or increasing positions, one for each axis.
+Selection = tuple[slice | np.ndarray, ...]
+
+
+class EditedValues(ABC):
+    """The values of a variable of an editable file. `shape` is the shape of its dimensions."""
+
+    type: Type
+    shape: tuple[int, ...]
+    #: True if a partial block is written without reading the rest.
+    in_place = False
+    limited = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    @property
+    @abstractmethod
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Return the shape of a block that is contiguous in the file."""
+
+    @abstractmethod
+    def filled(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an array of the unwritten value."""
+
+    @abstractmethod
+    def check(self, values: np.ndarray) -> None:
+        """Raise :class:`UnsupportedError` for a value that the format cannot store."""
+
+    @abstractmethod
+    def _read(self, axes: Axes) -> np.ndarray:
+        """Read ranges, one for each axis."""
+
+    @abstractmethod
+    def _write(self, axes: Axes, values: np.ndarray) -> None:
+        """Write to ranges, one for each axis."""
+
+    def read(self, region: Region, out: np.ndarray | None = None) -> np.ndarray:
+        """Read a region; see :meth:`nczarr.model.ArraySource.read`."""
+        return handed(self._read(tuple([range(s.start, s.stop, s.step or 1) for s in region])), out)
+
+    def read_orthogonal(self, selection: Selection) -> np.ndarray:
+        """Read slices or increasing positions, one for each axis."""
+        whole: Axes = tuple(
+            [
+                range(s.start, s.stop, s.step or 1)
+                if isinstance(s, slice)
+                else range(int(s[0]), int(s[-1]) + 1)
+                for s in selection
+            ]
+        )
+        lengths = [len(a) if isinstance(s, slice) else len(s) for s, a in zip(selection, whole, strict=True)]
+        if math.prod(map(len, whole)) > max(_WASTE * math.prod(lengths), _SMALL):
+            out = np.empty(lengths, self.dtype)
+            for axes, place in pieces(selection):
+                out[place] = self._read(axes)
+            return out
+        block = self._read(whole)
+        for axis, s in enumerate(selection):
+            if not isinstance(s, slice):
+                block = np.take(block, s - s[0], axis)
+        return block
+
+    def write(self, selection: Selection, values: np.ndarray) -> None:
+        """Write to slices or increasing positions, one for each axis."""
+        for axes, place in pieces(selection):
+            self._write(axes, values[place] if place else values)
+
+    def write_chunk(self, index: tuple[int, ...], values: np.ndarray) -> None:
+        """Write a block. Its part outside the shape is dropped."""
+        block = self.chunk_shape
+        axes = tuple(
+            [range(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, block, self.shape, strict=True)]
+        )
+        self._write(axes, values[tuple([slice(0, len(axis)) for axis in axes])])
+
+    def grow(self, shape: tuple[int, ...]) -> None:
+        """Accept a larger shape. The file grows when values are written there."""
+        self.shape = tuple(shape)
+
+    def clear_outside(self, axes: tuple[int, ...]) -> None:  # noqa: B027
+        """Do nothing: the new part of a variable has fill values."""
+
+
+class EditedFile(ABC):
+    """A netCDF file, open for reading and writing.
+
+    Parameters
+    ----------
+    path : str
+        The path in error messages and for finding the file again.
+    output : Output, optional
+        Renames a new file when it is published. None if the file has its final name.
+    content : ByteFile
+        The bytes of the file.
+    """
+
+    #: The netCDF library's name of the disk format.
+    disk_format: str
+    _dataset: Dataset
+
+    def __init__(self, path: str, output: Output | None, content: ByteFile) -> None:
+        self.path = path
+        self._content = content
+        self.origin = Origin()
+        self._output = output
+        #: Dimension lengths that the model does not have yet.
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def dataset(self) -> Dataset:
+        """The model, with the data of its variables."""
+        if self._sizes:
+            self._dataset = with_lengths(self._dataset, self._sizes)
+            self._sizes.clear()
+        return self._dataset
+
+    @property
+    def durable(self) -> bool | None:
+        """False if :meth:`sync` and :meth:`close` do not wait for the disk."""
+        return self._content.durable
+
+    @durable.setter
+    def durable(self, durable: bool | None) -> None:
+        if isinstance(self._content, DiskFile):
+            self._content.durable = durable is not False
+        if self._output is not None:
+            self._output.durable = durable is not False
+
+    @property
+    def place(self) -> str:
+        """The current path of the bytes: a temporary name until a new file is published."""
+        return self.path if self._output is None else str(self._output.path)
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """False after :meth:`close`."""
+
+    @property
+    @abstractmethod
+    def _data(self) -> Mapping[str, EditedValues]:
+        """The values of all variables, by FQN."""
+
+    def data(self, fqn: str) -> EditedValues:
+        """Return the values of a variable."""
+        try:
+            return self._data[fqn]
+        except KeyError:
+            raise ModelError(f"the file has no variable {fqn!r}", path=self.path) from None
+
+    @abstractmethod
+    def check_model(self, dataset: Dataset) -> None:
+        """Raise the errors of :meth:`update` for the parts of a dataset, without a change."""
+
+    @abstractmethod
+    def update(self, dataset: Dataset) -> None:
+        """Change the file's content to `dataset`.
+
+        A variable with data of :meth:`data` is that existing variable.
+        """
+
+    @abstractmethod
+    def lengthen(self, sizes: Mapping[str, int]) -> bool:
+        """Write the lengths of unlimited dimensions, by FQN. Return False if this requires an update."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Write all pending changes."""
+
+    def publish(self) -> None:
+        """Rename a new file to its final name."""
+        if self._output is not None:
+            self.sync()
+            output, self._output = self._output, None
+            try:
+                output.commit()
+            except OSError as error:
+                raise self.failed(error) from error
+
+    def leave_unfinished(self, reason: str) -> None:
+        """Close; what could not be written is not in the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Sync, publish and close. A new file whose completion fails is removed."""
+        if not self.is_open:
+            return
+        try:
+            self.sync()
+            self._finish()
+            if self._output is not None:
+                self._output.commit()
+                self._output = None
+        except OSError as error:
+            if isinstance(error, NCZarrError):
+                raise
+            raise self.failed(error) from error
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close and remove a new file."""
+        try:
+            self._release()
+        finally:
+            output, self._output = self._output, None
+            if output is not None:
+                output.discard()
+
+    def _finish(self) -> None:
+        """Write the last bytes to the file, and close it."""
+        self._release()
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Close the file in any state. It may be closed already."""
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise NetCDFFileError("the file is closed", path=self.path)
+
+    def failed(self, error: OSError) -> NetCDFFileError:
+        """Return the error of the package for a write that the system refused."""
+        return NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=self.path)
+
+
+def pieces(selection: Selection) -> Iterator[tuple[Axes, tuple[slice, ...]]]:
+    """Yield the regular pieces of a selection, and their places in it.
+
+    Examples
+    --------
+    >>> [axes for axes, _ in pieces((np.array([1, 2, 5]), slice(0, 4, 2)))]
+    [(range(1, 3), range(0, 4, 2)), (range(5, 6), range(0, 4, 2))]
+    """
+    for found in product(*map(_runs, selection)):
+        yield tuple([axis for axis, _ in found]), tuple([place for _, place in found])
+
+
+def _runs(selector: slice | np.ndarray) -> list[tuple[range, slice]]:
+    if isinstance(selector, slice):
+        axis = range(selector.start, selector.stop, selector.step or 1)
+        return [(axis, slice(0, len(axis)))]
+    positions = np.asarray(selector)
+    edges = [0, *(np.flatnonzero(np.diff(positions) != 1) + 1).tolist(), len(positions)]
+    return [
+        (range(int(positions[a]), int(positions[b - 1]) + 1), slice(a, b))
+        for a, b in pairwise(edges)
+        if b > a
+    ]
+
+
+def block_shape(
+    shape: tuple[int, ...], chunk: tuple[int, ...], itemsize: int, limit: int = VALUE_BLOCK
+) -> tuple[int, ...]:
+    """Return a block of whole chunks that extends along the last axes as far as `limit` bytes allow.
+
+    Examples
+    --------
+    >>> block_shape((100, 1000, 1000), (1, 10, 1000), 4, 4 << 20)
+    (1, 1000, 1000)
+    >>> block_shape((), (), 4)
+    ()
+    """
+    block = [max(1, min(c, n)) for c, n in zip(chunk, shape, strict=True)]
+    room = max(1, limit // max(1, itemsize))
+    for axis in range(len(shape) - 1, -1, -1):
+        chunks = max(1, room // math.prod(block))
+        if block[axis] * chunks >= shape[axis]:
+            block[axis] = max(1, shape[axis])
+        else:
+            block[axis] *= chunks
+            break
+    return tuple(block)
