@@ -1,9 +1,10 @@
 """Read and write netCDF files of every format.
 
 :func:`open_dataset` returns the model of a file, with data that load on access. :func:`create_dataset` writes
-a file region by region under a temporary name. :func:`open_file` and :func:`create_file` edit a file in place
-(``netcdf.edit``). ``netcdf.classic`` implements CDF-1, CDF-2 and CDF-5 without a library. ``netcdf.hdf5``
-reads and writes netCDF-4, reads other HDF5 files as the netCDF library does, and imports h5py on first use.
+a file region by region under a temporary name. :func:`open_file` and :func:`create_file` edit a file in place.
+``netcdf.edit`` writes for both. ``netcdf.classic`` implements CDF-1, CDF-2 and CDF-5 without a library.
+``netcdf.hdf5`` implements netCDF-4, reads other HDF5 files as the netCDF library does, and imports h5py on first
+use.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def create_dataset(
         )
     from nczarr.netcdf.sink import FileSink
 
-    return FileSink(path, dataset, overwrite, format)
+    return FileSink(path, replace(dataset, format=format), overwrite)
 
 
 #: The netCDF library takes a file with this number of its internal attributes for its own.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
@@ -60,7 +59,7 @@ class FileSink:
     #: False if :meth:`commit` does not wait for the disk.
     durable: bool | None = None
 
-    def __init__(self, path: str, dataset: Dataset, overwrite: bool, format: str) -> None:
+    def __init__(self, path: str, dataset: Dataset, overwrite: bool) -> None:
         self.path = path
         self.dataset = dataset
         self._overwrite = overwrite
@@ -77,7 +76,7 @@ class FileSink:
             raise NetCDFFileError(f"the file cannot be written: {error.strerror}", path=path) from error
         content.durable = False  # `commit` syncs the complete file
         try:
-            self._file = edited_file(path, content, replace(dataset, format=format), self._output)
+            self._file = edited_file(path, content, dataset, self._output)
         except PartlyStoredError as error:
             raise error.failures[0][1] from None
 

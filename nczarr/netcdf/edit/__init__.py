@@ -1,4 +1,4 @@
-"""Edit netCDF files in place: change the model and the values without a copy of the file.
+"""Write netCDF files: change the model and the values of a file without a copy of it.
 
 :func:`open_file` opens an existing file, :func:`create_file` creates a new one. Both return an object with
 the model (``dataset``) and the values of each variable (``data``). ``update`` changes the model,

@@ -230,7 +230,7 @@ class EditedClassic(EditedFile):
         except OSError as error:
             output.discard()
             self._moving = False
-            raise self.failed(error) from error
+            raise self._failed(error) from error
         content.durable = self._content.durable
         self._replaced = self._content
         self._content = self.file.content = content
@@ -245,7 +245,7 @@ class EditedClassic(EditedFile):
             )  # the lock of the old file does not cover the new one
             output.commit()
         except OSError as error:
-            raise self.failed(error) from error
+            raise self._failed(error) from error
         self._moved = None
         self._close_replaced()
 
@@ -328,14 +328,14 @@ class EditedClassic(EditedFile):
         try:
             self.file.content.sync()
         except OSError as error:
-            raise self.failed(error) from error
+            raise self._failed(error) from error
 
     def _extend(self, size: int) -> None:
         """Extend the file to at least this size."""
         try:
             self.file.extend(size)
         except OSError as error:
-            raise self.failed(error) from error
+            raise self._failed(error) from error
 
     # -- closing
 

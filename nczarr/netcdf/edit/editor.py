@@ -120,6 +120,15 @@ class EditedFile(ABC):
         Renames a new file when it is published. None if the file has its final name.
     content : ByteFile
         The bytes of the file.
+
+    Examples
+    --------
+    >>> from nczarr.netcdf import create_file
+    >>> from nczarr.netcdf.bytes.file import MemoryFile
+    >>> file = create_file("a.nc", Dataset("a", format="classic"), content=MemoryFile())
+    >>> file.dataset.format, file.place
+    ('classic', 'a.nc')
+    >>> file.close()
     """
 
     #: The netCDF library's name of the disk format.
@@ -203,7 +212,7 @@ class EditedFile(ABC):
             try:
                 output.commit()
             except OSError as error:
-                raise self.failed(error) from error
+                raise self._failed(error) from error
 
     def leave_unfinished(self, reason: str) -> None:
         """Close; what could not be written is not in the file."""
@@ -222,7 +231,7 @@ class EditedFile(ABC):
         except OSError as error:
             if isinstance(error, NCZarrError):
                 raise
-            raise self.failed(error) from error
+            raise self._failed(error) from error
         finally:
             self.abandon()
 
@@ -247,8 +256,7 @@ class EditedFile(ABC):
         if not self.is_open:
             raise NetCDFFileError("the file is closed", path=self.path)
 
-    def failed(self, error: OSError) -> NetCDFFileError:
-        """Return the error of the package for a write that the system refused."""
+    def _failed(self, error: OSError) -> NetCDFFileError:
         return NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=self.path)
 
 

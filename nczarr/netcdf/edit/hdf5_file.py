@@ -25,8 +25,8 @@ from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, Fou
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
 
-#: Number of datasets that stay open.
-_KEPT = 64
+#: Numbers of datasets that stay open, in a file that is edited and in one that is written once.
+_KEPT, _ALL = 64, 1 << 20
 _STRICT = "netCDF-4 classic model"
 #: The scale of a dimension is a dataset of 4-byte floats, whose size HDF5 counts in 64 bits.
 _LARGEST_SCALE = 1 << 62
@@ -99,7 +99,7 @@ class EditedHDF5(EditedFile):
                 else:
                     strict = dataset.format == _STRICT
                     file = self._make.file(name, access_to(self._disk), strict=strict)
-                self.file = HDF5File(path, file, self._disk, _KEPT)
+                self.file = HDF5File(path, file, self._disk, _KEPT if output is None else _ALL)
         except BaseException:
             self._disk.close()
             if output is not None:
