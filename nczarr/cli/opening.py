@@ -45,7 +45,7 @@ def open_documents(
     from nczarr.mapping.guarding.changes import writing_alone
     from nczarr.mapping.guarding.destination import refuse_unfinished
     from nczarr.stores import open_store
-    from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
+    from nczarr.zarr.hierarchy.opening import open_hierarchy
 
     with (
         open_store(source, mode, options) as store,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:
-    from nczarr.zarr.arrays.array import Array
+    from nczarr.zarr.chunks.array import Array
     from nczarr.zarr.chunks.selection import Selection
     from nczarr.zarr.grids import RegularGrid
-    from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy, open_hierarchy
+    from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+    from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
     from nczarr.zarr.limits import LIMITS, Limits
     from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig, inner_codecs
     from nczarr.zarr.types.base import DataType
@@ -22,10 +23,11 @@ else:
     __getattr__ = lazy(
         __name__,
         {
-            "arrays.array": ["Array"],
+            "chunks.array": ["Array"],
             "chunks.selection": ["Selection"],
             "grids": ["RegularGrid"],
-            "hierarchy.hierarchy": ["Hierarchy", "create_hierarchy", "open_hierarchy"],
+            "hierarchy.hierarchy": ["Hierarchy"],
+            "hierarchy.opening": ["create_hierarchy", "open_hierarchy"],
             "limits": ["LIMITS", "Limits"],
             "metadata": ["ArrayMetadata", "GroupMetadata", "NamedConfig", "inner_codecs"],
             "types.base": ["DataType"],

@@ -7,16 +7,16 @@ is a callable that takes the configuration and returns an instance of a subclass
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
-from typing import Any, Literal
+from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import bad, show
+from nczarr.zarr.types.base import JsonMapping, JsonObject, bad, show
 
 _DEFAULT_SEPARATOR = {"default": "/", "v2": ".", "experimental": "/"}
 _NUMBER = r"(?:0|[1-9][0-9]*)"
@@ -86,12 +86,12 @@ class ChunkKeyEncoding:
             found = [index for index in found if all(i < n for i, n in zip(index, grid, strict=True))]
         return found
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the value of ``chunk_key_encoding`` in a v3 document."""
         return {"name": self.name, "configuration": {"separator": self.separator}}
 
 
-def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
+def parse_chunk_key_encoding(name: str, configuration: JsonMapping) -> ChunkKeyEncoding:
     """Return the encoding from the name and configuration in a v3 document.
 
     Raises
@@ -113,8 +113,8 @@ def parse_chunk_key_encoding(name: str, configuration: Mapping[str, Any]) -> Chu
     return parse(configuration)
 
 
-def _separated(name: Literal["default", "v2"]) -> Callable[[Mapping[str, Any]], ChunkKeyEncoding]:
-    def parse(configuration: Mapping[str, Any]) -> ChunkKeyEncoding:
+def _separated(name: Literal["default", "v2"]) -> Callable[[JsonMapping], ChunkKeyEncoding]:
+    def parse(configuration: JsonMapping) -> ChunkKeyEncoding:
         separator = configuration.get("separator", _DEFAULT_SEPARATOR[name])
         if separator not in ("/", "."):
             raise bad(f'chunk_key_encoding.configuration.separator: {show(separator)} is not "/" or "."')
@@ -123,7 +123,7 @@ def _separated(name: Literal["default", "v2"]) -> Callable[[Mapping[str, Any]], 
     return parse
 
 
-CHUNK_KEY_ENCODINGS = Registry[Callable[[Mapping[str, Any]], ChunkKeyEncoding]](
+CHUNK_KEY_ENCODINGS = Registry[Callable[[JsonMapping], ChunkKeyEncoding]](
     "nczarr.chunk_key_encodings", "chunk key encoding", MetadataError
 )
 CHUNK_KEY_ENCODINGS.register("default", _separated("default"))

@@ -6,7 +6,6 @@ The functions accept every object with the attributes of an array or a hierarchy
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from nczarr.display import (
@@ -18,6 +17,7 @@ from nczarr.display import (
 )
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore, MemoryStore
+from nczarr.zarr.types.base import JsonMapping
 
 #: The largest number of chunks whose stored bytes are counted, because a notebook must not wait for a listing.
 MOST_COUNTED = 2000
@@ -101,7 +101,7 @@ def describe_hierarchy(hierarchy: Any, path: str = "") -> GroupDescription:
     )
 
 
-def _attributes(attributes: Mapping[str, Any]) -> list[AttributeDescription]:
+def _attributes(attributes: JsonMapping) -> list[AttributeDescription]:
     return [AttributeDescription(name, value) for name, value in attributes.items()]
 
 

@@ -7,9 +7,8 @@ callable that takes the configuration and the shape of the array, and returns a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from nczarr.errors import ExtensionError, MetadataError, SelectionError
 from nczarr.lazy import cached_property
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import bad, show
+from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, bad, show
 
 #: numpy's limit.
 MAX_NDIM = 64
@@ -47,7 +46,7 @@ class ChunkGrid(ABC):
         """
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the value of ``chunk_grid`` in a v3 document."""
 
     @property
@@ -106,7 +105,7 @@ class RegularGrid(ChunkGrid):
     def grid_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([-(-length // chunk) for length, chunk in zip(shape, self.chunk_shape, strict=True)])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {"name": "regular", "configuration": {"chunk_shape": list(self.chunk_shape)}}
 
 
@@ -155,12 +154,12 @@ class RectilinearGrid(ChunkGrid):
             return super().offsets(dimension, size)
         return self._listed[dimension][1][: len(lengths) + 1]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         shapes = [edge if isinstance(edge, int) else _runs(edge) for edge in self.edges]
         return {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": shapes}}
 
 
-def _runs(edge: tuple[int, ...]) -> list[Any]:
+def _runs(edge: tuple[int, ...]) -> list[Json]:
     runs: list[list[int]] = []
     for length in edge:
         if runs and runs[-1][0] == length:
@@ -170,7 +169,7 @@ def _runs(edge: tuple[int, ...]) -> list[Any]:
     return [length if count == 1 else [length, count] for length, count in runs]
 
 
-def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
+def parse_shape(value: object, key: str = "shape") -> tuple[int, ...]:
     """Return a shape from JSON: at most 64 non-negative lengths of at most 64 bits.
 
     Raises
@@ -193,7 +192,7 @@ def parse_shape(value: Any, key: str = "shape") -> tuple[int, ...]:
     return tuple(value)
 
 
-def parse_chunk_shape(value: Any, shape: tuple[int, ...], key: str) -> tuple[int, ...]:
+def parse_chunk_shape(value: object, shape: tuple[int, ...], key: str) -> tuple[int, ...]:
     """Return a chunk shape for an array of the given shape; a length 0 along an empty dimension becomes 1."""
     chunks = parse_shape(value, key)
     if len(chunks) != len(shape):
@@ -207,7 +206,7 @@ def parse_chunk_shape(value: Any, shape: tuple[int, ...], key: str) -> tuple[int
     return chunks
 
 
-def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[int, ...]) -> ChunkGrid:
+def parse_chunk_grid(name: str, configuration: JsonMapping, shape: tuple[int, ...]) -> ChunkGrid:
     """Return the grid of an array from the name and configuration in a v3 document.
 
     Raises
@@ -233,12 +232,12 @@ def parse_chunk_grid(name: str, configuration: Mapping[str, Any], shape: tuple[i
     return parse(configuration, shape)
 
 
-def _regular(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> RegularGrid:
+def _regular(configuration: JsonMapping, shape: tuple[int, ...]) -> RegularGrid:
     where = "chunk_grid.configuration.chunk_shape"
     return RegularGrid(parse_chunk_shape(configuration.get("chunk_shape"), shape, where))
 
 
-def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> RectilinearGrid:
+def _rectilinear(configuration: JsonMapping, shape: tuple[int, ...]) -> RectilinearGrid:
     if configuration.get("kind", "inline") != "inline":
         raise bad(f"chunk_grid.configuration.kind: {show(configuration['kind'])} is unknown")
     value = configuration.get("chunk_shapes")
@@ -272,13 +271,13 @@ def _rectilinear(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> Re
     return RectilinearGrid(tuple(edges))
 
 
-def _edge(value: Any, where: str) -> int:
+def _edge(value: object, where: str) -> int:
     if type(value) is not int or not 1 <= value <= MAX_LENGTH:
         raise bad(f"{where}: {show(value)} is not a length between 1 and {MAX_LENGTH}")
     return value
 
 
-CHUNK_GRIDS = Registry[Callable[[Mapping[str, Any], tuple[int, ...]], ChunkGrid]](
+CHUNK_GRIDS = Registry[Callable[[JsonMapping, tuple[int, ...]], ChunkGrid]](
     "nczarr.chunk_grids", "chunk grid", MetadataError
 )
 CHUNK_GRIDS.register("regular", _regular)

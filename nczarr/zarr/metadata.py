@@ -6,15 +6,13 @@ compressor and order become v3 codecs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.grids import ChunkGrid
-from nczarr.zarr.types.base import DataType, bad, show
+from nczarr.zarr.types.base import DataType, JsonMapping, JsonObject, Scalar, bad, show
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,12 @@ class NamedConfig:
     """
 
     name: str
-    configuration: Mapping[str, Any] = field(default_factory=dict)
+    configuration: JsonMapping = field(default_factory=dict)
     must_understand: bool = True
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the JSON for a v3 document."""
-        result: dict[str, Any] = {"name": self.name}
+        result: JsonObject = {"name": self.name}
         # zarr-python rejects its numcodecs names without a configuration, even an empty one.
         if self.configuration or self.name.startswith("numcodecs."):
             result["configuration"] = dict(self.configuration)
@@ -52,7 +50,7 @@ class NamedConfig:
         return result
 
 
-def parse_named_config(value: Any, key: str) -> NamedConfig:
+def parse_named_config(value: object, key: str) -> NamedConfig:
     """Return a codec, transformer or extension from JSON: an object, or a bare name.
 
     Raises
@@ -87,7 +85,7 @@ def parse_named_config(value: Any, key: str) -> NamedConfig:
     return NamedConfig(name, configuration, must_understand)
 
 
-def parse_named_configs(value: Any, key: str) -> tuple[NamedConfig, ...]:
+def parse_named_configs(value: object, key: str) -> tuple[NamedConfig, ...]:
     """Return a list of codecs, transformers or extensions from JSON."""
     if not isinstance(value, list):
         raise bad(f"{key}: {show(value)} is not a list")
@@ -157,25 +155,23 @@ class ArrayMetadata:
     data_type: DataType
     chunk_grid: ChunkGrid
     chunk_key_encoding: ChunkKeyEncoding = ChunkKeyEncoding()  # noqa: RUF009 (immutable)
-    fill_value: Any = None
+    fill_value: Scalar | None = None
     codecs: tuple[NamedConfig, ...] = (NamedConfig("bytes", {"endian": "little"}),)
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
     dimension_names: tuple[str | None, ...] | None = None
     storage_transformers: tuple[NamedConfig, ...] = ()
     extensions: tuple[NamedConfig, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] | None = field(default=None, repr=False)
+    extra: JsonObject = field(default_factory=dict)
+    origin: JsonMapping | None = field(default=None, repr=False)
 
     @classmethod
-    def _make(cls, **fields: Any) -> ArrayMetadata:
+    def _make(cls, **fields: object) -> ArrayMetadata:
         """Return metadata from all fields, faster than the initialiser of a frozen dataclass."""
         result = object.__new__(cls)
         result.__dict__.update(fields)
         return result
 
-    def with_attributes(
-        self, attributes: dict[str, Any], extra: dict[str, Any] | None = None
-    ) -> ArrayMetadata:
+    def with_attributes(self, attributes: JsonObject, extra: JsonObject | None = None) -> ArrayMetadata:
         """Return the metadata with other attributes, and optionally `extra`, faster than `dataclasses.replace`."""
         fields = self.__dict__.copy()
         fields["attributes"] = attributes
@@ -201,11 +197,11 @@ class ArrayMetadata:
         return self.chunk_grid.chunk_shape
 
     @property
-    def fill(self) -> Any:
+    def fill(self) -> Scalar:
         """The value of elements that are not stored: `fill_value`, or zero if it is undefined."""
         return self.data_type.zero() if self.fill_value is None else self.fill_value
 
-    def _storage_key(self) -> tuple[Any, ...]:
+    def _storage_key(self) -> tuple[object, ...]:
         fill = None if self.fill_value is None else self.data_type.fill_to_json(self.fill_value)
         if isinstance(fill, float) and fill == 0:
             fill = str(fill)  # distinguishes -0.0 from 0.0
@@ -218,7 +214,7 @@ class ArrayMetadata:
             self.storage_transformers,
         )
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (
             self._storage_key(),
             self.shape,
@@ -266,9 +262,9 @@ class GroupMetadata:
     'run 42'
     """
 
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
     extensions: tuple[NamedConfig, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         from nczarr.display import show_group

@@ -146,8 +146,7 @@ def check_siblings(path: str, folded: Mapping[str, str]) -> None:
         other = folded.get(part.lower(), part)
         if other != part:
             raise ZarrNameError(
-                f"the path {part!r} differs from {other!r} only in case",
-                hint="the 2019 draft forbids this",
+                f"the path {part!r} differs from {other!r} only in case", hint="the 2019 draft forbids this"
             )
 
 

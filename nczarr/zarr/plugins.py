@@ -7,10 +7,13 @@ name triggers the search for entry points, so opening an ordinary store never se
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nczarr.errors import NCZarrError
 from nczarr.system.locks import TABLES
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -38,7 +41,7 @@ class Registry(Generic[T]):
     """
 
     def __init__(
-        self, group: str, kind: str, error: type[NCZarrError], accept: Callable[[Any], T] | None = None
+        self, group: str, kind: str, error: type[NCZarrError], accept: Callable[[object], T] | None = None
     ) -> None:
         self.group = group
         self._kind = kind
@@ -47,7 +50,7 @@ class Registry(Generic[T]):
         self._objects: dict[str, T] = {}
         #: Changes whenever an object is registered or unregistered.
         self.version = 0
-        self._entry_points: dict[str, Any] | None = None
+        self._entry_points: dict[str, EntryPoint] | None = None
 
     def register(self, name: str, value: T) -> None:
         """Register an object under a name; it replaces an earlier one of that name."""
@@ -96,7 +99,7 @@ class Registry(Generic[T]):
         with TABLES:
             return self._objects.setdefault(name, value)
 
-    def _installed(self) -> dict[str, Any]:
+    def _installed(self) -> dict[str, EntryPoint]:
         if self._entry_points is None:
             from importlib.metadata import entry_points
 

@@ -82,7 +82,7 @@ class NczarrPeer(Peer):
     def create(self, path: Path, shape: Any, chunks: Any, codec: str, inner: Any = None) -> Any:
         from nczarr.stores import LocalStore
         from nczarr.zarr.grids import RegularGrid
-        from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
+        from nczarr.zarr.hierarchy.opening import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
         from nczarr.zarr.types.registry import data_type_for
 
@@ -98,7 +98,7 @@ class NczarrPeer(Peer):
 
     def open(self, path: Path) -> Any:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
+        from nczarr.zarr.hierarchy.opening import open_hierarchy
 
         return open_hierarchy(LocalStore(path)).array("v")
 
@@ -114,7 +114,7 @@ class NczarrPeer(Peer):
     def create_many(self, path: Path, count: int) -> None:
         from nczarr.stores import LocalStore
         from nczarr.zarr.grids import RegularGrid
-        from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
+        from nczarr.zarr.hierarchy.opening import create_hierarchy
         from nczarr.zarr.metadata import ArrayMetadata
         from nczarr.zarr.types.registry import data_type_for
 
@@ -138,7 +138,7 @@ class NczarrPeer(Peer):
 
     def list_many(self, path: Path) -> int:
         from nczarr.stores import LocalStore
-        from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
+        from nczarr.zarr.hierarchy.opening import open_hierarchy
 
         hierarchy = open_hierarchy(LocalStore(path))
         return sum(

@@ -45,7 +45,7 @@ from nczarr.model import (
 )
 from nczarr.stores import MemoryStore
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for, parse_data_type
 

@@ -373,7 +373,7 @@ def test_version_3_0_is_read_and_brought_to_this_one() -> None:
     from nczarr.mapping.nczarr3.write import plan_keys_in_attributes
     from nczarr.mapping.node_names import NodeNames
     from nczarr.model import resolve
-    from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
+    from nczarr.zarr.hierarchy.opening import create_hierarchy
 
     dataset, store = whole(), MemoryStore()
     tools.copy(dataset, store, WriteOptions(consolidated=False))

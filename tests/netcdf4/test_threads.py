@@ -258,7 +258,7 @@ for store in first, second, third:
 WEAKLY_HELD = """
 import gc, sys
 import nczarr
-from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.chunks.array import Array
 
 gc.disable()  # now is when we say so
 path = sys.argv[1]

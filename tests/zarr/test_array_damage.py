@@ -19,7 +19,7 @@ from nczarr.errors import (
     UnsupportedError,
 )
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nczarr.errors import CodecError, UnsupportedError
 from nczarr.stores import LocalStore
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for
 

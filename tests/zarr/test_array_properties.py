@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from nczarr.errors import SelectionError
 from nczarr.stores import LocalStore, MemoryStore, Store
 from nczarr.zarr import pool as threads
-from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for

@@ -11,7 +11,7 @@ from real_data import ZARR_SAMPLES
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import LocalStore
-from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
+from nczarr.zarr.hierarchy.opening import open_hierarchy
 
 FOLDER = ZARR_SAMPLES / "zarr-v3-cases"
 CASES = json.loads((FOLDER / "cases.json").read_text())

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nczarr.errors import CodecError
+from nczarr.zarr.codecs import bytes_bytes as checksums
 from nczarr.zarr.codecs import bytes_bytes as codec_bytes
-from nczarr.zarr.codecs import crc32c as checksums
 from nczarr.zarr.codecs.base import ChunkSpec, known_codecs
 from nczarr.zarr.codecs.chain import Chain, chain_of
 from nczarr.zarr.metadata import NamedConfig

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nczarr.errors import NCZarrError
 from nczarr.stores import MemoryStore
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.zom.model import from_hierarchy, parse_zom
 

@@ -17,7 +17,7 @@ from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.v2 import array_documents, group_documents, parse_array, parse_group
 from nczarr.zarr.grids import RectilinearGrid, RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import open_hierarchy
+from nczarr.zarr.hierarchy.opening import open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for
 

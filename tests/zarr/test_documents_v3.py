@@ -16,7 +16,7 @@ from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.documents.v3 import node_document, parse_node
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata
 from nczarr.zarr.types.registry import data_type_for, parse_data_type
 

@@ -26,8 +26,8 @@ from nczarr.stores import LocalStore, MemoryStore, Store, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import dump_json, parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy import hierarchy as hierarchy_module
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy import layout as nodes_module
+from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.names import parent_path
 from nczarr.zarr.types.registry import data_type_for
@@ -573,7 +573,7 @@ def test_a_node_that_is_put_while_the_children_are_counted_is_found(monkeypatch:
             putting.join(0.2)  # it waits for us, or is done
         return parent_path(path)
 
-    monkeypatch.setattr(hierarchy_module, "parent_path", late)
+    monkeypatch.setattr(nodes_module, "parent_path", late)
     h.children()
     putting.join()
     assert h.children() == ["a", "b"]

@@ -15,7 +15,7 @@ import numpy as np
 from nczarr.stores import LocalStore
 from nczarr.zarr.types.registry import data_type_for
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 
 def memory(name):

@@ -11,8 +11,8 @@ import pytest
 
 from nczarr.errors import ChunkError
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr.arrays.array import Array
 from nczarr.zarr.chunks import read_files as local_reading
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.chunks import BoundedCache
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.base import ChunkSpec

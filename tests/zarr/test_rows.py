@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nczarr.errors import ChunkError, StoreError
 from nczarr.stores import LocalStore, MemoryStore
-from nczarr.zarr.arrays.array import Array
-from nczarr.zarr.chunks import read_files, rows
+from nczarr.zarr.chunks import read_files, scatter
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.chunks import BoundedCache
 from nczarr.zarr.codecs import zstd as codec_zstd
 from nczarr.zarr.codecs.base import ChunkSpec
@@ -43,7 +43,7 @@ INDEX = [LITTLE, N("crc32c")]
 def row_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Rows of every length, with few chunks too; with 1 each chunk is read for itself."""
     length: int = request.param
-    monkeypatch.setattr(rows, "row_length", lambda *_: length)
+    monkeypatch.setattr(scatter, "row_length", lambda *_: length)
     return length
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nczarr.errors import ChunkError, CodecError
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.codecs.base import ChunkSpec
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.grids import RegularGrid

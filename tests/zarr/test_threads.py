@@ -17,7 +17,7 @@ import pytest
 from nczarr.stores import MemoryStore
 from nczarr.system.locks import TABLES
 from nczarr.zarr import pool as threads
-from nczarr.zarr.arrays.array import Array
+from nczarr.zarr.chunks.array import Array
 from nczarr.zarr.chunks.chunks import CHUNK_LOCKS
 from nczarr.zarr.grids import RegularGrid
 from nczarr.zarr.metadata import ArrayMetadata

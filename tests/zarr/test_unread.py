@@ -13,7 +13,8 @@ from nczarr.errors import MetadataError, NCZarrError
 from nczarr.stores import MemoryStore
 from nczarr.zarr.documents import consolidated
 from nczarr.zarr.documents import json as json_io
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.hierarchy.opening import open_hierarchy
 
 pytest.importorskip("msgspec")
 

@@ -16,7 +16,7 @@ from nczarr.stores import MemoryStore, open_store
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import parse_object
 from nczarr.zarr.grids import RegularGrid
-from nczarr.zarr.hierarchy.hierarchy import create_hierarchy, open_hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy, open_hierarchy
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types.registry import data_type_for
 from nczarr.zarr.zom.model import (
@@ -28,8 +28,15 @@ from nczarr.zarr.zom.model import (
     to_hierarchy,
     unflatten,
 )
-from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
-from nczarr.zarr.zom.tools import match_zom, same_structure, zom_differences, zom_to_v3
+from nczarr.zarr.zom.tools import (
+    match_zom,
+    same_structure,
+    schema_problems,
+    validate_zom,
+    zom_differences,
+    zom_schema,
+    zom_to_v3,
+)
 
 V3_ARRAY = {
     "zarr_format": 3,

@@ -172,7 +172,7 @@ def documents_v2(stored: StoredDataset) -> dict[str, dict[str, Any]]:
     """
     options = replace(stored.options, layout="zarr-v2", lossy=True, manifest=False)
     plan = dialect_named("zarr-v2").plan(stored.dataset, options, stored.names)
-    layout, found = V2Layout(), {}
+    layout, found = V2Layout(stored.hierarchy.store), {}
     for path, node in plan.nodes.items():
         found.update(layout.documents(path, node))
     return found

@@ -45,8 +45,8 @@ from nczarr.model import (
     primitive_for_dtype,
 )
 from nczarr.zarr import DataType
-from nczarr.zarr.types.numbers import TimeType
-from nczarr.zarr.types.struct import StructType
+from nczarr.zarr.types.base import TimeType
+from nczarr.zarr.types.registry import StructType
 
 #: Declares a user-defined type in the group at hand and returns it; the same content gives the same type.
 Declare = Callable[[str, Callable[[str], UserType]], UserType]

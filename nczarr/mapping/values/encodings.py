@@ -36,7 +36,7 @@ from nczarr.model import (
     primitive_for_dtype,
 )
 from nczarr.zarr import DataType, data_type_for
-from nczarr.zarr.types.struct import StructField, StructType
+from nczarr.zarr.types.registry import StructField, StructType
 
 #: A compound with more numbers than this is packed: each element of a field is a field of the Zarr document.
 MAX_STRUCT_FIELDS = 512

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from nczarr.errors import CodecError, StoreError
 from nczarr.formats import special_kind
 from nczarr.stores.local import HINTS, refuse_dangling
-from nczarr.zarr.codecs.base import scratch
+from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 
 #: O_NONBLOCK: opening a pipe instead of a file returns at once, so that the reader can refuse it.
@@ -94,7 +93,7 @@ class Directory:
         kind = "directory" if stat.S_ISDIR(status.st_mode) else special_kind(status.st_mode)
         raise StoreError(f"cannot read: this is a {kind}, not a file", path=self.place(name))
 
-    def read_into(self, name: str, buffer: Any) -> int:
+    def read_into(self, name: str, buffer: Buffer) -> int:
         """Read a file from its beginning until `buffer` (contiguous bytes) is full.
 
         Returns
@@ -119,7 +118,7 @@ class Directory:
         finally:
             os.close(descriptor)
 
-    def read_stretch(self, name: str, buffer: Any, start: int, size: int) -> bool:
+    def read_stretch(self, name: str, buffer: Buffer, start: int, size: int) -> bool:
         """Fill `buffer` (contiguous bytes) from offset `start` of a file; False unless the file has `size` bytes.
 
         Raises
@@ -141,7 +140,7 @@ class Directory:
             os.close(descriptor)
 
 
-def read_exactly(descriptor: int, buffer: Any, offset: int) -> None:
+def read_exactly(descriptor: int, buffer: Buffer, offset: int) -> None:
     """Fill `buffer` (contiguous bytes) from an offset of a file.
 
     Raises
@@ -270,7 +269,7 @@ def _read_span(
     length = _span(target.shape, steps, stored.itemsize)
     buffer = scratch("box", length)[:length]
     read_exactly(descriptor, buffer, base)
-    view: Any = np.ndarray(target.shape, stored, buffer, 0, tuple(steps))
+    view: np.ndarray = np.ndarray(target.shape, stored, buffer, 0, tuple(steps))
     np.copyto(target, view)
 
 

@@ -15,8 +15,18 @@ from nczarr.zarr.chunks.chunks import CHUNKS, Chunks, Index
 from nczarr.zarr.chunks.files import Directory, longest, read_box, read_exactly, read_file
 from nczarr.zarr.chunks.plan import Item, Part, bounds, is_whole, moved, take
 from nczarr.zarr.chunks.read_shards import SMALL, InnerItem, Run, read_shards, single_inner_item
-from nczarr.zarr.chunks.rows import gather_row, row_view, scatter_row, shared_rows
-from nczarr.zarr.chunks.scatter import needed_bytes, put_fill, put_whole, scatter, scatter_start, strides
+from nczarr.zarr.chunks.scatter import (
+    gather_row,
+    needed_bytes,
+    put_fill,
+    put_whole,
+    row_view,
+    scatter,
+    scatter_row,
+    scatter_start,
+    shared_rows,
+    strides,
+)
 from nczarr.zarr.codecs.base import Buffer, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -30,8 +40,6 @@ FEW_FILES = 4
 FEW_SHARDS = 4
 #: The size of a Python object of a variable-length value, without its characters.
 OBJECT_BYTES = 64
-#: Uncompressed chunks up to this size are read at once, and copied if their region is not contiguous.
-WHOLE_BYTES = 256 << 10
 
 
 def read_from_files(chunks: Chunks, parts: list[list[Part]], target: np.ndarray) -> None:
@@ -285,13 +293,8 @@ def _read_raw(chain: Chain, item: Sequence[Part], descriptor: int, base: int, ta
         sliced = sliced and type(part.out) is slice and type(part.inner) is slice
     if sliced:
         view = target[take(item, "out")].transpose(order)
-        size = chain.decoded_size or 0
         if whole and view.flags.c_contiguous and view.dtype == stored:
             read_exactly(descriptor, view.reshape(-1).view(np.uint8), base)
-        elif whole and size <= WHOLE_BYTES and not view.flags.c_contiguous:
-            buffer = scratch("box", size)[:size]
-            read_exactly(descriptor, buffer, base)
-            np.copyto(view, buffer.view(stored).reshape(shape))
         else:
             read_box(descriptor, view, [item[i].inner for i in order], shape, stored, base)
         return

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from operator import is_, itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.chunks.chunks import Chunks, Index
 from nczarr.zarr.chunks.plan import Item, Part, is_whole, plan_axis, take
-from nczarr.zarr.chunks.rows import fits_rows, follows, row_length, row_view, scatter_row
-from nczarr.zarr.chunks.scatter import put_fill, scatter
+from nczarr.zarr.chunks.scatter import (
+    fits_rows,
+    follows,
+    put_fill,
+    row_length,
+    row_view,
+    scatter,
+    scatter_row,
+)
 from nczarr.zarr.chunks.selection import Axis
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array
 from nczarr.zarr.codecs.sharding import ShardIndex, ShardingCodec
@@ -156,7 +163,7 @@ def _split(part: Part, length: int) -> list[Part]:
         axis = Axis(0, part.inner.size, indices=part.inner)
     result = []
     for piece in plan_axis(axis, part.size, length):
-        out: Any
+        out: slice | np.ndarray
         if isinstance(part.out, slice):
             if isinstance(piece.out, slice):
                 out = slice(part.out.start + piece.out.start, part.out.start + piece.out.stop)

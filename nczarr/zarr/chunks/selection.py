@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class Selection(NamedTuple):
 
     def expand(self, values: np.ndarray) -> np.ndarray:
         """Return a view of a result with all dimensions of the array, in ascending order along each."""
-        index: list[Any] = []
+        index: list[slice | None] = []
         plain = True
         for axis in self.axes:
             if axis.drop:
@@ -108,7 +108,7 @@ class Selection(NamedTuple):
         return values if plain else values[tuple(index)]
 
 
-def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
+def normalize(selection: object, shape: tuple[int, ...]) -> Selection:
     """Return the normalised selection of an array of the given shape.
 
     Parameters
@@ -148,7 +148,7 @@ def normalize(selection: Any, shape: tuple[int, ...]) -> Selection:
     return Selection(tuple([_axis(item, size, i) for i, (item, size) in enumerate(zip(items, shape))]))
 
 
-def _axis(item: Any, size: int, dimension: int) -> Axis:
+def _axis(item: SupportsIndex | slice | None, size: int, dimension: int) -> Axis:
     if isinstance(item, slice):
         return _slice(item, size, dimension)
     if isinstance(item, bool | np.bool_) or item is None:
@@ -191,7 +191,7 @@ def _range(places: range) -> Axis:
     return Axis(places[-1], count, -places.step, flip=True)
 
 
-def _indices(item: Any, size: int, dimension: int) -> Axis:
+def _indices(item: object, size: int, dimension: int) -> Axis:
     try:
         array = np.asarray(item)
     except ValueError as error:

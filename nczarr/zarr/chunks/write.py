@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice, product
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from nczarr.zarr.chunks.chunks import CHUNK_LOCKS, Chunks
 from nczarr.zarr.chunks.files import MAX_BUFFERS, ROW, Directory, longest, read_file
 from nczarr.zarr.chunks.plan import Item, Part, take
 from nczarr.zarr.chunks.read_shards import InnerItem, inner_items
-from nczarr.zarr.chunks.rows import encode_row, row_view, shared_rows
+from nczarr.zarr.chunks.scatter import encode_row, row_view, shared_rows
 from nczarr.zarr.codecs.base import Buffer, as_bytes_array, scratch
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.codecs.sharding import ShardingCodec
@@ -230,7 +229,7 @@ def _write_chunk(
     source: np.ndarray,
 ) -> None:
     chain = chunks.fixed_chain or chunks.chain(index)
-    buffers: Sequence[Any]
+    buffers: Sequence[Buffer]
     if is_covered(item):
         values = source[take(item, "out")]
         if values.shape == chain.spec.shape and chain.is_raw:
@@ -264,7 +263,7 @@ def _old(directory: Directory, key: str, limit: int) -> Buffer | None:
         os.close(descriptor)
 
 
-def _rows(values: np.ndarray, chain: Chain) -> Sequence[Any]:
+def _rows(values: np.ndarray, chain: Chain) -> Sequence[Buffer]:
     """Return the bytes of an uncompressed chunk as few contiguous buffers; copy them only if they are short."""
     stored = values.transpose(chain.order or ())
     if stored.dtype == chain.stored_dtype:
@@ -289,7 +288,7 @@ def _order(chunks: Chunks) -> WriteOrder | None:
 
 
 def _replace(
-    descriptor: int | None, folder: str, key: str, buffers: Sequence[Any], order: WriteOrder | None
+    descriptor: int | None, folder: str, key: str, buffers: Sequence[Buffer], order: WriteOrder | None
 ) -> None:
     parent = key[: key.rfind("/") + 1]
     temporary = parent + value_name()
@@ -327,7 +326,7 @@ def _exists(name: str, folder: int | None) -> bool:
     return True
 
 
-def _write_all(file: int, buffers: Sequence[Any]) -> None:
+def _write_all(file: int, buffers: Sequence[Buffer]) -> None:
     """Write flat buffers of equal length, one after another."""
     if len(buffers) == 1:
         (buffer,) = buffers

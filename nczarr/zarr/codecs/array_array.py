@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ChunkSpec, check_keys, configured_int, register_codec
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+from nczarr.zarr.types.base import JsonMapping
 from nczarr.zarr.types.registry import data_type_for, parse_data_type
 
 
@@ -19,7 +17,7 @@ class TransposeCodec(ArrayArrayCodec):
 
     only_moves = True
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         check_keys(name, configuration, "order")
         ndim = len(spec.shape)
         order = configuration.get("order")
@@ -47,7 +45,7 @@ class TransposeCodec(ArrayArrayCodec):
         return chunk.transpose(self.inverse)
 
 
-def _is_permutation(order: Any, ndim: int) -> bool:
+def _is_permutation(order: object, ndim: int) -> bool:
     if not isinstance(order, list | tuple) or any(type(i) is not int for i in order):
         return False
     return sorted(order) == list(range(ndim))
@@ -57,7 +55,7 @@ def _is_permutation(order: Any, ndim: int) -> bool:
 class BitroundCodec(ArrayArrayCodec):
     """``bitround`` and ``numcodecs.bitround``: keep only the leading bits of each value; decoding changes nothing."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "keepbits")
         self.keepbits = configured_int(name, configuration, "keepbits", 0, 1, 64)
@@ -110,7 +108,7 @@ class BitroundCodec(ArrayArrayCodec):
 class ScaleOffsetCodec(ArrayArrayCodec):
     """``scale_offset``: ``(value - offset) * scale``, in the data type of the array."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "offset", "scale")
         if dtype.kind not in "fciu":
@@ -152,7 +150,7 @@ class CastValueCodec(ArrayArrayCodec):
 
     _ROUNDINGS = ("nearest-even", "towards-zero", "towards-positive", "towards-negative", "nearest-away")
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "data_type", "rounding", "out_of_range")
         self.name = name
@@ -233,7 +231,7 @@ class CastValueCodec(ArrayArrayCodec):
 class NumcodecsArrayCodec(ArrayArrayCodec):
     """``numcodecs.delta``, ``fixedscaleoffset``, ``quantize`` and ``astype``: they keep the shape, not the dtype."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         configuration = dict(configuration)
         before, after = ("decode_dtype", "encode_dtype") if name.endswith("astype") else ("dtype", "astype")
@@ -279,7 +277,7 @@ class NumcodecsArrayCodec(ArrayArrayCodec):
 class PackedBoolCodec(ArrayArrayCodec):
     """``numcodecs.packbits``: eight booleans in a byte, highest bit first, after a byte that counts the padding."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration)
         self.name = name

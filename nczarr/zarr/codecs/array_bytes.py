@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,13 +19,14 @@ from nczarr.zarr.codecs.base import (
     register_codec,
 )
 from nczarr.zarr.codecs.bytes_bytes import numcodecs_codec
+from nczarr.zarr.types.base import JsonMapping
 
 
 @register_codec("bytes")
 class BytesCodec(ArrayBytesCodec):
     """``bytes``: the elements one after another, in C order."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "endian")
         if dtype.hasobject:
@@ -101,7 +101,7 @@ class _CountedCodec(ArrayBytesCodec):
             parts.append(item)
         return b"".join(parts)
 
-    def _filled(self, items: list[Any], spec: ChunkSpec) -> np.ndarray:
+    def _filled(self, items: Sequence[object], spec: ChunkSpec) -> np.ndarray:
         result = np.empty(spec.size, object)
         result[:] = items
         return result.reshape(spec.shape)
@@ -119,7 +119,7 @@ class VlenUtf8Codec(_CountedCodec):
     Bytes that are not valid UTF-8 decode to surrogate escapes, which encode to the same bytes.
     """
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         from numcodecs import vlen
 
@@ -156,7 +156,7 @@ class VlenUtf8Codec(_CountedCodec):
 class VlenBytesCodec(_CountedCodec):
     """``vlen-bytes``: variable-length bytes."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         from numcodecs import vlen
 
@@ -184,7 +184,7 @@ class VlenBytesCodec(_CountedCodec):
 class VlenArrayCodec(_CountedCodec):
     """``numcodecs.vlen-array``: one-dimensional arrays of variable length and of the configured dtype."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "dtype")
         self.name = name
@@ -217,7 +217,7 @@ class VlenArrayCodec(_CountedCodec):
 class PackbitsCodec(ArrayBytesCodec):
     """``packbits``: a range of bits of each value, concatenated, lowest bit first."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         dtype = spec.dtype
         check_keys(name, configuration, "padding_encoding", "first_bit", "last_bit")
         if dtype.kind not in "biufc":
@@ -242,7 +242,7 @@ class PackbitsCodec(ArrayBytesCodec):
         raw = as_bytes_array(np.ascontiguousarray(chunk, spec.dtype.newbyteorder("<")))
         width = -(-self.bits // 8)
         bits = np.unpackbits(raw.reshape(-1, width), axis=1, bitorder="little")
-        packed: Any = np.packbits(bits[:, self.first : self.last + 1].reshape(-1), bitorder="little")
+        packed: np.ndarray = np.packbits(bits[:, self.first : self.last + 1].reshape(-1), bitorder="little")
         count = np.array([-self._bit_count(spec) % 8], np.uint8)
         if self.padding == "first_byte":
             packed = np.concatenate([count, packed])
@@ -263,14 +263,14 @@ class PackbitsCodec(ArrayBytesCodec):
                     f"expected {-self._bit_count(spec) % 8}"
                 )
             source = source[1:] if self.padding == "first_byte" else source[:-1]
-        kept: Any = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
+        kept: np.ndarray = np.unpackbits(source, count=self._bit_count(spec), bitorder="little")
         kept = kept.reshape(-1, self.last - self.first + 1)
         width = -(-self.bits // 8)
         bits = np.zeros((kept.shape[0], 8 * width), np.uint8)
         bits[:, self.first : self.last + 1] = kept
         if spec.dtype.kind == "i":
             bits[:, self.last + 1 :] = kept[:, -1:]
-        raw: Any = np.packbits(bits, axis=1, bitorder="little")
+        raw: np.ndarray = np.packbits(bits, axis=1, bitorder="little")
         return raw.reshape(-1).view(spec.dtype.newbyteorder("<")).reshape(spec.shape)
 
 
@@ -280,7 +280,7 @@ class PackbitsCodec(ArrayBytesCodec):
 class NumcodecsSerializer(ArrayBytesCodec):
     """An array-to-bytes codec of numcodecs: ``pcodec``, ``zfpy``, ``json2``, ``msgpack2`` and others."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
         self._is_json = name == "numcodecs.json2"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 
 from nczarr.errors import CodecError
 from nczarr.zarr.plugins import Registry
+from nczarr.zarr.types.base import JsonMapping
 
 Buffer = Any
 """An object with the buffer protocol."""
@@ -41,7 +42,7 @@ class ChunkSpec:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    fill: Any
+    fill: object
 
     @property
     def size(self) -> int:
@@ -194,7 +195,7 @@ def scratch(slot: str, nbytes: int) -> np.ndarray:
     CodecError
         If the allocation fails.
     """
-    buffers: dict[str, Any] = _kept.__dict__
+    buffers = _kept.__dict__
     buffer = buffers.get(slot)
     if buffer is None or buffer.nbytes < nbytes:
         try:
@@ -232,16 +233,14 @@ def deliver(name: str, data: Buffer, size: int | None, limit: int, out: np.ndarr
     return out
 
 
-def check_keys(name: str, configuration: Mapping[str, Any], *known: str) -> None:
+def check_keys(name: str, configuration: JsonMapping, *known: str) -> None:
     """Raise CodecError if a configuration has keys that are not in the codec's specification."""
     extra = sorted(set(configuration) - set(known))
     if extra:
         raise CodecError(f"codec {name!r}: unknown configuration {', '.join(map(repr, extra))}")
 
 
-def configured_int(
-    name: str, configuration: Mapping[str, Any], key: str, default: int, low: int, high: int
-) -> int:
+def configured_int(name: str, configuration: JsonMapping, key: str, default: int, low: int, high: int) -> int:
     """Return an integer of a configuration; netcdf-c writes some of them as strings.
 
     Examples
@@ -262,7 +261,7 @@ def configured_int(
 
 Codec = ArrayArrayCodec | ArrayBytesCodec | BytesBytesCodec
 #: Builds a codec from its name, its configuration, and the description of its input chunk.
-Factory = Callable[[str, Mapping[str, Any], ChunkSpec], Codec]
+Factory = Callable[[str, JsonMapping, ChunkSpec], Codec]
 Made = TypeVar("Made", bound=Factory)
 
 PREFIX = "numcodecs."
@@ -270,7 +269,7 @@ PREFIX = "numcodecs."
 ANY_NUMCODECS = "numcodecs.*"
 
 
-def _callable(loaded: Any) -> Factory:
+def _callable(loaded: object) -> Factory:
     if not callable(loaded):
         raise TypeError("the object is not callable with a name, a configuration and a ChunkSpec")
     factory: Factory = loaded

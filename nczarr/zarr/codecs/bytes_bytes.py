@@ -31,7 +31,7 @@ from nczarr.zarr.codecs.base import (
     too_large,
     wrong_size,
 )
-from nczarr.zarr.codecs.crc32c import crc32c
+from nczarr.zarr.types.base import JsonMapping
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def _libdeflate() -> Any:
 class DeflateCodec(BytesBytesCodec):
     """``gzip`` and ``numcodecs.gzip`` (RFC 1952), ``numcodecs.zlib`` (RFC 1950)."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         check_keys(name, configuration, "level")
         self.name = name
         self.is_gzip = name.endswith("gzip")
@@ -106,7 +106,7 @@ class BloscCodec(BytesBytesCodec):
 
     _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}  # noqa: RUF012
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import blosc
 
         check_keys(name, configuration, "cname", "clevel", "shuffle", "typesize", "blocksize")
@@ -160,7 +160,7 @@ class BloscCodec(BytesBytesCodec):
 class Lz4Codec(BytesBytesCodec):
     """``numcodecs.lz4``: the size in four bytes, then one LZ4 block."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import lz4
 
         check_keys(name, configuration, "acceleration")
@@ -186,7 +186,7 @@ class Lz4Codec(BytesBytesCodec):
 class Bz2Codec(BytesBytesCodec):
     """``numcodecs.bz2``."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         check_keys(name, configuration, "level")
         self.name = name
         self.level = configured_int(name, configuration, "level", 1, 1, 9)
@@ -203,7 +203,7 @@ class Bz2Codec(BytesBytesCodec):
 class LzmaCodec(BytesBytesCodec):
     """``numcodecs.lzma``; the configuration is that of Python's :mod:`lzma`."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         check_keys(name, configuration, "format", "check", "preset", "filters")
         self.name = name
         self.format = configured_int(name, configuration, "format", lzma.FORMAT_XZ, 0, 3)
@@ -233,18 +233,107 @@ def _bounded(name: str, decoder: Any, data: Buffer, limit: int) -> bytes:
     return result
 
 
+# --- the checksum CRC-32C (Castagnoli)
+
+_POLYNOMIAL = np.uint32(0x82F63B78)
+_BLOCK = 4096
+
+
+@functools.cache
+def _byte_table() -> np.ndarray:
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> np.uint32(1)) ^ _POLYNOMIAL, table >> np.uint32(1))
+    return table.astype(np.uint32)
+
+
+def _advance(state: np.ndarray) -> np.ndarray:
+    """Return each checksum state after one more zero byte."""
+    return _byte_table()[state & np.uint32(0xFF)] ^ (state >> np.uint32(8))
+
+
+@functools.cache
+def _position_table() -> np.ndarray:
+    """Return the checksum contribution of each byte value at each distance (0 … _BLOCK - 1) from the end."""
+    table = np.empty((_BLOCK, 256), np.uint32)
+    table[0] = _byte_table()
+    for i in range(1, _BLOCK):
+        table[i] = _advance(table[i - 1])
+    return table
+
+
+@functools.cache
+def _skip_tables(distance: int) -> np.ndarray:
+    """Return the contribution of each byte of a state after `distance` zero bytes, of shape (4, 256)."""
+    if distance == 0:
+        values = np.arange(256, dtype=np.uint32)
+        return np.stack([values << np.uint32(8 * i) for i in range(4)])
+    half = _skip_tables(distance // 2)
+    result = _apply(half, half)
+    return _advance(result) if distance % 2 else result
+
+
+def _apply(tables: np.ndarray, state: np.ndarray | np.uint32) -> np.ndarray:
+    result = tables[0][state & np.uint32(0xFF)]
+    for i in range(1, 4):
+        result = result ^ tables[i][(state >> np.uint32(8 * i)) & np.uint32(0xFF)]
+    return result
+
+
+def crc32c_numpy(data: Buffer) -> int:
+    """Return the CRC-32C of a buffer, computed with numpy.
+
+    CRCs are linear: the checksum is the XOR of each byte's contribution, which depends on its value and its distance
+    from the end. Table lookups and one reduction therefore process a whole block without a Python loop over bytes.
+
+    Examples
+    --------
+    >>> hex(crc32c_numpy(b"123456789"))
+    '0xe3069283'
+    """
+    values = np.frombuffer(data, np.uint8)
+    state = np.uint32(0xFFFFFFFF)
+    table = _position_table()
+    for start in range(0, values.size, _BLOCK):
+        block = values[start : start + _BLOCK]
+        distance = np.arange(block.size - 1, -1, -1)
+        state = _apply(_skip_tables(block.size), state) ^ np.bitwise_xor.reduce(table[distance, block])
+    return int(state) ^ 0xFFFFFFFF
+
+
+@functools.cache
+def _crc32c() -> Callable[[Buffer], int]:
+    """Return the function of google_crc32c if it is installed and compiled, else the one with numpy."""
+    try:
+        import google_crc32c
+    except ImportError:
+        return crc32c_numpy
+    return google_crc32c.value if google_crc32c.implementation == "c" else crc32c_numpy
+
+
+def crc32c(data: Buffer) -> int:
+    """Return the CRC-32C of a contiguous buffer.
+
+    Examples
+    --------
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    return _crc32c()(data)
+
+
 @register_codec("crc32c", "numcodecs.crc32c", "numcodecs.crc32", "numcodecs.adler32")
 class ChecksumCodec(BytesBytesCodec):
     """Four bytes of checksum before or after the data: ``crc32c``, ``numcodecs.crc32`` and its kin."""
 
-    _FUNCTIONS: Mapping[str, tuple[Callable[[Any], int], str]] = {
+    _FUNCTIONS: Mapping[str, tuple[Callable[[Buffer], int], str]] = {
         "crc32c": (crc32c, "end"),
         "numcodecs.crc32c": (crc32c, "end"),
         "numcodecs.crc32": (zlib.crc32, "start"),
         "numcodecs.adler32": (zlib.adler32, "start"),
     }
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
         self._function, location = self._FUNCTIONS[name]
         check_keys(name, configuration, *(("location",) if name != "crc32c" else ()))
@@ -287,7 +376,7 @@ class ShuffleCodec(BytesBytesCodec):
     unchanged, as in HDF5.
     """
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         check_keys(name, configuration, "elementsize")
         self.name = name
         stated = configured_int(name, configuration, "elementsize", 0, 0, 2**31 - 1)
@@ -326,7 +415,7 @@ class NumcodecsBytesCodec(BytesBytesCodec):
 
     _CHECKSUMS = ("numcodecs.fletcher32", "numcodecs.jenkins_lookup3")
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
         self._codec = numcodecs_codec(name, configuration)
         self._added = 4 if name in self._CHECKSUMS else None
@@ -342,7 +431,7 @@ class NumcodecsBytesCodec(BytesBytesCodec):
         return deliver(self.name, as_bytes_array(result), size, limit, out)
 
 
-def numcodecs_codec(name: str, configuration: Mapping[str, Any]) -> Any:
+def numcodecs_codec(name: str, configuration: JsonMapping) -> Any:
     """Return the numcodecs object for ``numcodecs.<id>``.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -319,12 +318,12 @@ class Chain:
         return pieces
 
 
-_made: dict[tuple[Any, ...], tuple[Any, Any, Any, Chain]] = {}
-_equal: dict[tuple[Any, ...], Chain] = {}
+_made: dict[tuple[object, ...], tuple[object, object, object, Chain]] = {}
+_equal: dict[tuple[object, ...], Chain] = {}
 _MAX_MADE = 256
 
 
-def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> Chain:
+def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dtype, fill: object) -> Chain:
     """Return a chain, shared by arrays of equal codecs, shape, dtype and fill value.
 
     Thousands of arrays may have one encoding. Arrays that are read from one store share the parsed objects, and the
@@ -353,7 +352,7 @@ def chain_of(codecs: Sequence[NamedConfig], shape: tuple[int, ...], dtype: np.dt
     return chain
 
 
-def _contents(codecs: Sequence[NamedConfig], dtype: np.dtype, fill: Any) -> tuple[Any, ...] | None:
+def _contents(codecs: Sequence[NamedConfig], dtype: np.dtype, fill: object) -> tuple[object, ...] | None:
     """Return a key that is equal for equal codecs and fill values; None for values that are not numbers or JSON."""
     if dtype.kind not in "biufc" or not isinstance(fill, np.generic | np.ndarray) or fill.dtype != dtype:
         return None

@@ -5,9 +5,9 @@ Implements the section *Sharding codec* of the Zarr v3 core specification. Inner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from nczarr.zarr.codecs.base import (
 )
 from nczarr.zarr.codecs.chain import Chain
 from nczarr.zarr.metadata import NamedConfig, parse_named_config
+from nczarr.zarr.types.base import JsonMapping
 
 #: Offset and length of an inner chunk that is not stored.
 MISSING = 2**64 - 1
@@ -73,7 +74,7 @@ class ShardIndex:
 class ShardingCodec(ArrayBytesCodec):
     """``sharding_indexed``, for shards of the shape in `spec`."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         self.name = name
         check_keys(name, configuration, "chunk_shape", "codecs", "index_codecs", "index_location")
         shape = configuration.get("chunk_shape")
@@ -104,7 +105,7 @@ class ShardingCodec(ArrayBytesCodec):
             )
         self.index_first = location == "start"
 
-    def _configs(self, configuration: Mapping[str, Any], key: str) -> Sequence[NamedConfig]:
+    def _configs(self, configuration: JsonMapping, key: str) -> Sequence[NamedConfig]:
         value = configuration.get(key)
         if not isinstance(value, list | tuple) or not value:
             raise CodecError(f"codec {self.name!r}: {key} is missing or empty")
@@ -148,7 +149,7 @@ class ShardingCodec(ArrayBytesCodec):
 
     # --- whole shards
 
-    def _region(self, number: int) -> tuple[Any, ...]:
+    def _region(self, number: int) -> tuple[slice | EllipsisType, ...]:
         place = np.unravel_index(number, self.grid) if self.grid else ()
         slices = [slice(int(i) * n, (int(i) + 1) * n) for i, n in zip(place, self.inner_shape, strict=True)]
         return (*slices, Ellipsis)
@@ -160,9 +161,7 @@ class ShardingCodec(ArrayBytesCodec):
         for number in np.flatnonzero(index.present).tolist():
             start = int(index.offsets[number])
             self.decode_inner(
-                source[start : start + int(index.lengths[number])],
-                number,
-                chunk[self._region(number)],
+                source[start : start + int(index.lengths[number])], number, chunk[self._region(number)]
             )
         return chunk
 

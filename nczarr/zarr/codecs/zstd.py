@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from nczarr.zarr.codecs.base import (
     too_large,
     wrong_size,
 )
+from nczarr.zarr.types.base import JsonMapping
 
 
 @functools.cache
@@ -45,10 +46,11 @@ def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
     """Return the compressor of this thread, which reuses its context."""
     if level > KEPT_LEVEL:
         return zstandard.ZstdCompressor(level=level, write_checksum=checksum)
-    kept: dict[Any, Any] = _local.__dict__
-    compressor = kept.get((level, checksum))
+    kept = _local.__dict__
+    name = f"{level} {checksum}"
+    compressor = kept.get(name)
     if compressor is None:
-        compressor = kept[level, checksum] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+        compressor = kept[name] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
     return compressor
 
 
@@ -56,7 +58,7 @@ def _compressor(zstandard: Any, level: int, checksum: bool) -> Any:
 class ZstdCodec(BytesBytesCodec):
     """``zstd`` and ``numcodecs.zstd``."""
 
-    def __init__(self, name: str, configuration: Mapping[str, Any], spec: ChunkSpec) -> None:
+    def __init__(self, name: str, configuration: JsonMapping, spec: ChunkSpec) -> None:
         from numcodecs import zstd
 
         check_keys(name, configuration, "level", "checksum")
@@ -153,7 +155,7 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 _BLOCK = 128 << 10
 
 
-def frame_header(data: Any, start: int = 0) -> tuple[int, int | None]:
+def frame_header(data: Buffer, start: int = 0) -> tuple[int, int | None]:
     """Return the offset of a frame's first block, and its content size (None if the header omits it).
 
     The offset is -1 if no frame begins at `start`.
@@ -176,7 +178,7 @@ def frame_header(data: Any, start: int = 0) -> tuple[int, int | None]:
     return start + at + width, value + 256 if width == 2 else value
 
 
-def has_checksum(data: Any) -> bool:
+def has_checksum(data: Buffer) -> bool:
     """Return True if the first frame of `data` ends with a checksum of its content.
 
     Examples
@@ -187,7 +189,7 @@ def has_checksum(data: Any) -> bool:
     return bool(data[4] >> 2 & 1)
 
 
-def content_size(data: Any) -> tuple[int | None, int]:
+def content_size(data: Buffer) -> tuple[int | None, int]:
     """Return the decoded size of all frames (None if a header omits it), and an upper bound on it.
 
     Raises

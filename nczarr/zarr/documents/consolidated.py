@@ -11,9 +11,9 @@ Arrays often differ only in their attributes, so the equal rest of their texts i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.documents.json import (
@@ -25,11 +25,22 @@ from nczarr.zarr.documents.json import (
     parse_part,
 )
 from nczarr.zarr.names import check_path, check_paths
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types.base import JsonMapping, JsonObject, show
 
 #: The other members of a root's document, and the other members of its ``consolidated_metadata``.
 _ROOT = ("zarr_format", "node_type", "attributes")
 _INSIDE = ("kind", "must_understand")
+
+
+#: Reads a root's document; the class of the result is made at run time.
+Decoder = Callable[[bytes], Any]
+
+
+class DocumentHead(Protocol):
+    """The parsed part of a document: `node_type`, and `attributes` as text (None if absent)."""
+
+    node_type: str
+    attributes: bytes | None
 
 
 class UnreadDocuments(dict[str, Any]):
@@ -38,15 +49,15 @@ class UnreadDocuments(dict[str, Any]):
     Attributes
     ----------
     heads : dict
-        The parsed part of each document by path: `node_type`, and `attributes` as text (None if absent).
+        The parsed part of each document by path.
     """
 
-    def __init__(self, texts: dict[str, Any], heads: dict[str, Any]) -> None:
+    def __init__(self, texts: JsonObject, heads: dict[str, DocumentHead]) -> None:
         super().__init__(texts)
         self.heads = heads
 
 
-def parse_root(data: bytes, document: str) -> dict[str, Any]:
+def parse_root(data: bytes, document: str) -> JsonObject:
     """Return the value of a root's document.
 
     If the document is large and valid, and the package `msgspec` is installed, the consolidated documents inside are
@@ -66,7 +77,7 @@ def parse_root(data: bytes, document: str) -> dict[str, Any]:
     return parse_object(data, document)
 
 
-def _split(data: bytes) -> dict[str, Any]:
+def _split(data: bytes) -> JsonObject:
     library = fast_library()
     if library is None:
         raise ValueError("no msgspec")
@@ -79,18 +90,15 @@ def _split(data: bytes) -> dict[str, Any]:
         documents = UnreadDocuments(inside.metadata, heads(data).consolidated_metadata.metadata)
     except (library.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from None
-    return {
-        **_read(root, _ROOT),
-        "consolidated_metadata": {**_read(inside, _INSIDE), "metadata": documents},
-    }
+    return {**_read(root, _ROOT), "consolidated_metadata": {**_read(inside, _INSIDE), "metadata": documents}}
 
 
-def _read(found: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _read(found: object, names: tuple[str, ...]) -> JsonObject:
     return {name: parse_part(text) for name in names if (text := getattr(found, name)) is not None}
 
 
 @functools.cache
-def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def _decoders() -> tuple[Decoder, Decoder]:
     """Return the decoders of a root's document: one for its texts, one for the heads of the documents inside.
 
     They reject documents of other versions, and unknown members of the root or its consolidated metadata.
@@ -98,7 +106,7 @@ def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     library = fast_library()
     raw, struct = library.Raw, library.defstruct
 
-    def decoder(document: Any, names: Any, inside: Any, strict: bool) -> Callable[[Any], Any]:
+    def decoder(document: type, names: Iterable[str], inside: Iterable[str], strict: bool) -> Decoder:
         """Return a decoder of a root: its consolidated documents have the type `document`, other members stay text."""
         metadata = dict.__class_getitem__((str, document))
         members = [(name, raw, None) for name in inside]
@@ -109,7 +117,7 @@ def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         root = struct(
             "root", [("consolidated_metadata", consolidated), *members], forbid_unknown_fields=strict
         )
-        decode: Callable[[Any], Any] = library.json.Decoder(root).decode
+        decode: Decoder = library.json.Decoder(root).decode
         return decode
 
     fields = [
@@ -125,9 +133,7 @@ def _decoders() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 _MOST_BYTES = 16 << 20
 
 
-def parse_inline(
-    document: Mapping[str, Any], place: str
-) -> dict[str, dict[str, Any]] | UnreadDocuments | None:
+def parse_inline(document: JsonMapping, place: str) -> dict[str, JsonObject] | UnreadDocuments | None:
     """Return the documents in the ``consolidated_metadata`` of a v3 group document, by path.
 
     Returns
@@ -170,7 +176,7 @@ def parse_inline(
     return metadata
 
 
-def inline_metadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+def inline_metadata(documents: Iterable[tuple[str, JsonMapping]]) -> JsonObject:
     """Return the value of ``consolidated_metadata`` for the documents of all nodes but the root.
 
     Examples
@@ -217,10 +223,10 @@ class DocumentTexts:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[str, tuple[dict[str, Any], bytes]] = {}
+        self._texts: dict[str, tuple[JsonObject, bytes]] = {}
         self._bytes = 0
 
-    def keep(self, path: str, document: dict[str, Any], text: bytes) -> None:
+    def keep(self, path: str, document: JsonObject, text: bytes) -> None:
         """Store the text of a node's document."""
         before = self._texts.pop(path, None)
         if before is not None:
@@ -229,7 +235,7 @@ class DocumentTexts:
             self._texts[path] = document, text
             self._bytes += len(text)
 
-    def get(self, path: str, document: dict[str, Any], make: Callable[[], bytes]) -> bytes:
+    def get(self, path: str, document: JsonObject, make: Callable[[], bytes]) -> bytes:
         """Return the text of a node's document, from the cache or from `make`."""
         known = self._texts.get(path)
         if known is not None and known[0] is document:
@@ -239,7 +245,7 @@ class DocumentTexts:
         return text
 
 
-def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[str, Any]]:
+def parse_zmetadata(document: JsonMapping, place: str) -> dict[str, JsonObject]:
     """Return the documents in a v2 ``.zmetadata``, by key (``"g/v/.zarray"``).
 
     Raises
@@ -267,7 +273,7 @@ def parse_zmetadata(document: Mapping[str, Any], place: str) -> dict[str, dict[s
     return metadata
 
 
-def zmetadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+def zmetadata(documents: Iterable[tuple[str, JsonMapping]]) -> JsonObject:
     """Return the v2 ``.zmetadata`` for documents by key.
 
     Examples
@@ -278,7 +284,7 @@ def zmetadata(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, A
     return {"zarr_consolidated_format": 1, "metadata": dict(documents)}
 
 
-def differences(stored: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterator[str]:
+def differences(stored: JsonMapping, actual: JsonMapping) -> Iterator[str]:
     """Yield the differences between consolidated documents and those of the nodes.
 
     Parameters

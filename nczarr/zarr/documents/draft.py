@@ -13,17 +13,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
-from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
-from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
+from nczarr.zarr.documents.v2_encoding import (
+    codecs_from_v2,
+    codecs_to_v2,
+    dtype_to_v2,
+    fill_from_v2,
+    fill_to_v2,
+    object_type,
+    parse_v2_dtype,
+)
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.base import DataType, Endian, bad, show
-from nczarr.zarr.types.numbers import TimeType
+from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
 
 CORE_URI = "http://purl.org/zarr/spec/protocol/core/3.0"
 _CODEC_URI = "http://purl.org/zarr/spec/codec/{}/1.0"
@@ -49,7 +55,7 @@ _GROUP_KEYS = frozenset(("zarr_format", "extensions", "attributes"))
 _SPELLED = ("data_type", "compressor", "chunk_memory_layout", "fill_value")
 
 
-def bootstrap_document() -> dict[str, Any]:
+def bootstrap_document() -> JsonObject:
     """Return the bootstrap document of a new hierarchy.
 
     Examples
@@ -60,7 +66,7 @@ def bootstrap_document() -> dict[str, Any]:
     return {"zarr_format": CORE_URI, "metadata_encoding": "application/json", "extensions": []}
 
 
-def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
+def check_bootstrap(document: JsonMapping, place: str) -> None:
     """Check the version, the encoding and the extensions of a bootstrap document.
 
     Unknown names are ignored, as the draft requires for every version 3.x.
@@ -80,13 +86,13 @@ def check_bootstrap(document: Mapping[str, Any], place: str) -> None:
         _extensions(document)
 
 
-def _check_version(value: Any) -> None:
+def _check_version(value: object) -> None:
     match = _VERSION.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[1] != "3":
         raise bad(f"zarr_format: {show(value)} is not the URI of version 3.x")
 
 
-def _extensions(document: Mapping[str, Any]) -> tuple[NamedConfig, ...]:
+def _extensions(document: JsonMapping) -> tuple[NamedConfig, ...]:
     value = document.get("extensions", [])
     if not isinstance(value, list):
         raise bad(f"extensions: {show(value)} is not a list")
@@ -105,14 +111,14 @@ def _extensions(document: Mapping[str, Any]) -> tuple[NamedConfig, ...]:
     return tuple(entries)
 
 
-def _attributes(document: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(document: JsonMapping) -> JsonObject:
     attributes = document.get("attributes", {})
     if not isinstance(attributes, dict):
         raise bad(f"attributes: {show(attributes)} is not an object")
     return attributes
 
 
-def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
+def parse_group(document: JsonMapping, place: str) -> GroupMetadata:
     """Return the metadata of a group of the draft.
 
     Examples
@@ -128,7 +134,7 @@ def parse_group(document: Mapping[str, Any], place: str) -> GroupMetadata:
         return apply_on_metadata(metadata) if metadata.extensions else metadata
 
 
-def deviations(document: Mapping[str, Any], is_array: bool) -> Iterator[str]:
+def deviations(document: JsonMapping, is_array: bool) -> Iterator[str]:
     """Yield the deviations of a document from the 2019 draft that the parser tolerates.
 
     Examples
@@ -149,14 +155,14 @@ def deviations(document: Mapping[str, Any], is_array: bool) -> Iterator[str]:
         yield f"data_type.fallback: {show(data_type['fallback'])} is not a data type of the core protocol"
 
 
-def _has_wrong_fallback(data_type: Any) -> bool:
+def _has_wrong_fallback(data_type: Json) -> bool:
     if not isinstance(data_type, Mapping) or "fallback" not in data_type:
         return False
     fallback = data_type["fallback"]
     return not isinstance(fallback, str) or _CORE_TYPE.fullmatch(fallback) is None
 
 
-def _codec_id(item: Any, key: str) -> dict[str, Any]:
+def _codec_id(item: object, key: str) -> JsonObject:
     """Return a codec of the draft as a v2 codec."""
     if not isinstance(item, dict):
         raise bad(f"{key}: {show(item)} is not an object with a codec")
@@ -171,12 +177,12 @@ def _codec_id(item: Any, key: str) -> dict[str, Any]:
     return {**inline, **configuration, "id": match[1]}
 
 
-def _codec_document(item: Mapping[str, Any]) -> dict[str, Any]:
+def _codec_document(item: JsonMapping) -> JsonObject:
     configuration = {key: value for key, value in item.items() if key != "id"}
     return {"codec": _CODEC_URI.format(item["id"]), "configuration": configuration}
 
 
-def _data_type(value: Any, filters: Any) -> tuple[DataType, Endian | None]:
+def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]:
     if isinstance(value, str):
         if not _CORE_TYPE.fullmatch(value):
             raise bad(f"data_type: {show(value)} is not a data type of the core protocol")
@@ -194,9 +200,7 @@ def _data_type(value: Any, filters: Any) -> tuple[DataType, Endian | None]:
         raise
 
 
-def _filters(
-    document: Mapping[str, Any], extensions: tuple[NamedConfig, ...], attributes: dict[str, Any]
-) -> Any:
+def _filters(document: JsonMapping, extensions: tuple[NamedConfig, ...], attributes: JsonObject) -> Json:
     for entry in extensions:
         if entry.name == _FILTERS_URI:
             items = entry.configuration.get("filters")
@@ -208,7 +212,7 @@ def _filters(
     return filters if filters and by_zarr_python else None
 
 
-def _grid(value: Any, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
+def _grid(value: object, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/", "."]]:
     if not isinstance(value, dict):
         raise bad(f"chunk_grid: {show(value)} is not an object")
     if value.get("type") != "regular":
@@ -221,7 +225,7 @@ def _grid(value: Any, shape: tuple[int, ...]) -> tuple[RegularGrid, Literal["/",
     )
 
 
-def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool = False) -> ArrayMetadata:
+def parse_array(document: JsonMapping, place: str, *, experimental: bool = False) -> ArrayMetadata:
     """Return the metadata of an array of the draft in their v3 form.
 
     Parameters
@@ -285,7 +289,7 @@ def parse_array(document: Mapping[str, Any], place: str, *, experimental: bool =
         return apply_on_metadata(metadata) if metadata.extensions else metadata
 
 
-def _compression(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _compression(document: JsonMapping) -> tuple[list[JsonObject], JsonObject | None]:
     """Return the codecs after the filters in v2 form: a list, as in the draft's first months, or one compressor."""
     if "chunk_codecs" in document:
         steps = document["chunk_codecs"]
@@ -297,7 +301,7 @@ def _compression(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dic
 
 
 def _sharded(
-    value: Any, grid: RegularGrid, codecs: tuple[NamedConfig, ...]
+    value: object, grid: RegularGrid, codecs: tuple[NamedConfig, ...]
 ) -> tuple[RegularGrid, tuple[NamedConfig, ...]]:
     """Convert zarr-python's sharding storage transformer to the sharding codec, which has the same stored bytes."""
     item = value[0] if isinstance(value, list) and len(value) == 1 else None
@@ -322,7 +326,7 @@ def _sharded(
     return RegularGrid(shards), (NamedConfig("sharding_indexed", configuration),)
 
 
-def group_document(metadata: GroupMetadata) -> dict[str, Any]:
+def group_document(metadata: GroupMetadata) -> JsonObject:
     """Return the document of a group in the 2019 form.
 
     Examples
@@ -333,14 +337,14 @@ def group_document(metadata: GroupMetadata) -> dict[str, Any]:
     return {"extensions": _extension_list(metadata), "attributes": metadata.attributes, **metadata.extra}
 
 
-def _extension_list(metadata: ArrayMetadata | GroupMetadata) -> list[dict[str, Any]]:
+def _extension_list(metadata: ArrayMetadata | GroupMetadata) -> list[JsonObject]:
     return [
         {"extension": entry.name, "must_understand": entry.must_understand, **entry.configuration}
         for entry in metadata.extensions
     ]
 
 
-def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
+def array_document(metadata: ArrayMetadata) -> JsonObject:
     """Return the document of an array in the 2019 form.
 
     Raises
@@ -360,10 +364,10 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
     if filters:
         items = [_codec_document(item) for item in filters]
         extensions.append({"extension": _FILTERS_URI, "must_understand": True, "filters": items})
-    grid: dict[str, Any] = {"type": "regular", "chunk_shape": list(metadata.chunk_grid.chunk_shape)}
+    grid: JsonObject = {"type": "regular", "chunk_shape": list(metadata.chunk_grid.chunk_shape)}
     if metadata.chunk_key_encoding.separator == "/":
         grid["separator"] = "/"
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "shape": list(metadata.shape),
         "data_type": _type_document(metadata.data_type, endian),
         "chunk_grid": grid,
@@ -379,7 +383,7 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
     return document
 
 
-def _respell(document: dict[str, Any], metadata: ArrayMetadata) -> None:
+def _respell(document: JsonObject, metadata: ArrayMetadata) -> None:
     """Use the original spelling of each value that is still equivalent."""
     for key, value in (metadata.origin or {}).items():
         if key not in _SPELLED or document.get(key) == value:
@@ -394,7 +398,7 @@ def _respell(document: dict[str, Any], metadata: ArrayMetadata) -> None:
             document[key] = value
 
 
-def _type_document(data_type: DataType, endian: Endian | None) -> Any:
+def _type_document(data_type: DataType, endian: Endian | None) -> Json:
     text = dtype_to_v2(data_type, endian)
     if isinstance(text, str):
         if text == "|b1":

@@ -83,7 +83,7 @@ class Extension:
         return self.on_read(array, selection, entry), values
 
 
-def _extension(loaded: Any) -> Extension:
+def _extension(loaded: object) -> Extension:
     extension = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(extension, Extension):
         raise TypeError("the object is not an nczarr Extension")
@@ -128,7 +128,7 @@ def find_extension(name: str) -> Extension | None:
     return EXTENSIONS.find(name)
 
 
-def parse_extensions(value: Any) -> tuple[NamedConfig, ...]:
+def parse_extensions(value: object) -> tuple[NamedConfig, ...]:
     """Return the ``extensions`` list of a document.
 
     Raises

@@ -20,6 +20,7 @@ import numpy as np
 
 from nczarr.errors import MetadataError
 from nczarr.zarr.limits import LIMITS
+from nczarr.zarr.types.base import Json, JsonObject
 
 #: Documents up to this size are checked for duplicate names. The check takes half as long as the parsing.
 #: Larger documents are consolidated metadata, in which the last of two equal names is used.
@@ -37,7 +38,7 @@ class _DuplicateName(ValueError):
     pass
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -94,7 +95,7 @@ def fast_library() -> Any:
     return msgspec
 
 
-def _parse_fast(data: Any) -> Any:
+def _parse_fast(data: bytes) -> Json:
     """Parse JSON like ``json.loads``, in half the time; raise ValueError without msgspec, or if it fails."""
     library = fast_library()
     if library is None:
@@ -105,7 +106,7 @@ def _parse_fast(data: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def parse_part(text: Any) -> Any:
+def parse_part(text: bytes) -> Json:
     """Return the value of a part of a JSON document; the caller has checked its limits and syntax.
 
     Raises
@@ -125,7 +126,7 @@ def parse_part(text: Any) -> Any:
 
 
 @functools.cache
-def _part_reader() -> tuple[Callable[[Any], Any], type[Exception]]:
+def _part_reader() -> tuple[Callable[[bytes], Json], type[Exception]]:
     """Return the fastest parser of a part, and the type of its errors."""
     library = fast_library()
     if library is None:
@@ -142,7 +143,7 @@ def _without_escaped_quotes(text: str) -> str:
     return _ESCAPE.sub(lambda match: "'" if match[1] == "'" else match[0], text)
 
 
-def _first_value(text: str) -> Any:
+def _first_value(text: str) -> Json:
     value, end = _LENIENT.raw_decode(text, len(text) - len(text.lstrip()))
     rest = text[end:].strip()
     # netcdf-c overwrites a longer document without truncating it: the end of the old one remains.
@@ -151,7 +152,7 @@ def _first_value(text: str) -> Any:
     return value
 
 
-def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
+def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Json:
     r"""Return the value of a JSON document.
 
     Parameters
@@ -208,7 +209,7 @@ def parse_json(data: bytes, document: str, *, lenient: bool = False) -> Any:
         raise _too_many_digits(document) from None
 
 
-def parse_object(data: bytes, document: str, *, lenient: bool = False) -> dict[str, Any]:
+def parse_object(data: bytes, document: str, *, lenient: bool = False) -> JsonObject:
     """Return the value of a document that must be a JSON object; see `parse_json`.
 
     Examples
@@ -223,7 +224,7 @@ def parse_object(data: bytes, document: str, *, lenient: bool = False) -> dict[s
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Json:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, bytes):
@@ -235,7 +236,7 @@ class BareNumber(float):
     """A non-finite number that is written as a bare token, as in the document of another program."""
 
 
-def as_it_stands(value: Any) -> Any:
+def as_it_stands(value: object) -> Json:
     """Return the value of a document with each non-finite number as a :class:`BareNumber`.
 
     Examples
@@ -252,7 +253,7 @@ def as_it_stands(value: Any) -> Any:
     return value
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Json:
     if isinstance(value, BareNumber):
         return value
     if isinstance(value, float) and not math.isfinite(value):
@@ -273,7 +274,7 @@ _BARE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circul
 _ASCII = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False, default=_plain)
 
 
-def dump_json(value: Any, document: str | None = None) -> bytes:
+def dump_json(value: object, document: str | None = None) -> bytes:
     r"""Return a value as JSON in UTF-8.
 
     Only documents with lone surrogates, which UTF-8 cannot encode, use ``\u`` escapes.
@@ -327,7 +328,7 @@ class ParseCache(Generic[Made]):
         self._limit = limit
         self._made: dict[bytes, Made] = {}
 
-    def get(self, parts: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+    def get(self, parts: tuple[Json, ...], make: Callable[[], Made]) -> Made:
         """Return the cached object for equal parts, or the result of `make`."""
         try:
             # marshal's version 2 has no references: bytes are equal if and only if values and types are.

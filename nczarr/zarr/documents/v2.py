@@ -7,19 +7,23 @@ strings. Rewritten documents keep the spelling of their values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents.json import ParseCache
-from nczarr.zarr.documents.v2_codecs import codecs_from_v2, codecs_to_v2, object_type
-from nczarr.zarr.documents.v2_types import dtype_to_v2, fill_from_v2, fill_to_v2, parse_v2_dtype
+from nczarr.zarr.documents.v2_encoding import (
+    codecs_from_v2,
+    codecs_to_v2,
+    dtype_to_v2,
+    fill_from_v2,
+    fill_to_v2,
+    object_type,
+    parse_v2_dtype,
+)
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
-from nczarr.zarr.types.base import DataType, bad, show
+from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, bad, show
 
 _REQUIRED = frozenset(("shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"))
 _KEYS = frozenset(("zarr_format", *_REQUIRED, "dimension_separator"))
@@ -28,21 +32,21 @@ _ENCODING = ("dtype", "compressor", "filters", "order")
 _DTYPE_OPTIONS = ("dtype", "astype", "encode_dtype", "decode_dtype")
 _NETCDF_KEYS = frozenset(("_nczarr_array", "_NCZARR_ARRAY", "_nczarr_attr", "_NCZARR_ATTR", "_nczarr_attrs"))
 _DOT, _SLASH = ChunkKeyEncoding("v2", "."), ChunkKeyEncoding("v2", "/")
-Encoding = tuple[DataType, tuple[NamedConfig, ...], Any]
+Encoding = tuple[DataType, tuple[NamedConfig, ...], Scalar]
 _encodings = ParseCache[Encoding]()
 
 
-def _check_format(document: Mapping[str, Any]) -> None:
+def _check_format(document: JsonMapping) -> None:
     version = document.get("zarr_format")
     if type(version) is not int or version != 2:
         raise bad(f"zarr_format: {show(version)} is not 2")
 
 
-def _by_netcdf(*parts: Mapping[str, Any]) -> bool:
+def _by_netcdf(*parts: JsonMapping) -> bool:
     return any(not part.keys().isdisjoint(_NETCDF_KEYS) for part in parts)
 
 
-def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place: str) -> GroupMetadata:
+def parse_group(zgroup: JsonMapping, zattrs: JsonObject | None, place: str) -> GroupMetadata:
     """Return the metadata of a v2 group.
 
     Parameters
@@ -68,7 +72,7 @@ def parse_group(zgroup: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
     return GroupMetadata(zattrs or {}, extra={k: v for k, v in zgroup.items() if k != "zarr_format"})
 
 
-def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place: str) -> ArrayMetadata:
+def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> ArrayMetadata:
     """Return the metadata of a v2 array in their v3 form.
 
     Parameters
@@ -124,12 +128,12 @@ def parse_array(zarray: Mapping[str, Any], zattrs: dict[str, Any] | None, place:
         )
 
 
-def _shared(zarray: Mapping[str, Any], ndim: int, raw_text: bool) -> Encoding:
+def _shared(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
     data_type, endian, codecs = _encoding(zarray, ndim)
     return data_type, codecs, _fill(data_type, zarray["fill_value"], endian, raw_text)
 
 
-def _encoding(parts: Mapping[str, Any], ndim: int) -> tuple[DataType, Any, tuple[NamedConfig, ...]]:
+def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, tuple[NamedConfig, ...]]:
     if parts["dtype"] == "|O":
         data_type, endian = object_type(parts["filters"]), None
     else:
@@ -138,7 +142,7 @@ def _encoding(parts: Mapping[str, Any], ndim: int) -> tuple[DataType, Any, tuple
     return data_type, endian, codecs
 
 
-def _fill(data_type: DataType, value: Any, endian: Any, raw_text: bool) -> Any:
+def _fill(data_type: DataType, value: object, endian: Endian | None, raw_text: bool) -> Scalar:
     try:
         return fill_from_v2(data_type, value, endian, raw_text=raw_text)
     except NCZarrError as error:
@@ -146,7 +150,7 @@ def _fill(data_type: DataType, value: Any, endian: Any, raw_text: bool) -> Any:
         raise
 
 
-def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
+def group_documents(metadata: GroupMetadata) -> dict[str, JsonObject]:
     """Return the documents of a v2 group by name; ``.zattrs`` only if there are attributes.
 
     Raises
@@ -161,13 +165,13 @@ def group_documents(metadata: GroupMetadata) -> dict[str, dict[str, Any]]:
     """
     if metadata.extensions:
         raise UnsupportedError("extensions: Zarr v2 has no extensions")
-    result: dict[str, dict[str, Any]] = {".zgroup": {"zarr_format": 2, **metadata.extra}}
+    result: dict[str, JsonObject] = {".zgroup": {"zarr_format": 2, **metadata.extra}}
     if metadata.attributes:
         result[".zattrs"] = metadata.attributes
     return result
 
 
-def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
+def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     """Return the documents of a v2 array by name; ``.zattrs`` only if there are attributes.
 
     A value of `metadata.origin` is written unchanged if it is equivalent to the metadata. So a caller can choose a
@@ -203,7 +207,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
         data_type, origin["fill_value"], metadata.fill_value, endian, raw_text
     ):
         fill = origin["fill_value"]
-    zarray: dict[str, Any] = {
+    zarray: JsonObject = {
         "zarr_format": 2,
         "shape": list(metadata.shape),
         "chunks": list(metadata.chunk_grid.chunk_shape),
@@ -219,7 +223,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, dict[str, Any]]:
     return result
 
 
-def _ordered(item: dict[str, Any], endian: Any) -> dict[str, Any]:
+def _ordered(item: JsonObject, endian: Endian | None) -> JsonObject:
     # The dtypes of filters are native in memory; their output in a chunk has the byte order of the bytes codec.
     if endian != "big":
         return item
@@ -231,7 +235,7 @@ def _ordered(item: dict[str, Any], endian: Any) -> dict[str, Any]:
     }
 
 
-def _respell(parts: dict[str, Any], origin: Mapping[str, Any], metadata: ArrayMetadata) -> dict[str, Any]:
+def _respell(parts: JsonObject, origin: JsonMapping, metadata: ArrayMetadata) -> JsonObject:
     """Use the spelling of `origin` if it is equivalent to the metadata: all of it, or only the dtype."""
     spellings = {key: origin[key] for key in _ENCODING if key in origin}
     for candidate in (spellings, {key: spellings[key] for key in ("dtype",) if key in spellings}):
@@ -255,7 +259,9 @@ def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bo
     return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
 
 
-def _same_fill(data_type: DataType, spelled: Any, value: Any, endian: Any, raw_text: bool) -> bool:
+def _same_fill(
+    data_type: DataType, spelled: Json, value: Scalar, endian: Endian | None, raw_text: bool
+) -> bool:
     try:
         read = fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
     except NCZarrError:

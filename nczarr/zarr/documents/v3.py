@@ -7,16 +7,13 @@ parser enforces each MUST of the specification, with two exceptions that every r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 
 from nczarr.errors import ExtensionError, MetadataError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding, parse_chunk_key_encoding
-from nczarr.zarr.documents.extensions import (
-    apply_on_document,
-    apply_on_metadata,
-    parse_extensions,
-)
+from nczarr.zarr.documents.extensions import apply_on_document, apply_on_metadata, parse_extensions
 from nczarr.zarr.documents.json import ParseCache, parse_part
 from nczarr.zarr.grids import ChunkGrid, RegularGrid, parse_chunk_grid, parse_shape
 from nczarr.zarr.metadata import (
@@ -26,9 +23,10 @@ from nczarr.zarr.metadata import (
     parse_named_config,
     parse_named_configs,
 )
-from nczarr.zarr.types.base import DataType, bad, show
+from nczarr.zarr.types.base import DataType, Json, JsonObject, Scalar, bad, show
 from nczarr.zarr.types.registry import parse_data_type
 
+Parsed = TypeVar("Parsed")
 _ARRAY_REQUIRED = frozenset(
     ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")
 )
@@ -45,7 +43,7 @@ _ARRAY_KEYS = frozenset(
 )
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
 _ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs")
-Encoding = tuple[DataType, Any, ChunkKeyEncoding, tuple[NamedConfig, ...]]
+Encoding = tuple[DataType, Scalar, ChunkKeyEncoding, tuple[NamedConfig, ...]]
 _arrays = ParseCache[ArrayMetadata]()
 _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
@@ -57,7 +55,7 @@ _MAX_KEPT = 1024
 _MAX_AROUND = 4096
 
 
-def node_type(document: dict[str, Any], place: str) -> str:
+def node_type(document: JsonObject, place: str) -> str:
     """Return ``"array"`` or ``"group"`` for a v3 document.
 
     Raises
@@ -73,7 +71,7 @@ def node_type(document: dict[str, Any], place: str) -> str:
     return str(kind)
 
 
-def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMetadata:
+def parse_node(document: JsonObject, place: str) -> ArrayMetadata | GroupMetadata:
     """Return the metadata in a v3 document.
 
     Parameters
@@ -99,12 +97,12 @@ def parse_node(document: dict[str, Any], place: str) -> ArrayMetadata | GroupMet
         return parse_found(document, node_type(document, place) == "array")
 
 
-def parse_found(document: dict[str, Any], is_array: bool) -> ArrayMetadata | GroupMetadata:
+def parse_found(document: JsonObject, is_array: bool) -> ArrayMetadata | GroupMetadata:
     """Return the metadata in a v3 document of known `node_type`; the caller adds the location to errors."""
     return _array(document) if is_array else _group(document)
 
 
-def parse_unread(is_array: bool, text: Any, attributes: Any) -> ArrayMetadata | GroupMetadata:
+def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> ArrayMetadata | GroupMetadata:
     """Return the metadata in a v3 document, given its text and the text of its attributes; see `parse_found`."""
     if not is_array or attributes is None:
         return parse_found(parse_part(text), is_array)
@@ -147,8 +145,8 @@ def _read_around(before: bytes, after: bytes) -> ArrayMetadata | None:
     return metadata
 
 
-def _group(document: dict[str, Any]) -> GroupMetadata:
-    extra: dict[str, Any] = {}
+def _group(document: JsonObject) -> GroupMetadata:
+    extra: JsonObject = {}
     metadata = GroupMetadata(
         attributes=_attributes(document),
         extensions=_extensions(document, extra),
@@ -157,7 +155,7 @@ def _group(document: dict[str, Any]) -> GroupMetadata:
     return apply_on_metadata(metadata) if metadata.extensions else metadata
 
 
-def _array(document: dict[str, Any]) -> ArrayMetadata:
+def _array(document: JsonObject) -> ArrayMetadata:
     # Many arrays of a hierarchy differ only in their attributes and in keys outside the specification.
     if "extensions" in document or "attributes" not in document:
         return _whole_array(document)
@@ -168,14 +166,14 @@ def _array(document: dict[str, Any]) -> ArrayMetadata:
     return metadata.with_attributes(_attributes(document), extra)
 
 
-def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
+def _whole_array(document: JsonObject) -> ArrayMetadata:
     if not document.keys() >= _ARRAY_REQUIRED:
         raise bad(f"{', '.join(sorted(_ARRAY_REQUIRED - document.keys()))}: missing")
     shape = parse_shape(document["shape"])
     grid = _grid(document["chunk_grid"], shape)
     encoded = _ENCODING(document)
     data_type, fill_value, key_encoding, codecs = _encodings.get(encoded, lambda: _encoding(*encoded))
-    extra: dict[str, Any] = {}
+    extra: JsonObject = {}
     metadata = ArrayMetadata(
         shape,
         data_type,
@@ -194,12 +192,12 @@ def _whole_array(document: dict[str, Any]) -> ArrayMetadata:
     return apply_on_metadata(metadata) if metadata.extensions else metadata
 
 
-def _encoding(data_type_json: Any, fill: Any, key_encoding: Any, codecs: Any) -> Encoding:
+def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs: object) -> Encoding:
     data_type = _at("data_type", parse_data_type, data_type_json)
     return data_type, _fill_value(data_type, fill), _key_encoding(key_encoding), _codecs(codecs)
 
 
-def _fill_value(data_type: DataType, fill: Any) -> Any:
+def _fill_value(data_type: DataType, fill: object) -> Scalar:
     try:
         return _at("fill_value", data_type.fill_from_json, fill)
     except MetadataError as error:
@@ -209,7 +207,7 @@ def _fill_value(data_type: DataType, fill: Any) -> Any:
         raise ExtensionError(error.message, hint="write the array again with a fill value") from None
 
 
-def _at(key: str, parse: Any, value: Any) -> Any:
+def _at(key: str, parse: Callable[[object], Parsed], value: object) -> Parsed:
     try:
         return parse(value)
     except MetadataError as error:
@@ -218,31 +216,31 @@ def _at(key: str, parse: Any, value: Any) -> Any:
         raise
 
 
-def _required(value: Any, key: str) -> NamedConfig:
+def _required(value: object, key: str) -> NamedConfig:
     config = parse_named_config(value, key)
     if not config.must_understand:
         raise bad(f"{key}.must_understand: false is not allowed for this key")
     return config
 
 
-def _grid(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
+def _grid(value: object, shape: tuple[int, ...]) -> ChunkGrid:
     config = _required(value, "chunk_grid")
     return parse_chunk_grid(config.name, config.configuration, shape)
 
 
-def _key_encoding(value: Any) -> ChunkKeyEncoding:
+def _key_encoding(value: object) -> ChunkKeyEncoding:
     config = _required(value, "chunk_key_encoding")
     return parse_chunk_key_encoding(config.name, config.configuration)
 
 
-def _codecs(value: Any) -> tuple[NamedConfig, ...]:
+def _codecs(value: object) -> tuple[NamedConfig, ...]:
     codecs = parse_named_configs(value, "codecs")
     if not codecs:
         raise bad("codecs: the list is empty")
     return codecs
 
 
-def _attributes(document: dict[str, Any]) -> dict[str, Any]:
+def _attributes(document: JsonObject) -> JsonObject:
     attributes = document.get("attributes")
     if attributes is None:
         if "attributes" in document:
@@ -253,7 +251,7 @@ def _attributes(document: dict[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def _dimension_names(value: Any, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
+def _dimension_names(value: object, shape: tuple[int, ...]) -> tuple[str | None, ...] | None:
     if value is None:  # null means no names; zarr-python 3.0 wrote it
         return None
     if not isinstance(value, list):
@@ -266,7 +264,7 @@ def _dimension_names(value: Any, shape: tuple[int, ...]) -> tuple[str | None, ..
     return tuple(value)
 
 
-def _transformers(value: Any) -> tuple[NamedConfig, ...]:
+def _transformers(value: object) -> tuple[NamedConfig, ...]:
     transformers = parse_named_configs(value, "storage_transformers")
     for i, transformer in enumerate(transformers):
         if transformer.must_understand:
@@ -274,7 +272,7 @@ def _transformers(value: Any) -> tuple[NamedConfig, ...]:
     return transformers
 
 
-def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedConfig, ...]:
+def _extensions(document: JsonObject, extra: JsonObject) -> tuple[NamedConfig, ...]:
     value = document.get("extensions")
     if value is None and "extensions" not in document:
         return ()
@@ -285,14 +283,14 @@ def _extensions(document: dict[str, Any], extra: dict[str, Any]) -> tuple[NamedC
     return parse_extensions(value)
 
 
-def _ignorable(value: Any, key: str) -> Any:
+def _ignorable(value: object, key: str) -> Json:
     if isinstance(value, dict) and value.get("must_understand") is False:
         return value
     message = f'{show(key)}: an unknown key that is not an object with "must_understand": false'
     raise ExtensionError(message) if isinstance(value, dict) else bad(message)
 
 
-def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any]) -> dict[str, Any]:
+def _extra(document: JsonObject, known: frozenset[str], extra: JsonObject) -> JsonObject:
     if not document.keys() <= known:
         for key, value in document.items():
             if key not in known:
@@ -300,7 +298,7 @@ def _extra(document: dict[str, Any], known: frozenset[str], extra: dict[str, Any
     return extra
 
 
-def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
+def array_document(metadata: ArrayMetadata) -> JsonObject:
     """Return the v3 document of an array: a JSON object without short-hand names.
 
     Raises
@@ -313,7 +311,7 @@ def array_document(metadata: ArrayMetadata) -> dict[str, Any]:
     if metadata.extensions:
         metadata = apply_on_document(metadata)
     _check_v3(metadata)
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "zarr_format": 3,
         "node_type": "array",
         "shape": list(metadata.shape),
@@ -348,7 +346,7 @@ def _check_v3(metadata: ArrayMetadata) -> None:
         raise bad("codecs: the list is empty")
 
 
-def group_document(metadata: GroupMetadata) -> dict[str, Any]:
+def group_document(metadata: GroupMetadata) -> JsonObject:
     """Return the v3 document of a group: a JSON object.
 
     Examples
@@ -358,13 +356,13 @@ def group_document(metadata: GroupMetadata) -> dict[str, Any]:
     """
     if metadata.extensions:
         metadata = apply_on_document(metadata)
-    document: dict[str, Any] = {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
+    document: JsonObject = {"zarr_format": 3, "node_type": "group", "attributes": metadata.attributes}
     if metadata.extensions:
         document["extensions"] = [entry.to_json() for entry in metadata.extensions]
     document.update(metadata.extra)
     return document
 
 
-def node_document(metadata: ArrayMetadata | GroupMetadata) -> dict[str, Any]:
+def node_document(metadata: ArrayMetadata | GroupMetadata) -> JsonObject:
     """Return the v3 document of a node; see `array_document` and `group_document`."""
     return array_document(metadata) if isinstance(metadata, ArrayMetadata) else group_document(metadata)

@@ -15,16 +15,16 @@ One listing of ``meta/`` finds all nodes; groups with members need no document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError, error_context
-from nczarr.stores import Store
 from nczarr.zarr.documents import draft as documents_draft
-from nczarr.zarr.documents.json import parse_object
-from nczarr.zarr.hierarchy.layout import Found, Layout, RawNode, join_key, read_documents, read_zarr_json
+from nczarr.zarr.documents.consolidated import DocumentTexts
+from nczarr.zarr.documents.json import dump_json, parse_object
+from nczarr.zarr.hierarchy.layout import Documents, Found, Layout, Metadata, RawNode, join_key, read_documents
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types.base import JsonObject, show
 
 
 class DraftLayout(Layout):
@@ -34,25 +34,23 @@ class DraftLayout(Layout):
     experimental: ClassVar[bool] = False
     _data: ClassVar[str] = "data"
 
-    def __init__(self, suffix: str = "") -> None:
-        self._suffix = suffix
+    _suffix = ""
 
-    def discover(
-        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
-    ) -> Found:
+    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
+        store = self.store
         if use_consolidated:
             raise DatasetNotFoundError("the drafts have no consolidated metadata", path=store.url)
         place = store.place("zarr.json")
-        bootstrap = root or read_zarr_json(store)
+        bootstrap = root or self.read_zarr_json()
         documents_draft.check_bootstrap(bootstrap, place)
         suffix = bootstrap.get("metadata_key_suffix", "")
         if not isinstance(suffix, str) or "/" in suffix:
             raise MetadataError(f"metadata_key_suffix: {show(suffix)} is not a suffix", path=place)
         self._suffix = suffix
         if not store.listable:
-            return Found.among(({"": RawNode(False), **self.fetch(store, [""])}), complete=False)
+            return Found.among({"": RawNode(False), **self.fetch([""])}, complete=False)
         keys = [key for key in store.list("meta") if self._path(key) is not None]
-        return Found.among({"": RawNode(False), **self._read(store, keys)}, complete=store.lists_all)
+        return Found.among({"": RawNode(False), **self.read(keys)}, complete=store.lists_all)
 
     def _path(self, key: str) -> tuple[str, bool] | None:
         """Return the path of a metadata key, and True for an array; None for other keys."""
@@ -69,21 +67,19 @@ class DraftLayout(Layout):
     def _key(self, path: str, kind: str) -> str:
         return f"meta/{join_key('root', path)}.{kind}{self._suffix}"
 
-    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
-        return self._read(store, [self._key(path, kind) for path in paths for kind in ("array", "group")])
-
-    def _read(self, store: Store, keys: list[str]) -> dict[str, RawNode]:
+    def read(self, keys: list[str]) -> dict[str, RawNode]:
         nodes: dict[str, RawNode] = {}
-        for key, data in zip(keys, read_documents(store, keys), strict=True):
+        for key, data in zip(keys, read_documents(self.store, keys), strict=True):
             found = self._path(key)
             if data is None or found is None:
                 continue
             path, is_array = found
             if is_array or path not in nodes:
-                nodes[path] = RawNode(is_array, {key: parse_object(data, store.place(key))})
+                nodes[path] = RawNode(is_array, {key: parse_object(data, self.store.place(key))})
         return nodes
 
-    def parse(self, raw: RawNode, path: str, store: Store) -> ArrayMetadata | GroupMetadata:
+    def parse(self, raw: RawNode, path: str) -> Metadata:
+        store = self.store
         for key, document in raw.documents.items():
             if raw.is_array:
                 return documents_draft.parse_array(document, store.place(key), experimental=self.experimental)
@@ -91,7 +87,7 @@ class DraftLayout(Layout):
                 return documents_draft.parse_group(document, store.place(key))
         return GroupMetadata()
 
-    def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
+    def documents(self, path: str, metadata: Metadata) -> Documents:
         is_array = isinstance(metadata, ArrayMetadata)
         key = self._key(path, "array" if is_array else "group")
         with error_context(key):
@@ -117,10 +113,11 @@ class DraftLayout(Layout):
     def node_prefixes(self, path: str) -> list[str]:
         return [join_key("meta/root", path), join_key(self._data, path)]
 
-    def consolidate(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
-    ) -> dict[str, dict[str, Any]]:
-        return next((documents for path, documents in nodes if not path), {})
+    def consolidated_texts(
+        self, nodes: Iterable[tuple[str, Documents]], texts: DocumentTexts
+    ) -> list[tuple[str, bytes]]:
+        root = next((documents for path, documents in nodes if not path), {})
+        return [(key, dump_json(document, key)) for key, document in root.items()]
 
 
 class ExperimentalLayout(DraftLayout):
@@ -130,7 +127,7 @@ class ExperimentalLayout(DraftLayout):
     experimental: ClassVar[bool] = True
     _data: ClassVar[str] = "data/root"
 
-    def documents(self, path: str, metadata: ArrayMetadata | GroupMetadata) -> dict[str, dict[str, Any]]:
+    def documents(self, path: str, metadata: Metadata) -> Documents:
         raise UnsupportedError(
             "nczarr does not write zarr-python's experimental v3",
             fqn="/" + path,

@@ -1,4 +1,4 @@
-"""Define layouts: the documents of a hierarchy, their keys, and the search for them.
+"""Define the nodes of a hierarchy, and layouts: their documents, their keys, and the search for them.
 
 A layout implements one version of Zarr. The search for all nodes reads one document if metadata are consolidated; else
 it needs one listing and one concurrent batch of reads. If a store lists each folder separately (local files, index
@@ -8,19 +8,22 @@ pages of web servers), the search does not list arrays, which may have a million
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nczarr.errors import DatasetNotFoundError, MetadataError
 from nczarr.stores import LocalStore, Store
 from nczarr.zarr.documents.consolidated import DocumentTexts, parse_root
-from nczarr.zarr.documents.json import dump_json
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
-from nczarr.zarr.names import parent_path
+from nczarr.zarr.names import check_name, parent_path, split_path
+from nczarr.zarr.types.base import JsonObject
 
 Metadata = ArrayMetadata | GroupMetadata
+Documents = dict[str, JsonObject]
+"""The documents of a node by key of the store."""
 
 
 @dataclass
@@ -36,7 +39,7 @@ class RawNode:
     """
 
     is_array: bool
-    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    documents: Documents = field(default_factory=dict)
     consolidated: bool = False
 
 
@@ -105,18 +108,91 @@ def with_parents(nodes: Mapping[str, RawNode]) -> dict[str, RawNode]:
     return result
 
 
-def read_zarr_json(store: Store) -> dict[str, Any]:
-    """Return the document ``zarr.json`` of a store.
+class Nodes(Mapping[str, Metadata]):
+    """The metadata of all nodes by path, parsed on first use; parents come before children.
 
-    Raises
-    ------
-    DatasetNotFoundError
-        If the store has no ``zarr.json``.
+    Reading is thread-safe; the owner serialises the changes.
     """
-    data = read_document(store, "zarr.json")
-    if data is None:
-        raise DatasetNotFoundError("no zarr.json in the store", path=store.url)
-    return parse_root(data, store.place("zarr.json"))
+
+    def __init__(self, raw: dict[str, RawNode], parse: Callable[[RawNode, str], Metadata]) -> None:
+        self._raw = raw
+        self._parse = parse
+        self._parsed: dict[str, Metadata] = {}
+        #: The paths of the children of each group, if they are indexed.
+        self.children: dict[str, list[str]] | None = None
+
+    def __getitem__(self, path: str) -> Metadata:
+        parsed = self._parsed.get(path)
+        if parsed is None:
+            # No lock: if two threads parse the same document, the results are equal. A newer entry is kept.
+            parsed = self._parsed.setdefault(path, self._parse(self._raw[path], path))
+        return parsed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._raw))  # a copy, because another thread may add nodes during the iteration
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._raw
+
+    def values(self) -> ValuesView[Metadata]:
+        """Return all metadata, which are parsed before the first one is returned."""
+        return {path: self[path] for path in self}.values()
+
+    def is_array(self, path: str) -> bool:
+        """Return True if the node is an array, without parsing its metadata."""
+        return self._raw[path].is_array
+
+    def documents(self, path: str) -> Documents:
+        """Return the node's stored documents by key; callers must not change them."""
+        return self._raw[path].documents
+
+    def raw(self, path: str) -> RawNode | None:
+        """Return the unparsed node; None if it does not exist."""
+        return self._raw.get(path)
+
+    def raw_items(self) -> list[tuple[str, RawNode]]:
+        """Return the unparsed nodes with their paths."""
+        return list(self._raw.items())
+
+    def index_children(self) -> dict[str, list[str]]:
+        """Return the paths of the children of each group, and keep them until a node is added or removed."""
+        index: dict[str, list[str]] = {}
+        for node in self:
+            if node:
+                index.setdefault(parent_path(node), []).append(node)
+        self.children = index
+        return index
+
+    def put(self, path: str, raw: RawNode, metadata: Metadata | None = None) -> None:
+        """Add or replace a node; without `metadata`, the documents are parsed on first use."""
+        self._raw[path] = raw
+        if metadata is None:
+            self._parsed.pop(path, None)
+        else:
+            self._parsed[path] = metadata
+        self.children = None
+
+    def put_found(self, path: str, raw: RawNode) -> None:
+        """Add a node, and implicit groups for its missing parents."""
+        missing = [path]
+        while (parent := parent_path(missing[-1])) not in self._raw:
+            missing.append(parent)
+        for parent in reversed(missing[1:]):
+            self.put(parent, RawNode(False))
+        self.put(path, raw)
+
+    def override(self, path: str, metadata: Metadata) -> None:
+        """Replace the parsed metadata of a node, not its documents."""
+        self._parsed[path] = metadata
+
+    def remove(self, path: str) -> None:
+        """Remove one node."""
+        del self._raw[path]
+        self._parsed.pop(path, None)
+        self.children = None
 
 
 def read_document(store: Store, key: str) -> bytes | None:
@@ -137,14 +213,15 @@ def read_documents(store: Store, keys: list[str]) -> Sequence[bytes | None]:
 
 
 class Layout(ABC):
-    """The keys and documents of one version of Zarr."""
+    """The keys and documents of one version of Zarr in a store."""
 
     name: ClassVar[str]
 
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
     @abstractmethod
-    def discover(
-        self, store: Store, use_consolidated: bool | None, root: dict[str, Any] | None = None
-    ) -> Found:
+    def discover(self, use_consolidated: bool | None, root: JsonObject | None = None) -> Found:
         """Find all nodes.
 
         Parameters
@@ -161,19 +238,23 @@ class Layout(ABC):
         """
 
     @abstractmethod
-    def fetch(self, store: Store, paths: Iterable[str]) -> dict[str, RawNode]:
-        """Read the documents of nodes in one concurrent batch; the result omits missing nodes."""
+    def read(self, keys: list[str]) -> dict[str, RawNode]:
+        """Read documents in one concurrent batch, and return their nodes by path; missing keys are ignored."""
 
-    def is_unchanged(self, store: Store, path: str, known: RawNode) -> bool:
+    def fetch(self, paths: Iterable[str]) -> dict[str, RawNode]:
+        """Read the documents of nodes in one concurrent batch; the result omits missing nodes."""
+        return self.read([key for path in paths for key in self.document_keys(path)])
+
+    def is_unchanged(self, path: str, known: RawNode) -> bool:
         """Return True if the stored document of a node is byte-identical to the known one; False if unknown."""
         return False
 
     @abstractmethod
-    def parse(self, raw: RawNode, path: str, store: Store) -> Metadata:
+    def parse(self, raw: RawNode, path: str) -> Metadata:
         """Return the metadata of a node."""
 
     @abstractmethod
-    def documents(self, path: str, metadata: Metadata) -> dict[str, dict[str, Any]]:
+    def documents(self, path: str, metadata: Metadata) -> Documents:
         """Return the documents of a node by key, in the order of writing."""
 
     def deviations(self, raw: RawNode) -> Iterator[str]:
@@ -184,47 +265,81 @@ class Layout(ABC):
     def document_keys(self, path: str) -> list[str]:
         """Return the keys of all possible documents of the node."""
 
-    @abstractmethod
     def chunk_prefix(self, path: str) -> str:
         """Return the prefix of an array's chunk keys, with its slash."""
+        return path + "/" if path else ""
 
     def node_prefixes(self, path: str) -> list[str]:
         """Return the prefixes of all keys of the node and its descendants."""
         return [path]
 
     @abstractmethod
-    def consolidate(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]]
-    ) -> dict[str, dict[str, Any]]:
-        """Return the documents with the consolidated metadata, including the root's, by key."""
-
     def consolidated_texts(
-        self, nodes: Iterable[tuple[str, dict[str, dict[str, Any]]]], texts: DocumentTexts
+        self, nodes: Iterable[tuple[str, Documents]], texts: DocumentTexts
     ) -> list[tuple[str, bytes]]:
-        """Return the documents of :meth:`consolidate` as bytes, with cached texts of the nodes."""
-        return [(key, self.encode(key, document)) for key, document in self.consolidate(nodes).items()]
+        """Return the root's documents and the consolidated metadata by key; `texts` has texts of other nodes."""
 
-    def encode(self, key: str, document: Mapping[str, Any]) -> bytes:
-        """Return a document as bytes."""
-        return dump_json(document, key)
+    # --- searching
 
+    def read_zarr_json(self) -> JsonObject:
+        """Return the document ``zarr.json``.
 
-def walk(
-    layout: Layout, store: Store, legal: Callable[[str], bool], named: Iterable[str] = ()
-) -> dict[str, RawNode]:
-    """Find the nodes below the root by folder: one batch of reads for each level, and no listing of arrays.
+        Raises
+        ------
+        DatasetNotFoundError
+            If the store has no ``zarr.json``.
+        """
+        data = read_document(self.store, "zarr.json")
+        if data is None:
+            raise DatasetNotFoundError("no zarr.json in the store", path=self.store.url)
+        return parse_root(data, self.store.place("zarr.json"))
 
-    `named` are additional paths to look for, from another source.
-    """
-    nodes: dict[str, RawNode] = {}
-    level = [""]
-    others: dict[str, list[str]] = {}
-    for path in named:
-        others.setdefault(parent_path(path), []).append(path)
-    while level:
-        listed = [join_key(path, n) for path in level for n in store.list_dir(path)[1] if legal(n)]
-        below = dict.fromkeys([*listed, *(other for path in level for other in others.get(path, ()))])
-        found = layout.fetch(store, below)
-        nodes.update(found)
-        level = [path for path, node in found.items() if not node.is_array]
-    return nodes
+    def is_legal(self, path: str) -> bool:
+        """Return True if all names of a path are legal in the layout."""
+        return all(check_name(name, writing=False, layout=self.name) is None for name in split_path(path))
+
+    def search(self, root: RawNode, has_copies: bool, copied: Callable[[], Iterable[str]]) -> Found:
+        """Find the nodes below the root by listing, without consolidated metadata.
+
+        `has_copies` tells if the store has consolidated metadata, and `copied` returns the paths of their nodes. A
+        listing may omit these nodes; their own documents show whether they exist.
+        """
+        store, nodes = self.store, {"": root}
+        if not store.listable:
+            return Found(nodes, has_copies, complete=False)
+        named: list[str] = []
+        if has_copies and not store.lists_all:
+            with suppress(DatasetNotFoundError, MetadataError):
+                named = [path for path in copied() if path and self.is_legal(path)]
+        if store.lists_by_folder:
+            nodes.update(self._walk(named))
+            return Found(nodes, has_copies, complete=store.lists_all)
+        names = {key.rpartition("/")[2] for key in self.document_keys("")}
+        keys = [key for key in store.list() if key.rpartition("/")[2] in names]
+        keys = [key for key in keys if self.is_legal(key.rpartition("/")[0])]
+        keys += [key for path in named for key in self.document_keys(path)]
+        nodes.update(self.read(list(dict.fromkeys(keys))))
+        return Found.among(nodes, has_copies, complete=store.lists_all)
+
+    def _walk(self, named: Iterable[str]) -> dict[str, RawNode]:
+        """Find the nodes by folder: one batch of reads for each level, and no listing of arrays.
+
+        `named` are additional paths to look for, from another source.
+        """
+        nodes: dict[str, RawNode] = {}
+        level = [""]
+        others: dict[str, list[str]] = {}
+        for path in named:
+            others.setdefault(parent_path(path), []).append(path)
+        while level:
+            listed = [
+                join_key(path, name)
+                for path in level
+                for name in self.store.list_dir(path)[1]
+                if self.is_legal(name)
+            ]
+            below = dict.fromkeys([*listed, *(other for path in level for other in others.get(path, ()))])
+            found = self.fetch(below)
+            nodes.update(found)
+            level = [path for path, node in found.items() if not node.is_array]
+        return nodes

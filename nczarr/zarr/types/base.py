@@ -1,7 +1,11 @@
-"""Define the base class of data types and their shared checks."""
+"""Define the base class of data types, and the types of numbers, times, text and bytes; in JSON, bytes are base64."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,14 +14,23 @@ from typing import Any, Literal
 import numpy as np
 
 from nczarr.errors import MetadataError, UnsupportedError
+from nczarr.lazy import cached_property
 
 Endian = Literal["little", "big"]
+Json = Any
+"""A JSON value, which is checked on use."""
+JsonObject = dict[str, Json]
+JsonMapping = Mapping[str, Json]
+"""A JSON object that is only read: a document, or the ``configuration`` of a codec, a data type or an extension."""
+Scalar = Any
+"""A value of a data type: a numpy scalar of its dtype, or text or bytes of variable length."""
+
 
 #: numpy stores the item size in a C int.
 MAX_ITEM_BYTES = 2**31 - 1
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """Return a short text of a JSON value for messages.
 
     Examples
@@ -70,7 +83,7 @@ class DataType(ABC):
         """The numpy dtype in memory, in native byte order; object for string and bytes."""
 
     @abstractmethod
-    def fill_from_json(self, value: Any) -> Any:
+    def fill_from_json(self, value: object) -> Scalar:
         """Return the fill value for its JSON in a v3 document.
 
         Returns
@@ -85,15 +98,15 @@ class DataType(ABC):
         """
 
     @abstractmethod
-    def fill_to_json(self, value: Any) -> Any:
+    def fill_to_json(self, value: object) -> Json:
         """Return a fill value as JSON of a v3 document; the exact inverse of `fill_from_json`."""
 
     @property
-    def configuration(self) -> Mapping[str, Any]:
+    def configuration(self) -> JsonMapping:
         """The configuration in the document; empty for types without parameters."""
         return {}
 
-    def to_json(self) -> Any:
+    def to_json(self) -> Json:
         """Return the value of ``data_type`` in a v3 document: the name, or an object with a configuration."""
         configuration = self.configuration
         return {"name": self.name, "configuration": dict(configuration)} if configuration else self.name
@@ -127,11 +140,11 @@ class DataType(ABC):
             return self.dtype
         return self.dtype.newbyteorder("<" if endian == "little" else ">")
 
-    def zero(self) -> Any:
+    def zero(self) -> Scalar:
         """Return the default fill value: zero, false or empty."""
         return np.zeros((), self.dtype)[()]
 
-    def to_scalar(self, value: Any) -> Any:
+    def to_scalar(self, value: Scalar) -> Scalar:
         """Return `value` as a scalar of `dtype`.
 
         Raises
@@ -143,3 +156,443 @@ class DataType(ABC):
             return np.asarray(value, self.dtype)[()]
         except (TypeError, ValueError, OverflowError):
             raise bad(f"{show(value)} is not a value of {self.name}") from None
+
+
+_NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_NAT = -(2**63)
+_TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as", "generic")
+
+
+@dataclass(frozen=True)
+class BoolType(DataType):
+    """True or false, one byte each."""
+
+    name: str = "bool"
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(bool)
+
+    def fill_from_json(self, value: object) -> np.bool_:
+        if not isinstance(value, bool):
+            raise bad(f"{show(value)} is not true or false")
+        return np.bool_(value)
+
+    def fill_to_json(self, value: object) -> bool:
+        return bool(value)
+
+
+@dataclass(frozen=True)
+class IntegerType(DataType):
+    """``int8`` to ``int64`` and ``uint8`` to ``uint64``; the fill value is a JSON integer."""
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.name)
+
+    def fill_from_json(self, value: object) -> Scalar:
+        if type(value) is not int:
+            raise bad(f"{show(value)} is not an integer")
+        limits = np.iinfo(self.dtype)
+        if not limits.min <= value <= limits.max:
+            raise bad(f"{show(value)} is outside the range of {self.name}")
+        return self.dtype.type(value)
+
+    def fill_to_json(self, value: object) -> int:
+        return int(self.to_scalar(value))
+
+    def to_scalar(self, value: Scalar) -> Scalar:
+        if type(value) is self.dtype.type:
+            return value
+        result = super().to_scalar(value)
+        if np.ndim(value) or result != value:  # numpy truncates fractions and wraps around
+            raise bad(f"{show(value)} is not a value of {self.name}")
+        return result
+
+
+@dataclass(frozen=True)
+class FloatType(DataType):
+    """``float16``, ``float32``, ``float64``.
+
+    The fill value is a JSON number, ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, or the bits as a hexadecimal string
+    with the most significant byte first. NaNs with another payload are written as such strings.
+
+    Examples
+    --------
+    >>> t = FloatType("float32")
+    >>> t.fill_to_json(t.fill_from_json("0x7fc00001"))
+    '0x7fc00001'
+    """
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.name)
+
+    @property
+    def _bits(self) -> np.dtype:
+        return np.dtype(f"u{self.dtype.itemsize}")
+
+    def fill_from_json(self, value: Json) -> Scalar:
+        if isinstance(value, str):
+            if value in _NAMED:
+                return self.dtype.type(_NAMED[value])
+            digits = 2 * self.dtype.itemsize
+            if _HEX.fullmatch(value) and len(value) == digits + 2:
+                return np.array(int(value, 16), self._bits).view(self.dtype)[()]
+            raise bad(f"{show(value)} is not NaN, Infinity, -Infinity or 0x with {digits} hexadecimal digits")
+        if type(value) not in (int, float):
+            raise bad(f"{show(value)} is not a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            raise bad(f"{show(value)} is outside the range of {self.name}") from None
+        with np.errstate(over="ignore"):
+            result = self.dtype.type(number)
+        if np.isinf(result) and math.isfinite(number):
+            raise bad(f"{show(value)} is outside the range of {self.name}")
+        return result
+
+    def to_scalar(self, value: Scalar) -> Scalar:
+        if type(value) is self.dtype.type:
+            return value
+        with np.errstate(over="ignore"):
+            result = super().to_scalar(value)
+        if np.ndim(value) or (np.isinf(result) and not np.isinf(value)):
+            raise bad(f"{show(value)} is not a value of {self.name}")
+        return result
+
+    def fill_to_json(self, value: object) -> float | str:
+        scalar = np.asarray(self.to_scalar(value), self.dtype)
+        number = float(scalar)
+        if math.isfinite(number):
+            return number
+        if math.isinf(number):
+            return "Infinity" if number > 0 else "-Infinity"
+        bits = int(scalar.view(self._bits))
+        if bits == int(np.array(math.nan, self.dtype).view(self._bits)):
+            return "NaN"
+        return f"0x{bits:0{2 * self.dtype.itemsize}x}"
+
+
+@dataclass(frozen=True)
+class ComplexType(DataType):
+    """``complex64`` and ``complex128``; the fill value is a list of two float fill values."""
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.name)
+
+    @cached_property
+    def _part(self) -> FloatType:
+        return FloatType(f"float{self.dtype.itemsize * 4}")
+
+    def fill_from_json(self, value: object) -> Scalar:
+        if not isinstance(value, list) or len(value) != 2:
+            raise bad(f"{show(value)} is not a list of two numbers")
+        # A view of an array of parts keeps NaN payloads and signed zeros; arithmetic does not.
+        parts = np.array([self._part.fill_from_json(part) for part in value], self._part.dtype)
+        return parts.view(self.dtype)[0]
+
+    def fill_to_json(self, value: object) -> list[float | str]:
+        parts = np.array([self.to_scalar(value)], self.dtype).view(self._part.dtype)
+        return [self._part.fill_to_json(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class TimeType(DataType):
+    """``numpy.datetime64`` and ``numpy.timedelta64``: int64 counts of `scale_factor` units.
+
+    Parameters
+    ----------
+    unit : str
+        numpy's code: ``Y M W D h m s ms us ns ps fs as`` or ``generic``.
+    scale_factor : int
+        The number of units in one count.
+
+    Examples
+    --------
+    >>> TimeType("numpy.datetime64", "s", 10).dtype
+    dtype('<M8[10s]')
+    """
+
+    unit: str = "generic"
+    scale_factor: int = 1
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        code = "M8" if self.name == "numpy.datetime64" else "m8"
+        if self.unit == "generic":
+            return np.dtype(code)
+        return np.dtype(f"{code}[{self.scale_factor}{self.unit}]")
+
+    @classmethod
+    def parse(cls, name: str, configuration: JsonMapping) -> TimeType:
+        """Return the type for a name and the ``configuration`` of a document."""
+        unit, scale = configuration.get("unit"), configuration.get("scale_factor", 1)
+        if unit not in _TIME_UNITS:
+            raise bad(f"configuration.unit: {show(unit)} is not one of {', '.join(_TIME_UNITS)}")
+        if type(scale) is not int or not 1 <= scale < 2**31:
+            raise bad(f"configuration.scale_factor: {show(scale)} is not an integer between 1 and 2147483647")
+        if unit == "generic" and scale != 1:
+            raise bad("configuration.scale_factor: generic units cannot be scaled")
+        return cls(name, "us" if unit == "μs" else unit, scale)
+
+    @property
+    def configuration(self) -> JsonMapping:
+        return {"unit": self.unit, "scale_factor": self.scale_factor}
+
+    def zero(self) -> Scalar:
+        """Return NaT, because 1970-01-01 is a valid time."""
+        return np.array(_NAT, np.int64).view(self.dtype)[()]
+
+    def fill_from_json(self, value: object) -> Scalar:
+        if value == "NaT" and isinstance(value, str):
+            value = _NAT
+        if type(value) is not int or not -(2**63) <= value < 2**63:
+            raise bad(f'{show(value)} is not a 64-bit integer or "NaT"')
+        return np.array(value, np.int64).view(self.dtype)[()]
+
+    def fill_to_json(self, value: object) -> int | str:
+        count = int(np.asarray(self.to_scalar(value), self.dtype).view(np.int64))
+        return "NaT" if count == _NAT else count
+
+
+#: The numeric core types by name.
+NUMERIC_TYPES: dict[str, DataType] = {
+    "bool": BoolType(),
+    **{f"{u}int{8 * n}": IntegerType(f"{u}int{8 * n}") for u in ("", "u") for n in (1, 2, 4, 8)},
+    **{f"float{8 * n}": FloatType(f"float{8 * n}") for n in (2, 4, 8)},
+    **{f"complex{8 * n}": ComplexType(f"complex{8 * n}") for n in (8, 16)},
+}
+
+
+def encode_base64(data: bytes) -> str:
+    """Return `data` in standard base64."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def decode_base64(text: str, length: int | None = None) -> bytes:
+    """Return the bytes of a base64 string; `length` is their required number.
+
+    Raises
+    ------
+    MetadataError
+        If the string is not base64, or has another decoded length.
+
+    Examples
+    --------
+    >>> decode_base64("YWI=")
+    b'ab'
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad(f"{show(text)} is not base64") from None
+    if length is not None and len(data) != length:
+        raise bad(f"the base64 string has {len(data)} bytes, the data type has {length}")
+    return data
+
+
+def _byte_list(value: list[Json]) -> bytes:
+    if not all(type(item) is int and 0 <= item <= 255 for item in value):
+        raise bad(f"{show(value)} is not a list of integers from 0 to 255")
+    return bytes(value)
+
+
+def _item_length(configuration: JsonMapping) -> int:
+    """Return the number of bytes of an element, within numpy's limit."""
+    value = configuration.get("length_bytes")
+    if type(value) is not int or not 1 <= value <= MAX_ITEM_BYTES:
+        raise bad(f"configuration.length_bytes: {show(value)} is not a length between 1 and {MAX_ITEM_BYTES}")
+    return value
+
+
+@dataclass(frozen=True)
+class StringType(DataType):
+    """``string``: variable-length Unicode text; the fill value is a JSON string."""
+
+    name: str = "string"
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(object)
+
+    def fill_from_json(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise bad(f"{show(value)} is not a string")
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
+        return value
+
+    def fill_to_json(self, value: object) -> str:
+        return self.fill_from_json(value if not isinstance(value, np.str_) else str(value))
+
+    def zero(self) -> str:
+        return ""
+
+    def to_scalar(self, value: object) -> str:
+        return self.fill_to_json(value)
+
+
+@dataclass(frozen=True)
+class BytesType(DataType):
+    """``bytes`` (older name: ``variable_length_bytes``): variable-length bytes.
+
+    The fill value is a base64 string; a list of integers is read, too.
+    """
+
+    name: str = "bytes"
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(object)
+
+    def fill_from_json(self, value: object) -> bytes:
+        if isinstance(value, list):
+            return _byte_list(value)
+        if not isinstance(value, str):
+            raise bad(f"{show(value)} is not base64 text or a list of integers")
+        return decode_base64(value)
+
+    def fill_to_json(self, value: object) -> str:
+        return encode_base64(self.to_scalar(value))
+
+    def zero(self) -> bytes:
+        return b""
+
+    def to_scalar(self, value: object) -> bytes:
+        if isinstance(value, np.ndarray):
+            return value.tobytes()
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise bad(f"{show(value)} is not bytes")
+        return bytes(value)
+
+
+@dataclass(frozen=True)
+class FixedTextType(DataType):
+    """``fixed_length_utf32``: numpy's ``U``; the fill value is a JSON string.
+
+    Parameters
+    ----------
+    length_bytes : int
+        The number of bytes: four for each character.
+    """
+
+    name: str = "fixed_length_utf32"
+    length_bytes: int = 4
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(f"U{self.length_bytes // 4}")
+
+    @classmethod
+    def parse(cls, name: str, configuration: JsonMapping) -> FixedTextType:
+        """Return the type for a name and the ``configuration`` of a document."""
+        length = _item_length(configuration)
+        if length % 4:
+            raise bad(f"configuration.length_bytes: {length} is not a multiple of 4")
+        return cls(name, length)
+
+    @property
+    def configuration(self) -> JsonMapping:
+        return {"length_bytes": self.length_bytes}
+
+    def fill_from_json(self, value: object) -> np.str_:
+        if not isinstance(value, str):
+            raise bad(f"{show(value)} is not a string")
+        if len(value) > self.length_bytes // 4:
+            raise bad(f"{show(value)} is longer than {self.length_bytes // 4} characters")
+        return np.str_(value)
+
+    def fill_to_json(self, value: object) -> str:
+        return str(self.fill_from_json(str(value)))
+
+
+@dataclass(frozen=True)
+class FixedBytesType(DataType):
+    """``null_terminated_bytes`` (numpy's ``S``) and ``raw_bytes`` (numpy's ``V``); the fill value is base64."""
+
+    name: str
+    length_bytes: int = 1
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(f"{'S' if self.name == 'null_terminated_bytes' else 'V'}{self.length_bytes}")
+
+    @classmethod
+    def parse(cls, name: str, configuration: JsonMapping) -> FixedBytesType:
+        """Return the type for a name and the ``configuration`` of a document."""
+        return cls(name, _item_length(configuration))
+
+    @property
+    def configuration(self) -> JsonMapping:
+        return {"length_bytes": self.length_bytes}
+
+    def fill_from_json(self, value: object) -> Scalar:
+        if isinstance(value, list):
+            data = _byte_list(value)
+        elif isinstance(value, str):
+            data = decode_base64(value)
+        else:
+            raise bad(f"{show(value)} is not base64 text")
+        if len(data) > self.length_bytes:
+            raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
+        if self.dtype.kind == "V" and len(data) != self.length_bytes:
+            # Some writers write an empty string for a value of zero bytes.
+            if data:
+                raise bad(f"the fill value has {len(data)} bytes, the data type has {self.length_bytes}")
+            data = bytes(self.length_bytes)
+        return np.bytes_(data) if self.dtype.kind == "S" else np.void(data)
+
+    def fill_to_json(self, value: object) -> str:
+        scalar = self.to_scalar(value)
+        return encode_base64(bytes(scalar) if self.dtype.kind == "S" else scalar.tobytes())
+
+    def to_scalar(self, value: Scalar) -> Scalar:
+        if not isinstance(value, bytes | bytearray | np.void):
+            raise bad(f"{show(value)} is not bytes")
+        data = value.tobytes() if isinstance(value, np.void) else bytes(value)
+        if len(data) > self.length_bytes:
+            raise bad(f"the value has {len(data)} bytes, the data type has {self.length_bytes}")
+        return np.bytes_(data) if self.dtype.kind == "S" else np.void(data.ljust(self.length_bytes, b"\0"))
+
+
+@dataclass(frozen=True)
+class RawBitsType(DataType):
+    """``r<N>``: N raw bits, a multiple of eight; the fill value is a list of N/8 integers.
+
+    Examples
+    --------
+    >>> RawBitsType("r16").dtype
+    dtype('V2')
+    """
+
+    @property
+    def length_bytes(self) -> int:
+        """The number of bytes."""
+        return int(self.name[1:]) // 8
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        return np.dtype(f"V{self.length_bytes}")
+
+    def fill_from_json(self, value: object) -> np.void:
+        if isinstance(value, str):  # tensorstore writes base64
+            return np.void(decode_base64(value, self.length_bytes))
+        if not isinstance(value, list):
+            raise bad(f"{show(value)} is not a list of integers")
+        if len(value) != self.length_bytes:
+            raise bad(f"the fill value has {len(value)} bytes, {self.name} has {self.length_bytes}")
+        return np.void(_byte_list(value))
+
+    def fill_to_json(self, value: object) -> list[int]:
+        return list(self.to_scalar(value).tobytes())
+
+    def to_scalar(self, value: Scalar) -> Scalar:
+        data = value.tobytes() if isinstance(value, np.void) else value
+        if not isinstance(data, bytes | bytearray) or len(data) != self.length_bytes:
+            raise bad(f"{show(value)} is not a value of {self.length_bytes} bytes")
+        return np.void(bytes(data))

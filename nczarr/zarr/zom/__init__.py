@@ -16,8 +16,16 @@ from nczarr.zarr.zom.model import (
     to_hierarchy,
     unflatten,
 )
-from nczarr.zarr.zom.schema import schema_problems, validate_zom, zom_schema
-from nczarr.zarr.zom.tools import canonical_zom, match_zom, same_structure, zom_differences, zom_to_v3
+from nczarr.zarr.zom.tools import (
+    canonical_zom,
+    match_zom,
+    same_structure,
+    schema_problems,
+    validate_zom,
+    zom_differences,
+    zom_schema,
+    zom_to_v3,
+)
 
 __all__ = [
     "ZomArray",

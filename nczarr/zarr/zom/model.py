@@ -11,26 +11,27 @@ and 3. A model in JSON is one object; a flattened model has the form of consolid
 ======================  ===========================================================
 
 :mod:`nczarr.zarr.zom.tools` compares models, matches patterns, and converts version 2 to 3;
-:mod:`nczarr.zarr.zom.schema` has the JSON schemas.
+:mod:`nczarr.zarr.zom.tools` has the JSON schemas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from nczarr.errors import MetadataError, UnsupportedError, error_context
 from nczarr.stores import Store
 from nczarr.zarr.codecs.base import ArrayArrayCodec, ArrayBytesCodec, find_codec
 from nczarr.zarr.documents import v2 as documents_v2
 from nczarr.zarr.documents import v3 as documents_v3
-from nczarr.zarr.documents.v2_types import parse_v2_dtype
-from nczarr.zarr.hierarchy.hierarchy import Hierarchy, create_hierarchy
+from nczarr.zarr.documents.v2_encoding import parse_v2_dtype
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+from nczarr.zarr.hierarchy.opening import create_hierarchy
 from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, check_path
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, show
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class ZomArray:
     """
 
     zarr_format: Literal[2, 3]
-    properties: dict[str, Any] = field(default_factory=dict)
-    attributes: dict[str, Any] = field(default_factory=dict)
+    properties: JsonObject = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the array as JSON."""
         return {**_head(self.zarr_format, "array"), **self.properties, "attributes": self.attributes}
 
@@ -79,11 +80,11 @@ class ZomGroup:
     """
 
     zarr_format: Literal[2, 3]
-    properties: dict[str, Any] = field(default_factory=dict)
-    attributes: dict[str, Any] = field(default_factory=dict)
+    properties: JsonObject = field(default_factory=dict)
+    attributes: JsonObject = field(default_factory=dict)
     members: dict[str, ZomArray | ZomGroup] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the group and its descendants as JSON.
 
         A property of the Zarr group with the name ``members`` becomes ``_members``, with further underscores until
@@ -124,11 +125,11 @@ class ZomGroup:
 ZomNode = ZomArray | ZomGroup
 
 
-def _head(zarr_format: int, kind: str) -> dict[str, Any]:
+def _head(zarr_format: int, kind: str) -> JsonObject:
     return {"zarr_format": 3, "node_type": kind} if zarr_format == 3 else {"zarr_format": 2}
 
 
-def parse_zom(value: Any, *, key: str = "") -> ZomNode:
+def parse_zom(value: object, *, key: str = "") -> ZomNode:
     """Parse a model from JSON.
 
     A renamed property ``members`` gets its name back: it is the last one of an unbroken sequence ``_members``,
@@ -153,7 +154,7 @@ def parse_zom(value: Any, *, key: str = "") -> ZomNode:
     return _parse(value, key, None, 0)
 
 
-def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
+def _parse(value: object, key: str, version: int | None, depth: int) -> ZomNode:
     where = key or "the model"
     if depth > LIMITS.model_depth:
         raise MetadataError(f"{where[:60]}…: groups are nested deeper than {LIMITS.model_depth}")
@@ -192,7 +193,7 @@ def _parse(value: Any, key: str, version: int | None, depth: int) -> ZomNode:
     return ZomGroup(typed, _own_members(properties), attributes, children)
 
 
-def _own_members(properties: dict[str, Any]) -> dict[str, Any]:
+def _own_members(properties: JsonObject) -> JsonObject:
     """Restore the name ``members`` of a renamed property: the last one of ``_members``, ``__members``, …"""
     longest = "members"
     while f"_{longest}" in properties:
@@ -200,7 +201,7 @@ def _own_members(properties: dict[str, Any]) -> dict[str, Any]:
     return {"members" if name == longest else name: item for name, item in properties.items()}
 
 
-def _split(document: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(document: JsonMapping) -> tuple[JsonObject, JsonObject]:
     drop = ("zarr_format", "node_type", "attributes", "consolidated_metadata")
     return {k: v for k, v in document.items() if k not in drop}, document.get("attributes", {})
 
@@ -239,12 +240,12 @@ def from_hierarchy(hierarchy: Hierarchy, path: str = "") -> ZomNode:
     return unflatten(documents)
 
 
-def _document(hierarchy: Hierarchy, path: str) -> dict[str, Any]:
+def _document(hierarchy: Hierarchy, path: str) -> JsonObject:
     """Return a single document for a node; for version 2 it includes the attributes."""
     documents = hierarchy.nodes.documents(path)
     if hierarchy.layout == "v3":
         return next(iter(documents.values()), {"zarr_format": 3, "node_type": "group"})
-    main: dict[str, Any] = {"zarr_format": 2}
+    main: JsonObject = {"zarr_format": 2}
     for key, document in documents.items():
         name = key.rpartition("/")[2]
         if name == ".zattrs":
@@ -255,7 +256,7 @@ def _document(hierarchy: Hierarchy, path: str) -> dict[str, Any]:
     return main
 
 
-def flatten(zom: ZomNode) -> dict[str, dict[str, Any]]:
+def flatten(zom: ZomNode) -> dict[str, JsonObject]:
     """Return the documents of a model's nodes by path, parents first.
 
     For version 3, the result without the root has the form of consolidated metadata.
@@ -273,7 +274,7 @@ def flatten(zom: ZomNode) -> dict[str, dict[str, Any]]:
     return result
 
 
-def unflatten(documents: Mapping[str, Mapping[str, Any]]) -> ZomNode:
+def unflatten(documents: Mapping[str, JsonMapping]) -> ZomNode:
     """Return the model of nodes from their documents by path; the inverse of `flatten`.
 
     Missing parent groups are added without attributes.
@@ -356,7 +357,7 @@ def node_metadata(node: ZomNode, place: str = "") -> ArrayMetadata | GroupMetada
     return documents_v2.parse_group(document, node.attributes, place)
 
 
-def _in_v3_spelling(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _in_v3_spelling(properties: JsonMapping) -> JsonObject:
     """Return properties in the spelling of v3 documents.
 
     ZEP 6 writes null for a missing configuration and for missing transformers. Its example has numpy's name of a data
@@ -380,7 +381,7 @@ def _in_v3_spelling(properties: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _without_null(value: Any) -> Any:
+def _without_null(value: object) -> Json:
     if isinstance(value, list):
         return [_without_null(item) for item in value]
     if isinstance(value, Mapping) and "name" in value:
@@ -392,23 +393,23 @@ def _without_null(value: Any) -> Any:
     return value
 
 
-def _kind_of(codec: Any) -> Any:
+def _kind_of(codec: Json) -> Json:
     name = codec.get("name") if isinstance(codec, Mapping) else codec
     found = find_codec(name) if isinstance(name, str) else None
     return None if found is None else found[1]
 
 
-def _makes_bytes(codec: Any) -> bool:
+def _makes_bytes(codec: Json) -> bool:
     kind = _kind_of(codec)
     return isinstance(kind, type) and issubclass(kind, ArrayBytesCodec)
 
 
-def _is_for_arrays(codec: Any) -> bool:
+def _is_for_arrays(codec: Json) -> bool:
     kind = _kind_of(codec)
     return isinstance(kind, type) and issubclass(kind, ArrayArrayCodec)
 
 
-def _known_spelling(codec: Any) -> Any:
+def _known_spelling(codec: Json) -> Json:
     name = codec.get("name") if isinstance(codec, Mapping) else codec
     if not isinstance(name, str) or find_codec(name) is not None or find_codec(name.lower()) is None:
         return codec

@@ -1,15 +1,25 @@
-"""Compare models, match them with patterns, and convert version 2 to version 3."""
+"""Compare models, match them with patterns, validate them, and convert version 2 to version 3.
+
+The JSON schemas are those of ZEP 6, corrected where they contradict its text: ``compressor`` and ``filters`` may be
+null; the misspelt ``attributess`` is ``attributes``; the version is ``zarr_format`` in both; data types and codecs may
+have a configuration, a bare name or ``must_understand``; dimension names may be null; version 3 allows keys that a
+reader may ignore.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Literal
 
-from nczarr.errors import MetadataError, NCZarrError, error_context
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.documents.v3 import node_document
+from nczarr.zarr.limits import LIMITS
 from nczarr.zarr.metadata import ArrayMetadata
-from nczarr.zarr.types.base import show
+from nczarr.zarr.types.base import Json, JsonMapping, JsonObject, show
 from nczarr.zarr.zom.model import ZomArray, ZomGroup, ZomNode, node_metadata
 
 ANY = "*"
@@ -32,9 +42,9 @@ def canonical_zom(zom: ZomNode) -> ZomNode:
     return replace(zom, properties=dict(_properties(zom)))
 
 
-def _properties(node: ZomNode) -> Mapping[str, Any]:
+def _properties(node: ZomNode) -> JsonMapping:
     if node.zarr_format == 2:
-        defaults: dict[str, Any] = {"dimension_separator": "."} if isinstance(node, ZomArray) else {}
+        defaults: JsonObject = {"dimension_separator": "."} if isinstance(node, ZomArray) else {}
         result = {**defaults, **node.properties}
         if isinstance(node, ZomArray) and result.get("filters") in ([], {}):
             result["filters"] = None
@@ -100,12 +110,12 @@ def _kind(node: ZomNode) -> str:
     return "an array" if isinstance(node, ZomArray) else "a group"
 
 
-def _different(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+def _different(one: JsonMapping, two: JsonMapping) -> list[str]:
     keys = dict.fromkeys([*one, *two])
     return [key for key in keys if key not in one or key not in two or not _same(one[key], two[key])]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Json, b: Json) -> bool:
     """Compare JSON values; NaN is equal to NaN, and true differs from 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
@@ -116,7 +126,7 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
 
 
-def match_zom(zom: ZomNode, pattern: Mapping[str, Any]) -> list[str]:
+def match_zom(zom: ZomNode, pattern: JsonMapping) -> list[str]:
     """Compare a model with a pattern.
 
     A pattern is a partial model in JSON:
@@ -143,7 +153,7 @@ def match_zom(zom: ZomNode, pattern: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _match_node(node: ZomNode, pattern: Any, key: str, problems: list[str]) -> None:
+def _match_node(node: ZomNode, pattern: Json, key: str, problems: list[str]) -> None:
     if pattern == ANY:
         return
     if not isinstance(pattern, Mapping):
@@ -170,7 +180,7 @@ def _match_node(node: ZomNode, pattern: Any, key: str, problems: list[str]) -> N
             _match_node(member, members.get(name, members.get(ANY)), f"{dot}members[{name!r}]", problems)
 
 
-def _match(pattern: Any, value: Any, key: str, problems: list[str]) -> None:
+def _match(pattern: Json, value: object, key: str, problems: list[str]) -> None:
     if pattern == ANY and isinstance(pattern, str):
         return
     if isinstance(pattern, Mapping) and isinstance(value, Mapping):
@@ -247,3 +257,103 @@ def _to_v3(node: ZomNode, path: str) -> ZomNode:
         )
     properties = {k: v for k, v in document.items() if k not in ("zarr_format", "node_type", "attributes")}
     return ZomArray(3, properties, attributes)
+
+
+#: The largest number of listed problems.
+MAX_PROBLEMS = 100
+
+
+@cache
+def _schema(zarr_format: int) -> JsonObject:
+    text = files("nczarr.zarr.zom").joinpath(f"zom_v{zarr_format}.json").read_text("utf-8")
+    result: JsonObject = json.loads(text)
+    return result
+
+
+def zom_schema(zarr_format: Literal[2, 3]) -> JsonObject:
+    """Return the JSON schema (draft 2020-12) of the object model of a Zarr version.
+
+    Examples
+    --------
+    >>> zom_schema(3)["title"]
+    'Zarr Object Model, version 3'
+    """
+    return json.loads(json.dumps(_schema(zarr_format)))
+
+
+def _depth(value: object) -> int:
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        item, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if depth > LIMITS.document_depth:
+            break
+        if isinstance(item, dict):
+            stack.extend((below, depth + 1) for below in item.values())
+        elif isinstance(item, list):
+            stack.extend((below, depth + 1) for below in item)
+    return deepest
+
+
+def schema_problems(value: object, zarr_format: Literal[2, 3] | None = None) -> list[str]:
+    """Validate a model in JSON against its schema.
+
+    Parameters
+    ----------
+    value : JSON
+    zarr_format : {2, 3}, optional
+        The version of the schema; by default the ``zarr_format`` of the value.
+
+    Returns
+    -------
+    list of str
+        A message with the location for each problem; empty if the value is valid.
+
+    Raises
+    ------
+    UnsupportedError
+        If the package jsonschema is not installed.
+
+    Examples
+    --------
+    >>> schema_problems({"zarr_format": 3, "node_type": "group", "attributes": {}, "members": {}})
+    []
+    >>> schema_problems({"zarr_format": 3, "node_type": "group", "members": {}})
+    ["$: 'attributes' is a required property"]
+    """
+    try:
+        from jsonschema import Draft202012Validator
+    except ImportError:
+        raise UnsupportedError(
+            "validation requires the package jsonschema", hint="pip install jsonschema"
+        ) from None
+    if zarr_format is None:
+        version = value.get("zarr_format") if isinstance(value, dict) else None
+        zarr_format = 2 if version == 2 and version is not True else 3
+    if _depth(value) > LIMITS.document_depth:
+        return [f"$: nested deeper than {LIMITS.document_depth} levels"]
+    problems = []
+    for error in Draft202012Validator(_schema(zarr_format)).iter_errors(value):
+        message = error.message if len(error.message) <= 200 else error.message[:199] + "…"
+        problems.append(f"{error.json_path}: {message}")
+        if len(problems) == MAX_PROBLEMS:
+            problems.append("and more")
+            break
+    return problems
+
+
+def validate_zom(value: object, zarr_format: Literal[2, 3] | None = None) -> None:
+    """Validate a model in JSON; see `schema_problems`.
+
+    Raises
+    ------
+    MetadataError
+        If the model is invalid; the message has all problems.
+
+    Examples
+    --------
+    >>> validate_zom({"zarr_format": 2, "attributes": {}, "members": {}})
+    """
+    problems = schema_problems(value, zarr_format)
+    if problems:
+        raise MetadataError("the object model is invalid: " + "; ".join(problems))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError
+from nczarr.errors import ReadOnlyError, SelectionError, UnsupportedError, error_context
 from nczarr.stores import LocalStore, Store
 from nczarr.stores.base import batched
 from nczarr.zarr.chunks.chunks import Chunks, forget_chunks
@@ -20,8 +22,9 @@ from nczarr.zarr.chunks.read_store import read_from_store
 from nczarr.zarr.chunks.selection import Selection, normalize
 from nczarr.zarr.chunks.write import write_to_files, write_to_store, write_whole
 from nczarr.zarr.codecs.base import Buffer
+from nczarr.zarr.documents.extensions import Extension, active_extensions
 from nczarr.zarr.limits import LIMITS
-from nczarr.zarr.metadata import ArrayMetadata
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 
 #: The number of keys in one batch of existence checks.
 _BATCH = 1024
@@ -173,7 +176,7 @@ class Array:
 
     # --- reading and writing
 
-    def read(self, selection: Any = ..., out: np.ndarray | None = None) -> np.ndarray:
+    def read(self, selection: object = ..., out: np.ndarray | None = None) -> np.ndarray:
         """Read a selection.
 
         Parameters
@@ -223,7 +226,7 @@ class Array:
         """Remove the array's decoded chunks from the cache; the array stays usable."""
         forget_chunks({self._chunks.owner})
 
-    def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[Any, ...]]]:
+    def _steps(self, chosen: Selection) -> Iterable[tuple[Selection, tuple[slice | EllipsisType, ...]]]:
         grid, shape = self.metadata.chunk_grid, self.metadata.shape
         if prod(chosen.shape) <= LIMITS.plan_chunks:  # there are at most as many chunks as elements
             return [(chosen, (Ellipsis,))]
@@ -244,7 +247,7 @@ class Array:
                 hint="read the array in parts",
             ) from error
 
-    def write(self, selection: Any, values: Any) -> None:
+    def write(self, selection: object, values: npt.ArrayLike) -> None:
         """Write a selection.
 
         Fully selected chunks are replaced; other chunks are read, changed and replaced. Concurrent writes to a chunk
@@ -326,7 +329,7 @@ class Array:
         if not self.store.writable:
             raise ReadOnlyError("the store is open for reading only", **self._where())
 
-    def _convert(self, values: Any) -> np.ndarray:
+    def _convert(self, values: npt.ArrayLike) -> np.ndarray:
         dtype = self.dtype
         try:
             if dtype.kind not in "biufc" and not isinstance(values, np.ndarray | np.generic):
@@ -505,3 +508,98 @@ class Array:
                     or current.tobytes() != np.broadcast_to(fill, current.shape).tobytes()
                 ):
                     self.write(tuple(cut), fill)
+
+
+_HOOKS = ("on_shape", "on_read", "on_values", "on_write")
+
+
+def extend(array: Array) -> Array:
+    """Return a view of an array that applies its extensions; the same array if none has hooks for data."""
+    for extension, entry in active_extensions(array.metadata.extensions):
+        if any(getattr(type(extension), hook) is not getattr(Extension, hook) for hook in _HOOKS):
+            array = ExtendedArray(array, extension, entry)
+    return array
+
+
+class ExtendedArray(Array):
+    """A view of an array that applies an extension; see :class:`nczarr.zarr.documents.extensions.Extension`.
+
+    `chunk_shape` and `grid_shape` describe the chunks of the stored array.
+    """
+
+    def __init__(self, below: Array, extension: Extension, entry: NamedConfig) -> None:
+        super().__init__(below.store, below.prefix, below.metadata, path=below.path)
+        self.below = below
+        self._extension = extension
+        self._entry = entry
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension, from the extension."""
+        return self._extension.on_shape(self.below, self.below.shape, self._entry)
+
+    @property
+    def grid_shape(self) -> tuple[int, ...]:
+        """The number of stored chunks along each dimension."""
+        return self.below.grid_shape
+
+    def chunk_region(self, index: tuple[int, ...]) -> tuple[slice, ...]:
+        """Return the region of a chunk in the stored array."""
+        return self.below.chunk_region(index)
+
+    def read(self, selection: object = ..., out: np.ndarray | None = None) -> np.ndarray:
+        """Read a selection of the extended array; see :meth:`Array.read`."""
+        chosen = normalize(selection, self.shape)
+        if out is not None and (out.shape != chosen.shape or out.dtype != self.dtype):
+            raise SelectionError(
+                f"out has shape {out.shape} and dtype {out.dtype}, expected {chosen.shape} and {self.dtype}",
+                fqn="/" + self.path,
+            )
+        if 0 in chosen.shape:
+            return np.empty(chosen.shape, self.dtype) if out is None else out
+        stored = self._hook("on_read", self.below, _plain(chosen))
+        values = self._hook("on_values", self.below, _flip(chosen, self.below.read(stored)))
+        if out is None:
+            return np.asarray(values)
+        out[...] = values
+        return out
+
+    def write(self, selection: object, values: npt.ArrayLike) -> None:
+        """Write a selection of the extended array; see :meth:`Array.write`."""
+        chosen = normalize(selection, self.shape)
+        try:
+            source = np.broadcast_to(self._convert(values), chosen.shape)
+        except ValueError:
+            raise SelectionError(
+                f"the values do not fit the shape {chosen.shape}", fqn="/" + self.path
+            ) from None
+        if 0 not in chosen.shape:
+            stored, source = self._hook("on_write", self.below, _plain(chosen), _flip(chosen, source))
+            self.below.write(stored, source)
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        """Raise UnsupportedError: extensions have no hook for a new shape."""
+        raise UnsupportedError(
+            f"an array with the extension {self._entry.name!r} cannot be resized", fqn="/" + self.path
+        )
+
+    def _hook(self, name: str, *arguments: Any) -> Any:
+        with error_context(fqn="/" + self.path):
+            return getattr(self._extension, name)(*arguments, self._entry)
+
+
+def _plain(chosen: Selection) -> tuple[Any, ...]:
+    result: list[Any] = []
+    for axis in chosen.axes:
+        if axis.drop:
+            result.append(axis.start)
+        elif axis.indices is not None:
+            result.append(axis.indices)
+        else:
+            result.append(slice(axis.start, axis.start + (axis.count - 1) * axis.step + 1, axis.step))
+    return tuple(result)
+
+
+def _flip(chosen: Selection, values: np.ndarray) -> np.ndarray:
+    flips = tuple(slice(None, None, -1 if axis.flip else 1) for axis in chosen.axes if not axis.drop)
+    return values[flips] if any(axis.flip for axis in chosen.axes) else values

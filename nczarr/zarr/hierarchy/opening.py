@@ -1,0 +1,209 @@
+"""Open or create the hierarchy of a store.
+
+:func:`open_hierarchy` detects the version of Zarr in a store and finds all nodes; metadata are parsed on first access.
+:func:`create_hierarchy` creates a new hierarchy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from nczarr.errors import DatasetNotFoundError, MetadataError, NCZarrError, ReadOnlyError, StoreError
+from nczarr.stores import Store
+from nczarr.zarr.documents.consolidated import parse_root
+from nczarr.zarr.hierarchy.draft import DraftLayout, ExperimentalLayout
+from nczarr.zarr.hierarchy.hierarchy import Hierarchy, LayoutName
+from nczarr.zarr.hierarchy.layout import DamagedNode, Found, Layout, RawNode, read_document
+from nczarr.zarr.hierarchy.v2 import V2Layout
+from nczarr.zarr.hierarchy.v3 import V3Layout
+from nczarr.zarr.metadata import GroupMetadata
+from nczarr.zarr.types.base import JsonObject, show
+
+#: The number of attempts to open a hierarchy that another program replaces at the same time.
+_TRIES = 5
+#: The layouts that can be opened, by name.
+LAYOUTS: dict[str, type[Layout]] = {
+    layout.name: layout for layout in (V3Layout, V2Layout, DraftLayout, ExperimentalLayout)
+}
+
+
+def open_hierarchy(
+    store: Store,
+    *,
+    layout: LayoutName | None = None,
+    consolidated: bool | None = None,
+    mode: Literal["r", "r+"] = "r",
+) -> Hierarchy:
+    """Open the hierarchy in a store.
+
+    Parameters
+    ----------
+    store : Store
+    layout : str, optional
+        ``v3``, ``v2``, ``draft-2019`` or ``experimental-v3``; detected by default.
+    consolidated : bool, optional
+        True: consolidated metadata are required. False: they are ignored. None: they are used if they exist.
+    mode : {"r", "r+"}
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the store has no hierarchy; the message lists the keys that nczarr looked for, and those that exist.
+    MetadataError
+        If the root's document is damaged.
+    ReadOnlyError
+        If the store is read-only and `mode` is ``"r+"``.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_hierarchy(store, attributes={"title": "run 42"}).layout
+    'v3'
+    >>> open_hierarchy(store).nodes[""].attributes
+    {'title': 'run 42'}
+    """
+    if mode == "r+" and not store.writable:
+        raise ReadOnlyError("the store is read-only", path=store.url)
+    found_layout, found, current = _find(store, layout, consolidated)
+    if mode == "r+":
+        _refuse_damaged(found)
+    store.check_names(found.nodes)
+    return Hierarchy(store, found_layout, found, writable=mode == "r+", current=current)
+
+
+def _refuse_damaged(found: Found) -> None:
+    """Raise MetadataError for a damaged document: changes of the hierarchy would overwrite or lose it."""
+    for node in found.nodes.values():
+        if isinstance(node, DamagedNode):
+            hint = "restore the document, or remove its folder; reading skips the node"
+            raise MetadataError(node.error.message, path=node.error.path, hint=hint)
+
+
+def _find(
+    store: Store, layout: LayoutName | None, consolidated: bool | None
+) -> tuple[Layout, Found, Callable[[], None]]:
+    """Find all nodes; repeat this if another program replaces the dataset at the same time.
+
+    The third item raises StoreError if the dataset is replaced later.
+    """
+    for _ in range(_TRIES):
+        current = store.hold()
+        try:
+            found = _find_layout(store, layout, consolidated)
+        except NCZarrError:
+            if _is_current(current):
+                raise
+        else:
+            if _is_current(current):
+                return *found, current
+    raise StoreError(
+        f"another program replaced the dataset during each of {_TRIES} attempts to open it",
+        path=store.url,
+        hint="open it again when the other program has finished",
+    )
+
+
+def _is_current(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except StoreError:
+        return False
+    return True
+
+
+def create_hierarchy(
+    store: Store, *, layout: LayoutName = "v3", attributes: JsonObject | None = None, hidden: bool = False
+) -> Hierarchy:
+    """Create a new hierarchy with an empty root group.
+
+    Existing keys of the store are ignored.
+
+    Parameters
+    ----------
+    store : Store
+    layout : str
+    attributes : dict, optional
+        The attributes of the root group.
+    hidden : bool
+        True: :meth:`Hierarchy.publish` writes the root's document, so that no reader opens an incomplete hierarchy.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the store is read-only.
+
+    Examples
+    --------
+    >>> from nczarr.stores import MemoryStore
+    >>> store = MemoryStore()
+    >>> create_hierarchy(store, layout="v2").close()
+    >>> sorted(store.list())
+    ['.zgroup']
+    """
+    if not store.writable:
+        raise ReadOnlyError("the store is read-only", path=store.url)
+    found = Found({"": RawNode(False)})
+    hierarchy = Hierarchy(store, _layout_named(layout, store), found, writable=True, hidden=hidden)
+    hierarchy._is_new = True
+    hierarchy.put_group("", GroupMetadata(attributes or {}))
+    return hierarchy
+
+
+def _layout_named(name: str, store: Store) -> Layout:
+    if name not in LAYOUTS:
+        raise NCZarrError(f"{name!r} is not a layout; known layouts: {', '.join(LAYOUTS)}")
+    return LAYOUTS[name](store)
+
+
+def _find_layout(store: Store, layout: str | None, consolidated: bool | None) -> tuple[Layout, Found]:
+    """Return the layout and the nodes of a store.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the store has no hierarchy (of the requested layout).
+    MetadataError
+        If ``zarr.json`` is damaged, or has an unknown version.
+    """
+    chosen: Layout
+    root = None
+    if layout is not None:
+        chosen = _layout_named(layout, store)
+    elif (data := read_document(store, "zarr.json")) is None:
+        chosen = V2Layout(store)
+        try:
+            return chosen, chosen.discover(consolidated)
+        except DatasetNotFoundError as error:
+            if consolidated:
+                raise
+            raise _not_found(store) from error
+    else:
+        place = store.place("zarr.json")
+        root = parse_root(data, place)
+        version = root.get("zarr_format")
+        if isinstance(version, str):
+            later = root.get("metadata_key_suffix") or str(root.get("metadata_encoding")).startswith("http")
+            chosen = ExperimentalLayout(store) if later else DraftLayout(store)
+        elif type(version) is int and version == 3:
+            chosen = V3Layout(store)
+        else:
+            raise MetadataError(f"zarr_format: {show(version)} is not a known version", path=place)
+    return chosen, chosen.discover(consolidated, root)
+
+
+def _not_found(store: Store) -> DatasetNotFoundError:
+    try:
+        keys, prefixes = store.list_dir() if store.listable else ([], [])
+    except StoreError:
+        keys, prefixes = [], []
+    names = sorted([*keys, *(name + "/" for name in prefixes)])
+    if names:
+        rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        content = f"the store contains {', '.join(names[:8])}{rest}"
+    else:
+        content = "the store is empty" if store.lists_all else "the store has no complete listing"
+    return DatasetNotFoundError(
+        f"no Zarr hierarchy: looked for zarr.json, .zmetadata, .zgroup and .zarray; {content}", path=store.url
+    )

@@ -1,0 +1,147 @@
+"""Write the documents of a hierarchy, and its consolidated metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from nczarr.errors import NCZarrError
+from nczarr.stores import LocalStore, Store
+from nczarr.zarr.documents.consolidated import DocumentTexts
+from nczarr.zarr.documents.json import as_it_stands, dump_json
+from nczarr.zarr.hierarchy.layout import Documents, Layout, Nodes, RawNode
+from nczarr.zarr.types.base import JsonObject
+
+#: The documents that make a hierarchy visible.
+_DECIDING = frozenset({"zarr.json", ".zgroup", ".zarray"})
+#: The search for rejected documents stops after this number of consecutive rejections.
+_MOST_REFUSED = 64
+
+
+class DocumentWriter:
+    """Write the documents of a hierarchy; the owner serialises the calls.
+
+    Attributes
+    ----------
+    consolidated : bool
+        True: the store has consolidated metadata, which :meth:`sync` rewrites.
+    hidden : bool
+        True: documents stay in memory until :meth:`publish`, so that no reader opens an incomplete hierarchy.
+    keeps_bare_numbers : bool
+        See :class:`~nczarr.zarr.Hierarchy`.
+    """
+
+    def __init__(self, layout: Layout, nodes: Nodes, *, consolidated: bool, hidden: bool) -> None:
+        self.consolidated = consolidated
+        self.hidden = hidden
+        self.keeps_bare_numbers = False
+        self._store: Store = layout.store
+        self._layout = layout
+        self._nodes = nodes
+        self._stale = False
+        self._unpublished: dict[str, bytes] = {}
+        self._texts = DocumentTexts()
+
+    def put(self, changed: Mapping[str, RawNode]) -> None:
+        """Write the documents of nodes in one batch, and remove the documents that they replace.
+
+        The root's document is written by :meth:`sync` or :meth:`publish` if the hierarchy is hidden or has
+        consolidated metadata.
+        """
+        root_later = self.hidden or self.consolidated
+        writes: list[tuple[str, bytes]] = []
+        for path, node in changed.items():
+            if path or not root_later:
+                texts = [(key, dump_json(document, key)) for key, document in node.documents.items()]
+                if len(texts) == 1:
+                    ((key, text),) = texts
+                    self._texts.keep(path, node.documents[key], text)
+                writes += texts
+        # A store that takes Zarr's keys only (Icechunk) takes no chunk before its array, and has commits.
+        if self.hidden and self._store.takes_any_key:
+            self._unpublished.update(writes)
+        else:
+            self._store.set_many(writes)
+        for path, node in changed.items():
+            old = self._nodes.raw(path)
+            for key in old.documents if old else ():
+                if key not in node.documents and self._unpublished.pop(key, None) is None:
+                    self._store.delete(key)
+        self._stale = True
+
+    def replace(self, path: str, key: str, document: JsonObject) -> None:
+        """Write the only document of an existing node; with consolidated metadata, :meth:`sync` writes the root's.
+
+        Readers of a local directory use the consolidated copies until then, because the document gets the modification
+        time of the root's document.
+        """
+        if path or not self.consolidated:
+            text = dump_json(document, key)
+            if self.consolidated and type(self._store) is LocalStore:
+                self._store.set_as_old_as(key, text, "zarr.json")
+            else:
+                self._store.set(key, text)
+            self._texts.keep(path, document, text)
+        self._stale = True
+
+    def forget(self, path: str) -> None:
+        """Drop the unpublished documents of a removed node."""
+        for key in self._layout.document_keys(path):
+            self._unpublished.pop(key, None)
+        self._stale = True
+
+    def sync(self) -> None:
+        """Rewrite the consolidated metadata if they exist and a node has changed."""
+        if self.consolidated and self._stale and not self.hidden:
+            self._write_root()
+
+    def consolidate(self) -> None:
+        """Write consolidated metadata; those of a hidden hierarchy are written by :meth:`publish`."""
+        self.consolidated = self._stale = True
+        self.sync()
+
+    def publish(self) -> None:
+        """Write all documents of a hidden hierarchy, last the root's with the consolidated metadata."""
+        if self.hidden:
+            self._store.set_many(self._unpublished.items())
+            self._write_root()
+            self._unpublished.clear()
+            self.hidden = False
+
+    def refused(self) -> dict[str, Exception]:
+        """Write the unpublished documents one by one, and return the errors of rejected nodes by path.
+
+        The result is also empty if the store rejects many consecutive documents.
+        """
+        refused: dict[str, Exception] = {}
+        in_a_row = 0
+        for key, text in self._unpublished.items():
+            try:
+                self._store.set(key, text)
+                in_a_row = 0
+            except (NCZarrError, OSError) as error:
+                refused.setdefault(key.rpartition("/")[0], error)
+                in_a_row += 1
+                if in_a_row == _MOST_REFUSED:
+                    return {}
+        return refused
+
+    def _write_root(self) -> None:
+        writes: dict[str, bytes] = {}
+        if self.consolidated:
+            pairs = ((path, self._documents_of(path)) for path in self._nodes)
+            writes.update(self._layout.consolidated_texts(pairs, self._texts))
+        for key, document in self._documents_of("").items():
+            if key not in writes:
+                writes[key] = dump_json(document, key)
+        # The documents that make the hierarchy visible are written last; a version 2 root has separate attributes.
+        self._store.set_many(_only(writes, deciding=False))
+        self._store.set_many(_only(writes, deciding=True))
+        self._stale = False
+
+    def _documents_of(self, path: str) -> Documents:
+        documents = self._nodes.documents(path)
+        return as_it_stands(documents) if self.keeps_bare_numbers else documents
+
+
+def _only(writes: dict[str, bytes], *, deciding: bool) -> Iterable[tuple[str, bytes]]:
+    return [item for item in writes.items() if (item[0] in _DECIDING) == deciding]
