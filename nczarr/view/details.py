@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from nczarr.view.opened import FieldSource, OpenedDataset, is_drawable, long_nam
 from nczarr.view.sampling import Statistics
 
 Theme = Literal["light", "dark"]
+#: Maximum number of variables to list; a search finds the others.
+MOST_LISTED = 500
+_LONGEST = 80
 _TABLE = 'style="border-collapse:collapse;font-size:14px"'
 _CELL = 'style="padding:2px 24px 2px 0;text-align:left;vertical-align:top;overflow-wrap:anywhere"'
 _HEAD = 'style="padding:2px 24px 2px 0;text-align:left;font-weight:400;opacity:.7;white-space:nowrap"'
@@ -54,21 +57,16 @@ def statistics_html(statistics: Statistics, of: str, categories: tuple[Category,
     return _table(rows)
 
 
-def counts_html(values: np.ma.MaskedArray, categories: tuple[Category, ...]) -> str:
-    """Return a table of the frequency of each category."""
-    rows = []
-    total = max(np.ma.count(values), 1)
-    for category in categories:
-        count = int((values == category.value).sum() or 0)
-        rows.append((category.name, f"{count:,} ({count / total:.1%})"))
-    return _table(rows)
-
-
-def statistics_of(drawing: Drawing) -> Statistics:
-    """Return the statistics of the values of a drawing."""
-    result = Statistics()
-    result.add(drawing.sample)
-    return result
+def drawing_html(drawing: Drawing, categories: tuple[Category, ...]) -> str:
+    """Return tables of the statistics and of the categories of the values of a drawing."""
+    statistics = Statistics()
+    statistics.add(drawing.sample)
+    of = "the shown values" if all(step == 1 for step in drawing.steps) else "the shown overview"
+    html = statistics_html(statistics, of, categories)
+    total = max(np.ma.count(drawing.sample), 1)
+    counts = [(c.name, int((drawing.sample == c.value).sum() or 0)) for c in categories]
+    rows = [(name, f"{count:,} ({count / total:.1%})") for name, count in counts]
+    return html + _table(rows) if categories else html
 
 
 def table_html(table: Table) -> str:
@@ -101,9 +99,15 @@ def _table(rows: list[tuple[str, str]]) -> str:
     return f"<table {_TABLE}>{cells}</table>"
 
 
-#: Maximum number of variables to list; a search finds the others.
-MOST_LISTED = 500
-_LONGEST = 80
+class Item(TypedDict, total=False):
+    """An item of the tree: a group or a variable."""
+
+    id: str
+    label: str
+    secondary: str
+    icon: str
+    selectable: bool
+    items: list[Item]
 
 
 def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
@@ -120,64 +124,55 @@ def matches(fqn: str, variable: Variable, words: list[str]) -> bool:
     return all(word in text for word in words)
 
 
-def list_tree(dataset: Dataset, search: str = "") -> tuple[list[dict[str, Any]], int]:
+def list_tree(dataset: Dataset, search: str = "") -> tuple[list[Item], int]:
     """Return the items of the tree, and the number of variables omitted because of the limit.
 
     Groups without search results are omitted.
     """
     words = search.lower().split()
-    remaining, omitted = MOST_LISTED, 0
+    found = 0
 
-    def inside(group: Group, fqn: str) -> list[dict[str, Any]]:
-        nonlocal remaining, omitted
-        items: list[dict[str, Any]] = []
+    def inside(group: Group, fqn: str) -> list[Item]:
+        nonlocal found
+        items: list[Item] = []
         for variable in group.variables:
             at = join_fqn(fqn, variable.name)
             if not matches(at, variable, words):
                 continue
-            if remaining <= 0:
-                omitted += 1
+            found += 1
+            if found > MOST_LISTED:
                 continue
-            remaining -= 1
-            item = _variable_item(dataset, at, variable)
-            if (owner := _owner_of(items, variable, fqn)) is None:
-                items.append(item)
-            else:
-                owner.setdefault("items", []).append(item)
+            owner = _owner_of(items, variable, fqn)
+            siblings = items if owner is None else owner.setdefault("items", [])
+            siblings.append(_variable_item(dataset, at, variable))
         for child in group.groups:
             at = join_fqn(fqn, child.name)
             below = inside(child, at)
             if below or not words:
                 label = _short(child.name)
                 items.append(
-                    {
-                        "id": f"group {at}",
-                        "label": label,
-                        "icon": "folder",
-                        "items": below,
-                        "selectable": False,
-                    }
+                    Item(id=f"group {at}", label=label, icon="folder", selectable=False, items=below)
                 )
         return items
 
-    return inside(dataset, "/"), omitted
+    return inside(dataset, "/"), max(found - MOST_LISTED, 0)
 
 
-def _owner_of(items: list[dict[str, Any]], variable: Variable, group: str) -> dict[str, Any] | None:
+def _owner_of(items: list[Item], variable: Variable, group: str) -> Item | None:
     """Return the item of the compound variable that has this field; None if the search omitted it."""
     if not isinstance(variable.data, FieldSource) or not items:
         return None
     return items[-1] if items[-1]["id"] == join_fqn(group, variable.data.owner) else None
 
 
-def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> dict[str, Any]:
+def _variable_item(dataset: Dataset, fqn: str, variable: Variable) -> Item:
     sizes = " × ".join(
         f"{split_fqn(ref)[1]} {size}" if isinstance(ref, str) else str(size)
         for ref, size in zip(variable.dimensions, dataset.shape(variable), strict=True)
     )
     icon = "data_object" if isinstance(variable.type, CompoundType) else "tag"
     if is_drawable(variable):
-        icon = ("tag", "show_chart")[len(variable.dimensions)] if len(variable.dimensions) < 2 else "grid_on"
+        icon = ("tag", "show_chart", "grid_on")[min(len(variable.dimensions), 2)]
     data = variable.data
     return {
         "id": fqn,

@@ -6,15 +6,15 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from difflib import get_close_matches
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nczarr.display import visible
 from nczarr.errors import ModelError, UnsupportedError
 from nczarr.model import Dataset
 from nczarr.system.atomic import partial_path
@@ -27,14 +27,15 @@ from nczarr.view.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
+_INK = "#222222"
+_DAY = 86_400_000.0
 FORMATS = ("png", "svg", "pdf", "jpg", "webp")
 
 
 def plot(
-    source: Any,
+    source: object,
     variable: str,
     output: str | Path | None = None,
     *,
@@ -42,7 +43,7 @@ def plot(
     colours: str | None = None,
     limits: tuple[float | None, float | None] = (None, None),
     dpi: int = 150,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> bytes:
     """Draw a variable as a line, an image or a map.
 
@@ -83,7 +84,10 @@ def plot(
     >>> plot(cdl.loads(text), "v")[1:4]
     b'PNG'
     """
-    require_matplotlib()
+    try:
+        from matplotlib import colormaps
+    except ImportError:
+        raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
 
     format_ = "png" if output is None else Path(output).suffix.lstrip(".").lower()
     if format_ not in FORMATS:
@@ -92,7 +96,9 @@ def plot(
             path=str(output),
             hint=f"use one of the suffixes {', '.join(FORMATS)}",
         )
-    check_colour_map(colours)
+    if colours is not None and colours not in colormaps:
+        near = get_close_matches(colours, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
+        raise UnsupportedError(f"there is no colour map {colours!r}", hint=f"try {', '.join(near)}")
     with OpenedDataset(source, storage_options) as opened:
         drawer = Drawer(opened)
         fqn = find_variable(opened.model, variable)
@@ -120,23 +126,6 @@ def as_texts(at: Mapping[str, int | str] | None) -> dict[str, str]:
     return {name: i if isinstance(i, str) else f"#{index(i)}" for name, i in (at or {}).items()}
 
 
-def require_matplotlib() -> None:
-    """Raise :class:`UnsupportedError` if matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UnsupportedError("plotting needs matplotlib", hint="pip install matplotlib scipy") from None
-
-
-def check_colour_map(name: str | None) -> None:
-    """Raise :class:`UnsupportedError` if matplotlib has no colour map of this name."""
-    from matplotlib import colormaps
-
-    if name is not None and name not in colormaps:
-        near = get_close_matches(name, list(colormaps), 1) or [*SEQUENTIAL[:3], *DIVERGING[:1]]
-        raise UnsupportedError(f"there is no colour map {name!r}", hint=f"try {', '.join(near)}")
-
-
 def find_variable(dataset: Dataset, name: str) -> str:
     """Return the FQN of a variable, from its FQN or its simple name.
 
@@ -159,61 +148,38 @@ def find_variable(dataset: Dataset, name: str) -> str:
     if len(same) == 1:
         return same[0]
     if same:
-        raise ModelError(
-            f"there are {len(same)} variables {name!r}", hint=f"give a full name: {', '.join(same[:5])}"
-        )
+        hint = f"give a full name: {', '.join(same[:5])}"
+        raise ModelError(f"there are {len(same)} variables {name!r}", hint=hint)
     near = get_close_matches(name, [*variables, *(v.name for v in variables.values())], 1)
     listed = f"the variables are {', '.join(list(variables)[:8])}" if variables else "there are no variables"
     hint = f"did you mean {near[0]!r}?" if near else listed
     raise ModelError(f"there is no variable {name!r}", hint=hint)
 
 
-_INK = "#222222"
-
-
-def draw_figure(drawing: Drawing, colours: Colours, *, dpi: int = 150) -> Figure:
-    """Draw a drawing as a matplotlib figure."""
+def to_image(drawing: Drawing, colours: Colours, *, format: str = "png", dpi: int = 150) -> bytes:
+    """Draw a drawing as an image file, and return its bytes."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with _quiet():
+    out = io.BytesIO()
+    # Disable mathematical notation ($), and ignore warnings about missing glyphs and extreme values.
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         figure = Figure(figsize=_size(drawing), dpi=dpi, layout="constrained")
         axes = figure.add_subplot()
         if isinstance(drawing, Picture):
             _draw_picture(axes, drawing, colours)
         elif isinstance(drawing, Line):
             _draw_line(axes, drawing, colours)
-        else:
-            assert isinstance(drawing, Table)
+        elif isinstance(drawing, Table):
             _draw_table(axes, drawing)
         axes.set_title(_printable(drawing.title), loc="left", fontsize=11, color=_INK, fontweight="bold")
-        if drawing.where:
-            axes.set_title(_printable(drawing.where), loc="right", fontsize=8, color="#555555")
-        figure.canvas.draw()
-    return figure
-
-
-def to_image(drawing: Drawing, colours: Colours, *, format: str = "png", dpi: int = 150) -> bytes:
-    """Draw a drawing as an image file, and return its bytes."""
-    figure = draw_figure(drawing, colours, dpi=dpi)
-    out = io.BytesIO()
-    with _quiet():
+        axes.set_title(_printable(drawing.where), loc="right", fontsize=8, color="#555555")
         figure.savefig(out, format=format)
     return out.getvalue()
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Disable mathematical notation (``$``), and ignore warnings about missing glyphs and extreme values."""
-    from matplotlib import rc_context
-
-    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def _printable(text: str) -> str:
-    from nczarr.display import visible
-
     return visible(text[:120] + ("…" if len(text) > 120 else ""))
 
 
@@ -249,10 +215,9 @@ def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
         axes.add_collection(LineCollection(coastlines(e), colors="#202020", linewidths=0.6))
         axes.set_xlim(*x_ends)
         axes.set_ylim(*y_ends)
-    figure = axes.figure
-    assert figure is not None
+    assert axes.figure is not None
     beside = axes.inset_axes((1.02, 0, 0.022, 1))
-    bar = figure.colorbar(ScalarMappable(scale, colour_map), cax=beside)
+    bar = axes.figure.colorbar(ScalarMappable(scale, colour_map), cax=beside)
     bar.outline.set_visible(False)
     bar.set_label(_printable(picture.label), fontsize=9)
     if colours.categories:
@@ -264,23 +229,19 @@ def _draw_picture(axes: Axes, picture: Picture, colours: Colours) -> None:
 def _draw_line(axes: Axes, line: Line, colours: Colours) -> None:
     places = _dates(line.x, line.places)
     values = colours.numbered(np.ma.asanyarray(line.sample))
-    few = len(line.places) <= 100
-    style: dict[str, Any] = {
-        "color": "#0b7285",
-        "linewidth": 1.4,
-        "marker": "o" if few else "",
-        "markersize": 3,
-    }
+    is_profile = line.x.down and not colours.categories  # draw the depth as the vertical axis
+    axes.plot(
+        *((values, places) if is_profile else (places, values)),
+        color="#0b7285",
+        linewidth=1.4,
+        marker="o" if len(line.places) <= 100 else "",
+        markersize=3,
+        drawstyle="steps-mid" if colours.categories else "default",
+    )
     if colours.categories:
-        axes.step(places, values, where="mid", **style)
         axes.set_yticks(range(len(colours.categories)), [_printable(c.name) for c in colours.categories])
-        _style(axes, line.x, Scale(line.label))
-    elif line.x.down:  # a profile: draw the depth as the vertical axis
-        axes.plot(values, places, **style)
-        _style(axes, Scale(line.label), line.x)
-    else:
-        axes.plot(places, values, **style)
-        _style(axes, line.x, Scale(line.label))
+    scales = (line.x, Scale(line.label))
+    _style(axes, *(scales[::-1] if is_profile else scales))
     axes.grid(color="#e3e3e3", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -296,10 +257,9 @@ def _draw_table(axes: Axes, table: Table) -> None:
     axes.text(0, 1, "\n".join(lines), va="top", family="monospace", fontsize=9, transform=axes.transAxes)
 
 
-def _dates(scale: Scale, numbers: Any) -> Any:
-    if scale.kind != "date":
-        return numbers
-    return np.asarray(numbers) / 86_400_000.0  # matplotlib counts days since 1970
+def _dates(scale: Scale, numbers: np.ndarray | tuple[float, float]) -> np.ndarray:
+    """Return numbers on a scale as matplotlib's numbers: it counts days since 1970."""
+    return np.asarray(numbers) / (_DAY if scale.kind == "date" else 1.0)
 
 
 def _style(axes: Axes, x: Scale, y: Scale) -> None:

@@ -11,14 +11,14 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, UnsupportedError
-from nczarr.view.address import Address
 from nczarr.view.coordinates import Coordinates
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.plotting import as_texts, find_variable
 from nczarr.view.selection import select
+from nczarr.view.state import Address
 
 if TYPE_CHECKING:
     from typing import Self
@@ -117,13 +117,13 @@ def _free_port() -> int:
 
 
 def serve(
-    source: Any,
+    source: object,
     *,
     variable: str | None = None,
     at: Mapping[str, int | str] | None = None,
     port: int = 0,
     open_browser: bool = True,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Served:
     """Show a dataset in the browser.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from nczarr.system.locks import TABLES
 
-Job = Callable[[], Any]
-Taker = Callable[[Any], None]
+T = TypeVar("T")
+Call = Callable[[], None]
 
 
 class Worker:
@@ -32,16 +33,24 @@ class Worker:
     42
     """
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], Any], failed: Taker) -> None:
+    def __init__(self, schedule: Callable[[Call], None], failed: Callable[[Exception], None]) -> None:
         self._schedule = schedule
         self._failed = failed
-        self._next: tuple[Job, Taker] | None = None
+        self._next: Call | None = None
         self._is_busy = False
 
-    def ask(self, job: Job, take: Taker) -> None:
+    def ask(self, job: Callable[[], T], take: Callable[[T], None]) -> None:
         """Run `job`, then call `take` with its result. A job that is still waiting is discarded."""
+
+        def run() -> None:
+            try:
+                call = partial(take, job())
+            except Exception as error:  # the page shows all errors
+                call = partial(self._failed, error)
+            self._schedule(call)
+
         with TABLES:
-            self._next = (job, take)
+            self._next = run
             if self._is_busy:
                 return
             self._is_busy = True
@@ -50,16 +59,8 @@ class Worker:
     def _run(self) -> None:
         while True:
             with TABLES:
-                if self._next is None:
+                run, self._next = self._next, None
+                if run is None:
                     self._is_busy = False
                     return
-                (job, take), self._next = self._next, None
-            try:
-                result = job()
-            except Exception as error:  # the page shows all errors
-                self._hand_over(self._failed, error)
-            else:
-                self._hand_over(take, result)
-
-    def _hand_over(self, take: Taker, result: Any) -> None:
-        self._schedule(lambda: take(result))
+            run()

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr import cdl
 from nczarr.errors import NCZarrError
-from nczarr.view.address import Address
 from nczarr.view.colours import adjust_colours, choose_colours, find_categories
 from nczarr.view.coordinates import TimeUnits
 from nczarr.view.drawer import Drawer, Spread
@@ -24,6 +23,7 @@ from nczarr.view.drawings import Drawing, Line, Picture, Table, to_csv
 from nczarr.view.grids import Extent, coastlines
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.selection import select
+from nczarr.view.state import Address
 
 DATA = Path(__file__).parents[1] / "data"
 

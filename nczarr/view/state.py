@@ -1,4 +1,4 @@
-"""Store the state of the page in its URL, so that a link restores it."""
+"""Hold the state of the page, and store it in the page's URL, so that a link restores it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+import numpy as np
+
 from nczarr.errors import NCZarrError
-from nczarr.view.colours import DIVERGING, SEQUENTIAL
+from nczarr.view.colours import DIVERGING, SEQUENTIAL, Colours, adjust_colours, choose_colours
 from nczarr.view.coordinates import Coordinates
+from nczarr.view.drawer import Spread
+from nczarr.view.drawings import Drawing
 from nczarr.view.opened import OpenedDataset
 from nczarr.view.selection import Selection, first_selection, with_drawn
 
 
 @dataclass
 class Address:
-    """The state of a page.
+    """The part of the state that the URL stores.
 
     Parameters
     ----------
@@ -36,10 +40,10 @@ class Address:
 
     Examples
     --------
-    >>> state = Address("/ocean/temp", {"time": 3}, ("lat", "lon"), place=(2, 5))
-    >>> state.to_query()
+    >>> address = Address("/ocean/temp", {"time": 3}, ("lat", "lon"), place=(2, 5))
+    >>> address.to_query()
     {'variable': '/ocean/temp', 'at': 'time=3', 'axes': 'lat,lon', 'place': '2,5'}
-    >>> Address.from_query(state.to_query()) == state
+    >>> Address.from_query(address.to_query()) == address
     True
     """
 
@@ -90,8 +94,8 @@ class Address:
             at,
             tuple(unquote(name) for name in texts.get("axes", "").split(",") if name),
             colours if colours in (*SEQUENTIAL, *DIVERGING) else "",
-            _number(texts.get("low")),
-            _number(texts.get("high")),
+            parse_limit(texts.get("low", "")),
+            parse_limit(texts.get("high", "")),
             texts.get("limits") == "step",
             tuple(map(int, place)) if all(map(_is_index, place)) else (),
         )
@@ -116,9 +120,67 @@ def _is_index(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
-def _number(text: str | None) -> float | None:
+def parse_limit(text: str) -> float | None:
+    """Return a finite number; None if the text is not one."""
     try:
-        number = float(text or "")
+        number = float(text)
     except ValueError:
         return None
     return number if abs(number) < float("inf") else None
+
+
+@dataclass
+class State:
+    """The state of a page: the variable and the axes that the user chose, and the drawing made of them.
+
+    Parameters
+    ----------
+    address : Address
+        The user's choices, in the form that the URL stores.
+    selection : Selection or None
+        None until a variable is shown.
+    drawing : Drawing or None
+        The newest complete drawing; it is older than `selection` while the next one is made.
+    spread : Spread or None
+        Minimum and maximum of all steps of `drawing`.
+    colours : Colours
+        Colours of `drawing`.
+    """
+
+    address: Address = field(default_factory=Address)
+    selection: Selection | None = None
+    drawing: Drawing | None = None
+    spread: Spread | None = None
+    colours: Colours = field(default_factory=lambda: Colours("viridis", 0, 1))
+
+    @property
+    def fqn(self) -> str:
+        """The FQN of the selected variable; empty if there is none."""
+        return self.selection.fqn if self.selection else ""
+
+    @property
+    def is_sampled(self) -> bool:
+        """True if the colours have limits of all steps, and not all steps were read."""
+        spread = self.spread
+        return not (spread is None or spread.is_whole or self.address.per_step or self.colours.categories)
+
+    def choose_colours(self, opened: OpenedDataset) -> None:
+        """Set the colours of the drawing, with the limits of all steps or of this step, as the user chose."""
+        address, spread, drawing = self.address, self.spread, self.drawing
+        assert drawing is not None
+        values = drawing.sample
+        if spread is not None and not address.per_step:
+            values = np.ma.array([spread.low, spread.high])
+        chosen = choose_colours(opened.variable(drawing.selection.fqn), values)
+        self.colours = adjust_colours(chosen, address.colours or None, address.low, address.high)
+
+    def to_search(self, opened: OpenedDataset, coordinates: Coordinates) -> str:
+        """Store the selection in the address, and return it as the query string of a URL."""
+        selection, address = self.selection, self.address
+        assert selection is not None
+        axes = selection.axes
+        address.variable = selection.fqn
+        address.at = {axes[i].name: selection.at[i] for i in selection.fixed if selection.at[i]}
+        is_first = selection.drawn == first_selection(opened, coordinates, selection.fqn).drawn
+        address.drawn = () if is_first else tuple(axes[i].name for i in selection.drawn)
+        return address.to_search()
