@@ -9,8 +9,7 @@ from typing import Any
 
 from nczarr.cli.conversion import SOURCE
 from nczarr.cli.opening import storage_options
-from nczarr.cli.terminal.output import say
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import ValueDifference, diff, digest
 from nczarr.display import shown_location, visible
 

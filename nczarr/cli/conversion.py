@@ -12,8 +12,7 @@ from typing import Any
 
 import nczarr
 from nczarr.cli.opening import add_dimension_option, refuse_twice, selection_of, storage_options
-from nczarr.cli.terminal.output import say
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, shown_location, visible
 from nczarr.errors import DatasetNotFoundError, UnsupportedError

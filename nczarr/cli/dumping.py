@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 
 from nczarr.cli.opening import add_dimension_option, selection_of, storage_options
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
 from nczarr.convert.endpoints import provenance, read_whole, watch_reading

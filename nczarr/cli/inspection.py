@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nczarr.cli.opening import storage_options
-from nczarr.cli.terminal.output import can_draw, say, table
+from nczarr.cli.terminal import can_draw, say, table
 from nczarr.convert import open_source
 from nczarr.convert.storage import stored_bytes, variable_storage
 from nczarr.display import format_bytes, shown_location, visible

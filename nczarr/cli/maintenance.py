@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.opening import open_documents, storage_options
-from nczarr.cli.terminal.output import say
-from nczarr.cli.terminal.progress import progress_bar
+from nczarr.cli.terminal import progress_bar, say
 from nczarr.display import shown_location
 
 if TYPE_CHECKING:

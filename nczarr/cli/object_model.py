@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nczarr.cli.opening import open_documents, storage_options
-from nczarr.cli.terminal.output import say
+from nczarr.cli.terminal import say
 from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, error_context
 

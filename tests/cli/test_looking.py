@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.cli import main
 from nczarr.cli.arguments import build_parser
-from nczarr.cli.terminal.output import visible
+from nczarr.display import visible
 from nczarr.model import INT, Attribute, Dataset, Dimension, MemorySource, Variable
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.nc"

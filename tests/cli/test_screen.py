@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import nczarr
 from nczarr.cli import main
 
-pytest.importorskip("rich")
+pytest.importorskip("pygments")
 from nczarr.cdl.highlighting import CDLLexer
-from nczarr.cli.terminal.lexers import LEXERS
+from nczarr.cli.lexers import LEXERS
 
 DATA = Path(__file__).parents[1] / "data"
 EXAMPLE = DATA / "example.nc"
