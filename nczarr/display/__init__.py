@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nczarr.display.locations import shown_location
-from nczarr.display.text import format_bytes, safe_html, visible
+from nczarr.display.text import format_bytes, safe_html, shown_location, visible
 from nczarr.lazy import lazy
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ Each class builds its own description, so that drawing depends on no other packa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -38,7 +39,7 @@ class AttributeDescription:
     """
 
     name: str
-    value: Any
+    value: object
     type: str = ""
 
 
@@ -67,18 +68,18 @@ class ArrayDescription:
     type : str
     axes : tuple of DimensionDescription
     kind : str
-        What it is called: ``Variable``, ``Array``.
+        Heading: ``Variable`` or ``Array``.
     attributes : sequence of AttributeDescription
     chunks, inner_chunks : tuple of int, optional
         Shape of a chunk, and of the chunks inside it if it is a shard.
     codecs : tuple of str
-        What makes the stored bytes, in order.
+        Codecs that encode the stored bytes, in order.
     size : int, optional
         Bytes in memory.
     stored : int, optional
         Bytes in the store.
     facts : tuple of (str, str)
-        What else is to be said.
+        Names and texts of other facts.
 
     Examples
     --------
@@ -101,8 +102,8 @@ class ArrayDescription:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Return the sizes of the axes if all are known."""
-        sizes = tuple(axis.size for axis in self.axes)
-        return None if any(size is None for size in sizes) else sizes  # type: ignore[return-value]
+        sizes = tuple(axis.size for axis in self.axes if axis.size is not None)
+        return sizes if len(sizes) == len(self.axes) else None
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ class GroupDescription:
     attributes: Sequence[AttributeDescription] = ()
     groups: Sequence[GroupDescription] = ()
     facts: tuple[tuple[str, str], ...] = ()
-    arrays_title: str = field(default="Variables")
+    arrays_title: str = "Variables"
 
 
-class Each(Sequence[T], Generic[T]):
+class Each(Sequence[T], Generic[S, T]):
     """Describe the items of a sequence on access, so that only the visible part of a huge group costs time.
 
     Examples
@@ -136,14 +137,14 @@ class Each(Sequence[T], Generic[T]):
     (3, '2')
     """
 
-    def __init__(self, items: Sequence[Any], describe: Callable[[Any], T]) -> None:
+    def __init__(self, items: Sequence[S], describe: Callable[[S], T]) -> None:
         self._items = items
         self._describe = describe
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> T | Each[S, T]:  # type: ignore[override]
         if isinstance(index, slice):
             return Each(self._items[index], self._describe)
         return self._describe(self._items[index])

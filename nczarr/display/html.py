@@ -6,21 +6,16 @@ million variables gives a few hundred rows and the number of omitted ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
-from nczarr.display.chunks import draw_chunks
-from nczarr.display.descriptions import (
-    ArrayDescription,
-    AttributeDescription,
-    DimensionDescription,
-    GroupDescription,
-    TypeDescription,
-)
+from nczarr.display import descriptions as d
 from nczarr.display.text import LONGEST_NAME, format_bytes, safe_html
 from nczarr.display.values import format_value
 
+T = TypeVar("T")
 #: Most rows of one list.
 MOST_ROWS = 200
 #: Most rows of a whole fragment, over all groups.
@@ -29,6 +24,13 @@ MOST_IN_ALL = 2000
 DEEPEST = 20
 #: Longest list that is open at first.
 _OPEN_ROWS = 30
+
+_LONG, _SHORT = 112.0, 34.0
+#: Most grid lines of a figure in one direction; more would merge into a grey area.
+_MOST_LINES = 28
+_MOST_SHEETS = 5
+_SHEET_STEP = 7.0
+_MARGIN = 3.0
 
 
 @cache
@@ -42,18 +44,18 @@ def _page(body: str, theme: str = "") -> str:
     return f'<div class="nz-root{theme and f" nz-{theme}"}"><style>{_style()}</style>{body}</div>'
 
 
-def show_group(group: GroupDescription) -> str:
+def show_group(group: d.GroupDescription) -> str:
     """Return the HTML of a group or a dataset.
 
     Examples
     --------
-    >>> "<script" in show_group(GroupDescription("<script>"))
+    >>> "<script" in show_group(d.GroupDescription("<script>"))
     False
     """
     return _page(_head(group.kind, group.name) + _group_body(group, 0, _Budget()))
 
 
-def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
+def show_array(array: d.ArrayDescription, *, theme: Literal["", "light", "dark"] = "") -> str:
     """Return the HTML of an array or a variable.
 
     Parameters
@@ -64,42 +66,42 @@ def show_array(array: ArrayDescription, *, theme: Literal["", "light", "dark"] =
 
     Examples
     --------
-    >>> axis = DimensionDescription("time", 12, unlimited=True)
-    >>> "12" in show_array(ArrayDescription("temp", "float", (axis,)))
+    >>> axis = d.DimensionDescription("time", 12, unlimited=True)
+    >>> "12" in show_array(d.ArrayDescription("temp", "float", (axis,)))
     True
     """
-    title = f'<span class="nz-type">{_name(array.type)}</span> {_axes(array.axes)}'
+    title = f"{_span('type', _name(array.type))} {_axes(array.axes)}"
     return _page(_head(array.kind, array.name, title) + _array_body(array, is_open=True), theme)
 
 
-def show_dimension(dimension: DimensionDescription) -> str:
+def show_dimension(dimension: d.DimensionDescription) -> str:
     """Return the HTML of a dimension.
 
     Examples
     --------
-    >>> "time" in show_dimension(DimensionDescription("time", 12))
+    >>> "time" in show_dimension(d.DimensionDescription("time", 12))
     True
     """
-    return _page(f'<div class="nz-head"><span class="nz-kind">Dimension</span> {_dimension(dimension)}</div>')
+    return _page(f'<div class="nz-head">{_span("kind", "Dimension")} {_dimension(dimension)}</div>')
 
 
-def show_attribute(attribute: AttributeDescription) -> str:
+def show_attribute(attribute: d.AttributeDescription) -> str:
     """Return the HTML of an attribute.
 
     Examples
     --------
-    >>> "<b>" in show_attribute(AttributeDescription("title", "<b>"))
+    >>> "<b>" in show_attribute(d.AttributeDescription("title", "<b>"))
     False
     """
     return _page(_attributes([attribute]))
 
 
-def show_type(type_: TypeDescription) -> str:
+def show_type(type_: d.TypeDescription) -> str:
     """Return the HTML of a user-defined type.
 
     Examples
     --------
-    >>> "stratus" in show_type(TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")))
+    >>> "stratus" in show_type(d.TypeDescription("cloud", "enum", ("clear = 0", "stratus = 1")))
     True
     """
     return _page(_type(type_, is_open=True))
@@ -111,107 +113,114 @@ class _Budget:
     def __init__(self) -> None:
         self.left = MOST_IN_ALL
 
-    def take(self, wanted: int) -> int:
-        given = max(min(wanted, MOST_ROWS, self.left), 0)
-        self.left -= given
-        return given
+    def take(self, items: Sequence[T]) -> Sequence[T]:
+        """Return the first items, as many as the limits allow."""
+        shown = items[: max(min(MOST_ROWS, self.left), 0)]
+        self.left -= len(shown)
+        return shown
 
 
-def _head(kind: str, name: str, more: str = "") -> str:
-    shown = f'<bdi class="nz-name">{_name(name)}</bdi>' if name else ""
-    return f'<div class="nz-head"><span class="nz-kind">{_name(kind)}</span> {shown} {more}</div>'
+# -- pieces of HTML
 
 
 def _name(text: str) -> str:
     return safe_html(text, longest=LONGEST_NAME)
 
 
-def _group_body(group: GroupDescription, depth: int, budget: _Budget) -> str:
-    parts = []
-    if group.facts:
-        parts.append(_facts(group.facts))
-    if group.dimensions:
-        shown = budget.take(len(group.dimensions))
-        chips = "".join(map(_dimension, group.dimensions[:shown]))
-        parts.append(
-            _section(
-                "Dimensions", group.dimensions, f'<div class="nz-chips">{chips}</div>', shown, is_open=True
-            )
-        )
-    parts.append(_list("Types", group.types, _type, budget))
-    is_open = depth < 2 and len(group.arrays) <= _OPEN_ROWS
-    parts.append(_list(group.arrays_title, group.arrays, _array, budget, is_open=is_open))
-    if group.groups:
-        parts.append(_groups(group, depth, budget))
-    if group.attributes:
-        shown = budget.take(len(group.attributes))
-        table = _attributes(group.attributes[:shown])
-        is_open = depth == 0 and shown <= _OPEN_ROWS
-        parts.append(_section("Attributes", group.attributes, table, shown, is_open=is_open))
+def _bold(name: str) -> str:
+    return f'<bdi class="nz-name">{_name(name)}</bdi>'
+
+
+def _span(kind: str, html: str) -> str:
+    return f'<span class="nz-{kind}">{html}</span>'
+
+
+def _fold(kind: str, summary: str, body: str, *, is_open: bool = False) -> str:
+    mark = " open" if is_open else ""
+    return f'<details class="nz-{kind}"{mark}><summary>{summary}</summary>{body}</details>'
+
+
+def _table(kind: str, rows: Iterable[str]) -> str:
+    html = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<table class="nz-{kind}">{html}</table>' if html else ""
+
+
+def _head(kind: str, name: str, more: str = "") -> str:
+    return f'<div class="nz-head">{_span("kind", _name(kind))} {_bold(name) if name else ""} {more}</div>'
+
+
+def _section(title: str, count: int, body: str, shown: int, *, is_open: bool) -> str:
+    more = f'<div class="nz-more">… {count - shown:,} more</div>' if shown < count else ""
+    summary = f"{_name(title)} {_span('count', f'{count:,}')}"
+    return _fold("section", summary, f'<div class="nz-inside">{body}{more}</div>', is_open=is_open)
+
+
+# -- groups
+
+
+def _group_body(group: d.GroupDescription, depth: int, budget: _Budget) -> str:
+    def section(title: str, items: Sequence[T], draw: Callable[[Sequence[T]], str], *, is_open: bool) -> str:
+        if not items:
+            return ""
+        shown = budget.take(items)
+
+        return _section(title, len(items), draw(shown), len(shown), is_open=is_open)
+
+    def chips(dimensions: Sequence[d.DimensionDescription]) -> str:
+        return f'<div class="nz-chips">{"".join(map(_dimension, dimensions))}</div>'
+
+    def groups(shown: Sequence[d.GroupDescription]) -> str:
+        return "".join(_group(child, depth, budget, is_open=depth < 1 and len(shown) <= 6) for child in shown)
+
+    arrays_open = depth < 2 and len(group.arrays) <= _OPEN_ROWS
+    parts = [
+        _facts(group.facts),
+        section("Dimensions", group.dimensions, chips, is_open=True),
+        section("Types", group.types, lambda types: "".join(map(_type, types)), is_open=False),
+        section(
+            group.arrays_title, group.arrays, lambda arrays: "".join(map(_array, arrays)), is_open=arrays_open
+        ),
+    ]
+    if group.groups and depth >= DEEPEST:
+        parts.append(f'<div class="nz-more">… {len(group.groups):,} groups deeper inside</div>')
+    else:
+        parts.append(section("Groups", group.groups, groups, is_open=True))
+    attributes_open = depth == 0 and len(group.attributes) <= _OPEN_ROWS
+    parts.append(section("Attributes", group.attributes, _attributes, is_open=attributes_open))
     return "".join(parts) or '<div class="nz-none">empty</div>'
 
 
-def _groups(group: GroupDescription, depth: int, budget: _Budget) -> str:
-    if depth >= DEEPEST:
-        return f'<div class="nz-more">… {len(group.groups):,} groups deeper inside</div>'
-    shown = budget.take(len(group.groups))
-    inside = []
-    for child in group.groups[:shown]:
-        counts = [(child.arrays, child.arrays_title.lower()), (child.groups, "groups")]
-        note = ", ".join(f"{len(items):,} {what}" for items, what in counts if items)
-        is_open = " open" if depth < 1 and shown <= 6 else ""
-        inside.append(
-            f'<details class="nz-group"{is_open}><summary><bdi class="nz-name">{_name(child.name)}</bdi> '
-            f'<span class="nz-note">{_name(note)}</span></summary>{_group_body(child, depth + 1, budget)}</details>'
-        )
-    return _section("Groups", group.groups, "".join(inside), shown, is_open=True)
+def _group(group: d.GroupDescription, depth: int, budget: _Budget, *, is_open: bool) -> str:
+    counts = [(group.arrays, group.arrays_title.lower()), (group.groups, "groups")]
+    note = ", ".join(f"{len(items):,} {kind}" for items, kind in counts if items)
+    summary = f"{_bold(group.name)} {_span('note', _name(note))}"
+    return _fold("group", summary, _group_body(group, depth + 1, budget), is_open=is_open)
 
 
-def _list(
-    title: str, items: Sequence[Any], draw: Callable[[Any], str], budget: _Budget, *, is_open: bool = False
-) -> str:
-    if not items:
-        return ""
-    shown = budget.take(len(items))
-    return _section(title, items, "".join(map(draw, items[:shown])), shown, is_open=is_open)
+# -- their members
 
 
-def _section(title: str, items: Sequence[Any], body: str, shown: int, *, is_open: bool) -> str:
-    more = f'<div class="nz-more">… {len(items) - shown:,} more</div>' if shown < len(items) else ""
-    return (
-        f'<details class="nz-section"{" open" if is_open else ""}><summary>{_name(title)} '
-        f'<span class="nz-count">{len(items):,}</span></summary><div class="nz-inside">{body}{more}</div></details>'
-    )
-
-
-def _dimension(dimension: DimensionDescription) -> str:
-    name = "" if dimension.name is None else f'<bdi class="nz-name">{_name(dimension.name)}</bdi>'
+def _dimension(dimension: d.DimensionDescription) -> str:
+    name = "" if dimension.name is None else _bold(dimension.name)
     size = "?" if dimension.size is None else f"{dimension.size:,}"
     mark = '<span class="nz-unlimited" title="unlimited">∞</span>' if dimension.unlimited else ""
-    return f'<span class="nz-dimension">{name} <span class="nz-size">{size}</span>{mark}</span>'
+    return _span("dimension", f"{name} {_span('size', size)}{mark}")
 
 
-def _axes(axes: Sequence[DimensionDescription]) -> str:
-    if not axes:
-        return '<span class="nz-note">scalar</span>'
-    return f'<span class="nz-axes">{"".join(map(_dimension, axes))}</span>'
+def _axes(axes: Sequence[d.DimensionDescription]) -> str:
+    return _span("axes", "".join(map(_dimension, axes))) if axes else _span("note", "scalar")
 
 
-def _array(array: ArrayDescription) -> str:
-    about = next(
-        (format_value(a.value) for a in array.attributes if a.name in ("long_name", "standard_name")), ""
-    )
-    note = f'<span class="nz-note"><bdi>{safe_html(about, longest=80)}</bdi></span>' if about else ""
-    return (
-        f'<details class="nz-array"><summary><bdi class="nz-name">{_name(array.name)}</bdi> '
-        f'<span class="nz-type">{_name(array.type)}</span> {_axes(array.axes)} {note}</summary>'
-        f"{_array_body(array)}</details>"
-    )
+def _array(array: d.ArrayDescription) -> str:
+    names = ("long_name", "standard_name")
+    about = next((format_value(a.value) for a in array.attributes if a.name in names), "")
+    note = _span("note", f"<bdi>{safe_html(about, longest=80)}</bdi>") if about else ""
+    summary = f"{_bold(array.name)} {_span('type', _name(array.type))} {_axes(array.axes)} {note}"
+    return _fold("array", summary, _array_body(array))
 
 
-def _array_body(array: ArrayDescription, *, is_open: bool = False) -> str:
+def _array_body(array: d.ArrayDescription, *, is_open: bool = False) -> str:
     facts = list(array.facts)
-    shape = array.shape
     if array.chunks is not None:
         facts.append(("shards" if array.inner_chunks else "chunks", _shape(array.chunks)))
     if array.inner_chunks is not None:
@@ -221,13 +230,15 @@ def _array_body(array: ArrayDescription, *, is_open: bool = False) -> str:
     if array.size is not None:
         facts.append(("size", format_bytes(array.size)))
     if array.stored is not None:
-        facts.append(("stored", _stored(array.stored, array.size)))
-    figure = "" if shape is None else draw_chunks(shape, array.chunks, array.inner_chunks)
+        is_smaller = array.stored and array.size is not None and array.size > array.stored
+        ratio = f", {array.size / array.stored:.1f} times smaller" if is_smaller and array.size else ""
+        facts.append(("stored", format_bytes(array.stored) + ratio))
+    figure = "" if array.shape is None else draw_chunks(array.shape, array.chunks, array.inner_chunks)
     columns = f'<div class="nz-columns">{_facts(facts)}{figure}</div>' if facts or figure else ""
     attributes = array.attributes[:MOST_ROWS]
     table = _attributes(attributes)
     if table and is_open:
-        table = _section("Attributes", array.attributes, table, len(attributes), is_open=True)
+        table = _section("Attributes", len(array.attributes), table, len(attributes), is_open=True)
     return columns + table
 
 
@@ -235,40 +246,100 @@ def _shape(shape: Sequence[int]) -> str:
     return " × ".join(f"{n:,}" for n in shape) or "scalar"
 
 
-def _stored(stored: int, size: int | None) -> str:
-    if not stored or size is None:
-        return format_bytes(stored)
-    return (
-        f"{format_bytes(stored)}, {size / stored:.1f} times smaller"
-        if size > stored
-        else format_bytes(stored)
-    )
-
-
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(
-        f"<tr><th>{_name(what)}</th><td><bdi>{safe_html(text)}</bdi></td></tr>" for what, text in facts
+    rows = (f"<th>{_name(name)}</th><td><bdi>{safe_html(text)}</bdi></td>" for name, text in facts)
+    return _table("facts", rows)
+
+
+def _attributes(attributes: Sequence[d.AttributeDescription]) -> str:
+    return _table(
+        "attributes",
+        (
+            f'<th><bdi>{_name(a.name)}</bdi></th><td class="nz-value"><bdi>'
+            f'{safe_html(format_value(a.value), layout=True)}</bdi></td><td class="nz-type">{_name(a.type)}</td>'
+            for a in attributes
+        ),
     )
-    return f'<table class="nz-facts">{rows}</table>' if rows else ""
 
 
-def _attributes(attributes: Sequence[AttributeDescription]) -> str:
-    rows = "".join(
-        f'<tr><th><bdi>{_name(a.name)}</bdi></th><td class="nz-value"><bdi>'
-        f"{safe_html(format_value(a.value), layout=True)}</bdi></td>"
-        f'<td class="nz-type">{_name(a.type)}</td></tr>'
-        for a in attributes
-    )
-    return f'<table class="nz-attributes">{rows}</table>' if rows else ""
+def _type(type_: d.TypeDescription, *, is_open: bool = False) -> str:
+    lines = [f"<bdi>{_name(line)}</bdi>" for line in type_.lines[:MOST_ROWS]]
+    if len(type_.lines) > MOST_ROWS:
+        lines.append(f"… {len(type_.lines) - MOST_ROWS:,} more")
+    body = f'<ul class="nz-lines">{"".join(f"<li>{line}</li>" for line in lines)}</ul>'
+    return _fold("array", f"{_bold(type_.name)} {_span('type', _name(type_.kind))}", body, is_open=is_open)
 
 
-def _type(type_: TypeDescription, *, is_open: bool = False) -> str:
-    lines = "".join(
-        f"<li><bdi>{safe_html(line, longest=LONGEST_NAME)}</bdi></li>" for line in type_.lines[:MOST_ROWS]
-    )
-    more = f"<li>… {len(type_.lines) - MOST_ROWS:,} more</li>" if len(type_.lines) > MOST_ROWS else ""
+# -- figures of chunks
+
+
+def draw_chunks(
+    shape: tuple[int, ...], chunks: tuple[int, ...] | None, inner: tuple[int, ...] | None = None
+) -> str:
+    """Return an inline SVG: the last two axes as a sheet, the other axes as a stack of sheets.
+
+    Scalars and empty arrays have no figure.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    chunks : tuple of int or None
+        None: stored in one piece.
+    inner : tuple of int, optional
+        The chunks inside a shard; drawn in the first one.
+
+    Examples
+    --------
+    >>> draw_chunks((4, 6), (2, 3)).startswith("<svg")
+    True
+    >>> draw_chunks((), ())
+    ''
+    """
+    if not shape or 0 in shape:
+        return ""
+    chunks = tuple(max(c, 1) for c in chunks) if chunks and len(chunks) == len(shape) else shape
+    inner = inner if inner is not None and len(inner) == len(shape) else None
+    width, height = _LONG, _SHORT * 0.6
+    if len(shape) == 1:
+        shape, chunks, inner = (1, *shape), (1, *chunks), inner and (1, *inner)
+    else:
+        ratio = shape[-2] / shape[-1]
+        width = max(_LONG / ratio, _SHORT) if ratio >= 1 else _LONG
+        height = _LONG if ratio >= 1 else max(_LONG * ratio, _SHORT)
+    (rows, columns), (down, across) = shape[-2:], chunks[-2:]
+    piles = math.prod(-(-n // c) for n, c in zip(shape[:-2], chunks[:-2]))
+    top = (min(piles, _MOST_SHEETS) - 1) * _SHEET_STEP
+    parts = [
+        _rectangle("nz-sheet", i * _SHEET_STEP, top - i * _SHEET_STEP, width, height)
+        for i in reversed(range(min(piles, _MOST_SHEETS)))
+    ]
+    cell_width, cell_height = width * min(across / columns, 1), height * min(down / rows, 1)
+    parts.append(_rectangle("nz-chunk", 0, top, cell_width, cell_height))
+    if inner is not None:
+        parts.append(_grid("nz-inner", top, cell_width, cell_height, (down, inner[-2]), (across, inner[-1])))
+    parts.append(_grid("nz-line", top, width, height, (rows, down), (columns, across)))
+    full_width, full_height = width + top + 2 * _MARGIN, height + top + 2 * _MARGIN
     return (
-        f'<details class="nz-array"{" open" if is_open else ""}><summary><bdi class="nz-name">{_name(type_.name)}'
-        f'</bdi> <span class="nz-type">{_name(type_.kind)}</span></summary>'
-        f'<ul class="nz-lines">{lines}{more}</ul></details>'
+        f'<svg class="nz-figure" role="img" aria-label="chunks" width="{full_width:.0f}" height="{full_height:.0f}" '
+        f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {full_width:.1f} {full_height:.1f}">{"".join(parts)}</svg>'
     )
+
+
+def _rectangle(kind: str, x: float, y: float, width: float, height: float) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
+
+
+def _grid(kind: str, top: float, width: float, height: float, *axes: tuple[int, int]) -> str:
+    """Return the grid lines between chunks; the axes (down, across) are pairs of axis size and chunk size."""
+    down, across = map(_cuts, axes)
+    path = "".join(f"M0.0 {top + height * place:.1f}h{width:.1f}" for place in down)
+    path += "".join(f"M{width * place:.1f} {top:.1f}v{height:.1f}" for place in across)
+    return f'<path class="{kind}" d="{path}"/>' if path else ""
+
+
+def _cuts(axis: tuple[int, int]) -> list[float]:
+    """Return the positions of chunk borders from 0 to 1; an even sample of them if there are too many."""
+    size, chunk = axis
+    number = -(-size // chunk) - 1
+    step = -(-number // _MOST_LINES) if number > _MOST_LINES else 1
+    return [i * chunk / size for i in range(1, number + 1, step)]

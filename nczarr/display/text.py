@@ -1,11 +1,13 @@
-"""Format untrusted text for display: bounded, and without active characters.
+"""Format untrusted text for display: bounded, without active characters, and without secrets.
 
 Names and attributes may come from untrusted files. Characters that a terminal or a browser would obey (escape
-sequences, direction marks, halves of surrogate pairs) are spelled as Python escapes.
+sequences, direction marks, halves of surrogate pairs) are spelled as Python escapes. Passwords, tokens and signatures
+in paths and URLs are hidden.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 #: Longest text that is not cut.
@@ -17,6 +19,14 @@ _LAYOUT = "\n\t"
 # Joiners are allowed: Persian and many emoji need them.
 _JOINERS = "\u200c\u200d"
 _ACTING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"}
+
+HIDDEN = "***"
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>]+)")
+#: Schemes in which the text before ``@``, if it has no colon, is a name of a user or a container, not a token.
+_NAMED = frozenset({"abfs", "abfss", "ftp", "hdfs", "scp", "sftp", "smb", "ssh", "wasb", "wasbs"})
+_SECRET = r"(?:token|signature|secret|passw|pwd|credential|api_?-?key|access_?-?key|\bsig\b|\bkey\b)"
+_SETTING = re.compile(rf"([?&#,;][^=&#?\s\"']*{_SECRET}[^=&#?\s\"']*=)[^&#\s\"'<>),;]+", re.IGNORECASE)
 
 
 def visible(text: str, *, layout: bool = False) -> str:
@@ -88,3 +98,48 @@ def format_bytes(count: int) -> str:
             break
         size /= 1024
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def shown_location(text: str) -> str:
+    """Return a path, a URL, or a message with URLs in it, without passwords, tokens and signatures.
+
+    The password of a URL and the values of its query are hidden: any value may be a key, and the names identify a
+    request. Every location in a message, a report or a document is the result of this function.
+
+    Examples
+    --------
+    >>> shown_location("https://data.example/run42.zarr?X-Amz-Signature=5f3c&X-Amz-Expires=60")
+    'https://data.example/run42.zarr?X-Amz-Signature=***&X-Amz-Expires=***'
+    >>> shown_location("simplecache::http://user:hunter2@data.example:8080/a.nc")
+    'simplecache::http://user:***@data.example:8080/a.nc'
+    >>> shown_location("s3://AKIA1:a/b+c@bucket/run42.zarr"), shown_location("data/a=b?c.zarr")
+    ('s3://AKIA1:***@bucket/run42.zarr', 'data/a=b?c.zarr')
+    """
+    if "://" in text:
+        text = _URL.sub(_shown_url, text)
+    return _SETTING.sub(rf"\1{HIDDEN}", text) if "=" in text else text
+
+
+def _shown_url(found: re.Match[str]) -> str:
+    scheme, rest = found[1], found[2]
+    rest, hash_, fragment = rest.partition("#")
+    rest, mark, query = rest.partition("?")
+    authority, slash, path = rest.partition("/")
+    # A key may contain slashes. A port has digits only.
+    if "@" not in authority and "@" in path and re.search(r":(?!\d*\Z)", authority):
+        authority, _, path = rest.rpartition("@")
+        bucket, slash, path = path.partition("/")
+        authority = f"{authority}@{bucket}"
+    user, at, host = authority.rpartition("@")
+    if at:
+        name, colon, _ = user.partition(":")
+        kept = name + colon + HIDDEN if colon else name if scheme.lower() in _NAMED else HIDDEN
+        authority = f"{kept}@{host}"
+    if mark:
+        query = "&".join(_shown_setting(item) for item in query.split("&"))
+    return f"{scheme}://{authority}{slash}{path}{mark}{query}{hash_}{fragment}"
+
+
+def _shown_setting(item: str) -> str:
+    name, equals, value = item.partition("=")
+    return f"{name}={HIDDEN}" if equals and value else item if equals or not item else HIDDEN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _ENDS = 6
 _NESTED = 400
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Return a value as text; only numbers and arrays are bounded in length.
 
     Examples
@@ -34,26 +34,21 @@ def format_value(value: Any) -> str:
     if isinstance(value, np.generic):
         return str(value)
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        text = repr(value)
-    return text
+        return repr(value)
 
 
-def _several(values: Any) -> str:
+def _several(values: Sequence[object] | np.ndarray) -> str:
     if len(values) == 0:
         return "(empty)"
     if len(values) <= MOST_VALUES:
         return ", ".join(map(_item, values))
-    ends = [
-        *map(_item, values[:_ENDS]),
-        f"… {len(values) - 2 * _ENDS:,} more …",
-        *map(_item, values[-_ENDS:]),
-    ]
-    return ", ".join(ends)
+    more = f"… {len(values) - 2 * _ENDS:,} more …"
+    return ", ".join([*map(_item, values[:_ENDS]), more, *map(_item, values[-_ENDS:])])
 
 
-def _item(value: Any) -> str:
+def _item(value: object) -> str:
     if isinstance(value, list | tuple | np.ndarray):
         return f"[{format_value(value)[:_NESTED]}]"
     if isinstance(value, str):

@@ -28,8 +28,7 @@ from nczarr.display import (
     show_type,
     visible,
 )
-from nczarr.display.chunks import draw_chunks
-from nczarr.display.html import MOST_IN_ALL
+from nczarr.display.html import MOST_IN_ALL, draw_chunks
 from nczarr.model import Attribute, Dataset, Dimension, Group, Variable
 from nczarr.model import types as t
 from nczarr.stores import MemoryStore, open_store
