@@ -1,4 +1,4 @@
-"""The benchmarks run: their figures mean nothing here, but a workload that cannot be measured tells nobody."""
+"""Run each benchmark briefly, without a look at its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference: every public function and class is in it, and has an example; doctest runs the examples."""
+"""Test that the reference contains every public name, with an example."""
 
 from __future__ import annotations
 

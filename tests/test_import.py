@@ -1,4 +1,4 @@
-"""What importing nczarr costs, and what it promises."""
+"""Test the cost of importing nczarr, and its promises."""
 
 from __future__ import annotations
 

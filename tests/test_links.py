@@ -1,4 +1,4 @@
-"""The links of the documentation: pages, headings and files that they lead to. Other people's sites are not asked."""
+"""Check the links of the documentation to pages, headings and files of the project."""
 
 from __future__ import annotations
 

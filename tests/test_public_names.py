@@ -1,4 +1,4 @@
-"""Public names stay: whoever takes one away, or a parameter, takes it out of `tests/data/public_names.json` too."""
+"""Compare the public names and their parameters with `tests/data/public_names.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release rests on: one version everywhere, and documents that other programs read."""
+"""Test the preconditions of a release: one version everywhere, and documents that other programs read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default style: what ncgen reads again as the same dataset, and what the options do."""
+"""Test the default style of CDL output: ncgen reads it back as the same dataset."""
 
 from __future__ import annotations
 

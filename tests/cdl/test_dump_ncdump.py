@@ -1,4 +1,4 @@
-"""ncdump's style: byte for byte what the installed ncdump prints."""
+"""Compare the ncdump style of CDL output with the installed ncdump, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of numbers as text: against C's formats one number at a time, and read back to the bit."""
+"""Compare runs of numbers as text with C's formats, one number at a time, and read them back to the bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the grammar shows every rule, and the table of the model names rules and classes that exist."""
+"""Compare the grammar page with the rules of the grammars and the classes of the model."""
 
 from __future__ import annotations
 

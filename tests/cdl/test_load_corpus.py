@@ -1,4 +1,4 @@
-"""CDL files of the world: what ncgen accepts is read to the dataset that ncgen makes of it."""
+"""Compare CDL files from public collections with the datasets that ncgen makes of them."""
 
 from __future__ import annotations
 

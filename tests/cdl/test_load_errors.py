@@ -1,4 +1,4 @@
-"""Errors as a compiler gives them: place, line, caret, words, suggestions, all at once."""
+"""Test the errors of CDL texts: place, line, caret, message, suggestions, all in one report."""
 
 from __future__ import annotations
 

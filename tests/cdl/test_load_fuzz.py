@@ -1,4 +1,4 @@
-"""Reading mutated CDL ends in a dataset or in a CDLError."""
+"""Read mutated CDL: the result is a dataset or a CDLError."""
 
 from __future__ import annotations
 

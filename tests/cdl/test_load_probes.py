@@ -1,4 +1,4 @@
-"""Small texts with ncgen's verdict, and ncdump's print of what ncgen made: verdict and values agree, but for a list."""
+"""Compare small texts with the verdict of ncgen and the output of ncdump, except for a list of differences."""
 
 from __future__ import annotations
 

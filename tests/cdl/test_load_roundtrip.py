@@ -1,4 +1,4 @@
-"""Print and parse are inverses, for any dataset of the model."""
+"""Print and parse any dataset of the model: the two operations are inverses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of statements and of strings as single tokens: the same as the grammar without them reads, error for error."""
+"""Compare runs of statements and strings as single tokens with the grammar without runs, error for error."""
 
 from __future__ import annotations
 

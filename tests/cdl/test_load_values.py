@@ -1,4 +1,4 @@
-"""Runs of numbers against a slow, obvious reading; unlimited dimensions; text; what has no data."""
+"""Compare runs of numbers with a slow, obvious reader; test unlimited dimensions, text and missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what each command prints, exit statuses, and one clear line for every bad input."""
+"""Test each command: output, exit status, and one clear line for every invalid input."""
 
 from __future__ import annotations
 

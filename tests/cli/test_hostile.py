@@ -1,4 +1,4 @@
-"""Hostile files on the command line: a message and an exit status, no traceback, and no more memory than needed."""
+"""Run commands on hostile files: they end with a message and an exit status, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passwords, tokens and signatures in URLs: in no message, no report and no file that a command writes."""
+"""Search every message, report and output file for passwords, tokens and signatures of URLs."""
 
 from __future__ import annotations
 

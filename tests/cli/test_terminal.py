@@ -1,4 +1,4 @@
-"""What names and texts of a stranger's file can do to a terminal: nothing."""
+"""Test that names and texts of a file cannot control the terminal."""
 
 from __future__ import annotations
 

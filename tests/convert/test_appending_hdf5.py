@@ -1,4 +1,4 @@
-"""Steps are added to netCDF-4 files: whoever reads one sees the old dataset or the new, also after a kill."""
+"""Append steps to netCDF-4 files: a reader sees the old dataset or the new one, also after a kill."""
 
 from __future__ import annotations
 

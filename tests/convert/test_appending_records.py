@@ -1,4 +1,4 @@
-"""Records are added to classic netCDF files in place; after every write a reader sees the old dataset or the new."""
+"""Append records to classic netCDF files: after every write a reader sees the old dataset or the new one."""
 
 from __future__ import annotations
 

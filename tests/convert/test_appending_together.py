@@ -1,4 +1,4 @@
-"""Of writers that append to one dataset at once, those that end with success have appended; the others say so."""
+"""Append to one dataset from several writers: each one appends its steps or fails with an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joined files keep one meaning: attributes that say what values are of are never mixed from two files."""
+"""Join files whose attributes give the values another meaning: the join is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing what is copied and how it is stored; oracles are nccopy, netCDF4, zarr-python and xarray."""
+"""Select the variables and the storage of a copy; nccopy, netCDF4, zarr-python and xarray are the oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies over a Dask cluster: the same bytes as a plain copy, whatever happens to workers."""
+"""Copy with a Dask cluster: the result has the bytes of a plain copy, also when workers fail."""
 
 from __future__ import annotations
 

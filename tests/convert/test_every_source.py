@@ -1,4 +1,4 @@
-"""Copies from every kind of source, with every kind of option, hold what netCDF4 reads of the original file."""
+"""Copy from every kind of source with every kind of option, and compare with netCDF4's reading of the file."""
 
 from __future__ import annotations
 

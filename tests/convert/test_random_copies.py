@@ -1,4 +1,4 @@
-"""Random copies: what is chosen, joined, appended and gone on with is what numpy makes of the values netCDF4 wrote."""
+"""Compare random copies (subsets, joins, appends, resumes) with numpy on the values that netCDF4 wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks that lie across each other: through an intermediate, each source chunk decoded once or twice."""
+"""Rechunk through an intermediate store: each source chunk is decoded once or twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that two datasets have in common are found, whatever the reference dates; whole microseconds are the oracle."""
+"""Find the steps that two datasets share, with any reference dates; whole microseconds are the oracle."""
 
 from __future__ import annotations
 

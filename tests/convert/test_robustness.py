@@ -1,4 +1,4 @@
-"""Interrupts, killed writers, and targets that would harm the source."""
+"""Interrupt and kill copies, and name targets that would damage the source."""
 
 from __future__ import annotations
 

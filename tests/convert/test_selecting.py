@@ -1,4 +1,4 @@
-"""What ``-d`` takes of a dimension: years, dates, values and indices; cftime's dates, one by one, are the oracle."""
+"""Test the forms of ``-d``: years, dates, values and indices; the dates of cftime are the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of joined files mean what they mean in the files, or are refused; netCDF4's num2date is the oracle."""
+"""Join files with different units of time; netCDF4's num2date is the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References to the chunks of netCDF files: read by us, by fsspec and zarr-python, equal to the file."""
+"""Read references to chunks of netCDF files with nczarr, fsspec and zarr-python, and compare with the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show: well-formed, folding without a script, harmless whatever a file says, bounded."""
+"""Test the HTML of notebooks: well-formed, foldable without a script, escaped, bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets that are open show themselves: names, dimensions with their marks, how they are stored."""
+"""Test the text of open datasets: names, dimensions with their marks, storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A variable that another program removes, renames or replaces while it is read: an error, never fill."""
+"""Read a variable that another program removes, renames or replaces: the result is an error, never fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays and groups that were copied in from another dataset, and copies of datasets: each says what it belongs to."""
+"""Open datasets with arrays and groups that were copied from other datasets, and copies of datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged metadata: one clear error with the place, never a library's traceback, never a guess."""
+"""Open damaged metadata: the result is one clear error with the place."""
 
 from __future__ import annotations
 

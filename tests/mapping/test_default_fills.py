@@ -1,4 +1,4 @@
-"""Elements that were never written read as netCDF-C reads them: every type, never, partly, and grown."""
+"""Compare unwritten elements with netCDF-C, for every type: unwritten, partly written, grown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""netCDF-C's draft of NCZarr for Zarr v3 has keys of the same names and another meaning: it is refused."""
+"""Refuse netCDF-C's draft for Zarr v3, whose keys have the same names and another meaning."""
 
 from __future__ import annotations
 

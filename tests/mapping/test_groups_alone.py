@@ -1,4 +1,4 @@
-"""A group named instead of its dataset: it is opened through the dataset, and not changed alone."""
+"""Open a group instead of its dataset: it is read through the dataset, and cannot be changed alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local dataset whose writer dies at any step of a change of its structure: nothing of it is in anybody's way."""
+"""Kill a local writer at each step of a structural change: later readers and writers succeed."""
 
 from __future__ import annotations
 

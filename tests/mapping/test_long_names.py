@@ -1,4 +1,4 @@
-"""Names of more bytes than netCDF's library can hold: refused where they are new, reported where they are stored."""
+"""Test names that are too long for netCDF's library: new ones are refused, stored ones are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silent damage: flipped bits and deleted chunks are found, where that was asked for."""
+"""Find flipped bits and deleted chunks by checksums and manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NCZarr v2: what netcdf-c wrote is read, and what we write netcdf-c reads back exactly."""
+"""Read the output of netcdf-c in NCZarr v2, and let netcdf-c read ours exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile names: their node names, and datasets that use them on every store."""
+"""Test hostile names: their node names, and datasets with them in every store."""
 
 from __future__ import annotations
 

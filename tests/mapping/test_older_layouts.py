@@ -1,4 +1,4 @@
-"""The 2019 draft holds the whole model; plain Zarr v2 is what xarray makes of a netCDF file."""
+"""Test the 2019 draft, and compare plain Zarr v2 with xarray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path or URL holds is found out; what is not a dataset is named, with what was looked for."""
+"""Detect the content of paths and URLs; errors name what was searched for."""
 
 from __future__ import annotations
 

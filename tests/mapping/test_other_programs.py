@@ -1,4 +1,4 @@
-"""Other programs work on our stores: the model stays, and is what netCDF4-python makes of the same change."""
+"""Change stores with other programs, and compare the model with netCDF4-python after the same change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain Zarr v3: what others write becomes a model by rules, and what we write plainly is said to be lost."""
+"""Read plain Zarr v3 of other programs, and list the losses of writing it."""
 
 from __future__ import annotations
 

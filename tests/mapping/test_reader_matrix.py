@@ -1,4 +1,4 @@
-"""The reader matrix: what we write by default, opened and read whole by every reader that is installed.
+"""Read the default output with every installed reader.
 
 Each array is either read to the bit, or refused for one of the reasons that ``docs/spec/nczarr-v3.md`` lists.
 """

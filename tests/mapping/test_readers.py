@@ -1,4 +1,4 @@
-"""What we write, opened by others: zarr-python, xarray, tensorstore."""
+"""Read the output with zarr-python, xarray and tensorstore."""
 
 from __future__ import annotations
 

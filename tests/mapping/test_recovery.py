@@ -1,4 +1,4 @@
-"""Every row of the recovery table: what other programs leave behind is read, named, and mended."""
+"""Test every row of the recovery table: each change of other programs is read, reported and repaired."""
 
 from __future__ import annotations
 

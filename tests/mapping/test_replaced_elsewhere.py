@@ -1,4 +1,4 @@
-"""A dataset of a store that cannot rename, replaced by one of the same structure while readers have it open."""
+"""Replace an open dataset by one of the same structure, in a store that cannot rename."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataset that takes the place of one that is open: never values of both, an error that says so."""
+"""Replace a dataset while it is open: readers get an error, never values of both datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is asked of the store: opening costs a request or two, whatever the size of the dataset.
+"""Count the requests of opening a dataset: one or two, for any size.
 
 Over HTTP the requests are counted by the server; on S3, where a request is a key or a listing, by the store.
 """

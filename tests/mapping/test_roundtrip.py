@@ -1,4 +1,4 @@
-"""Any model comes back from NCZarr on Zarr v3 as it was, whatever the options."""
+"""Write any model to NCZarr on Zarr v3, with any options, and read the same model."""
 
 from __future__ import annotations
 

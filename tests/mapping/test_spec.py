@@ -1,4 +1,4 @@
-"""The pages of the specification: every example is valid, means what it says, and is what the writer writes."""
+"""Validate the examples of the specification, and compare them with the writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored datasets: nothing half-written is visible, nothing foreign is deleted, and changes keep what stays."""
+"""Test stored datasets: nothing half-written is visible, other data are not deleted, changes keep the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test vectors: stores that the mapping did not write are read as their CDL says."""
+"""Read the test vectors, which the mapping did not write, and compare them with their CDL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunk shapes where none is asked for: ours by their promises, netCDF-C's against netCDF-C."""
+"""Test default chunk shapes, and compare netCDF-C's with netCDF-C."""
 
 from __future__ import annotations
 

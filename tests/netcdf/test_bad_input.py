@@ -1,4 +1,4 @@
-"""Input that is no netCDF file, or a damaged one: always one clear error with the path."""
+"""Open invalid and damaged netCDF files: the result is one clear error with the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks that are read outside HDF5's lock: the same values as HDF5 gives, whatever the filters and the selection."""
+"""Compare chunks that are read outside HDF5's lock with HDF5, for all filters and selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters that are plugins for HDF5: zstd, blosc, bzip2, alone and in chains, without any plugin installed."""
+"""Test filters that are HDF5 plugins (zstd, blosc, bzip2), alone and in chains, without installed plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a full disk does: a clear error, nothing left behind, and the program goes on."""
+"""Write to a full disk: the error is clear, nothing remains, and the program continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading in a child process: the same dataset, and whatever ends the child is an error here."""
+"""Read in a child process: the dataset is the same, and the death of the child is an error."""
 
 from __future__ import annotations
 

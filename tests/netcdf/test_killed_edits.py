@@ -1,4 +1,4 @@
-"""What a process leaves that is killed while it edits a netCDF file: at every write, not at some moments."""
+"""Kill a process at every write of an edit of a netCDF file, and open the file."""
 
 from __future__ import annotations
 

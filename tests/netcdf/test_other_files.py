@@ -1,4 +1,4 @@
-"""What a file may pull in: nothing of other files unless asked, and nothing that is no file."""
+"""Test that a file reaches other files only with permission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that were never written: what netCDF-C reads, for every type, storage and length."""
+"""Compare unwritten values with netCDF-C, for every type, storage and length."""
 
 from __future__ import annotations
 

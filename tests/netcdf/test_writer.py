@@ -1,4 +1,4 @@
-"""Writing netCDF files: file to model to file, with ncdump and netCDF4-python as judges."""
+"""Write netCDF files and read them back; ncdump and netCDF4-python are the oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes: every kind of value, on datasets, groups and variables, before and after reopening."""
+"""Test attributes of every type on datasets, groups and variables, before and after reopening."""
 
 from __future__ import annotations
 

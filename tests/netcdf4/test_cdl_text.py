@@ -1,4 +1,4 @@
-"""CDL out of and into the interface."""
+"""Test `tocdl` and `fromcdl`."""
 
 from __future__ import annotations
 

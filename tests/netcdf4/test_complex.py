@@ -1,4 +1,4 @@
-"""Complex numbers as netCDF4-python has them with ``auto_complex=True``: the same script with both libraries."""
+"""Compare complex numbers with netCDF4-python's ``auto_complex=True``, by the same script."""
 
 from __future__ import annotations
 

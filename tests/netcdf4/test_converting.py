@@ -1,4 +1,4 @@
-"""nc3tonc4 and nc4tonc3, beside netCDF4-python's."""
+"""Compare nc3tonc4 and nc4tonc3 with netCDF4-python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making variables and dimensions: every keyword, what is told of it, and what is refused."""
+"""Create variables and dimensions with every keyword, valid and invalid."""
 
 from __future__ import annotations
 

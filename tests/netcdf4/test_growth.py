@@ -1,4 +1,4 @@
-"""Appending and syncing writes what says the new lengths, and the same documents as if all were written anew."""
+"""Count the writes of appending and syncing, and compare the documents with those of a complete write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets in memory: what cannot be written is refused at the beginning, and the rest is written whole."""
+"""Test datasets in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexing: against netCDF4-python, for reading and for writing."""
+"""Compare reading and writing by index with netCDF4-python."""
 
 from __future__ import annotations
 

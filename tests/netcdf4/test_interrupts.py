@@ -1,4 +1,4 @@
-"""Ctrl-C leaves no lock held: whatever it interrupts, other threads go on, and close() and exit end."""
+"""Interrupt operations with Ctrl-C: no lock stays held, and close() and exit end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masking, packing, unsigned: reading and writing with every combination of attributes and settings."""
+"""Test masking, packing and unsigned integers with every combination of attributes and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real netCDF files, edited in place: what netCDF's own library reads of them, and what killed processes leave."""
+"""Edit real netCDF files in place; netCDF's own library reads the result, also after kills."""
 
 from __future__ import annotations
 

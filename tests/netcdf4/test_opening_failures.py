@@ -1,4 +1,4 @@
-"""What cannot be opened is refused with the exception, the number and the file name of netCDF4-python."""
+"""Compare the errors of opening with netCDF4-python: exception, number and file name."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Rounding before compression: to the bit as netCDF-C and netCDF4-python do it."""
+"""Compare quantization with netCDF-C and netCDF4-python, to the bit."""
 
 from __future__ import annotations
 

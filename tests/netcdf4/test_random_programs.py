@@ -1,4 +1,4 @@
-"""Random programs, with netCDF4-python on a netCDF file and with nczarr on a netCDF file and on Zarr.
+"""Run random programs with netCDF4-python on a netCDF file, and with nczarr on a netCDF file and on Zarr.
 
 ``NCZARR_PROGRAMS=2000 pytest tests/netcdf4/test_random_programs.py`` runs many, at random.
 """

@@ -1,4 +1,4 @@
-"""Real netCDF files: what netCDF4-python reads, read through Zarr."""
+"""Compare real netCDF files through Zarr with netCDF4-python."""
 
 from __future__ import annotations
 

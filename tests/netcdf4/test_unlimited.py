@@ -1,4 +1,4 @@
-"""Unlimited dimensions: growth by every kind of index, and what other variables see of it."""
+"""Grow unlimited dimensions by every kind of index, and read the other variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of xarray: against xarray's own engine on the same content in a netCDF file."""
+"""Compare the engine of xarray with xarray's own engine on the same content in a netCDF file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second reader, written in JavaScript from the page alone, says of every store what nczarr says."""
+"""Compare every store with a second reader, written in JavaScript from the specification alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chunk cache: what is read is what was written, whatever is in memory, and little is."""
+"""Test the chunk cache: reads return the written values, within its memory limit."""
 
 from __future__ import annotations
 

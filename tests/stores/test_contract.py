@@ -1,4 +1,4 @@
-"""One set of tests for all stores: each behaves as a dict does."""
+"""Compare every store with a dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading over HTTP, from a real web server."""
+"""Read over HTTP from a real web server."""
 
 from __future__ import annotations
 

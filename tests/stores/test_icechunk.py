@@ -1,4 +1,4 @@
-"""Icechunk, through its zarr-python store (skipped where it is not installed)."""
+"""Read Icechunk repositories through their zarr-python store (skipped if not installed)."""
 
 from __future__ import annotations
 

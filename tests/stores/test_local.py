@@ -1,4 +1,4 @@
-"""What is special about directories."""
+"""Test directory stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What open_store makes of paths, URLs and objects."""
+"""Test `open_store` with paths, URLs and objects."""
 
 from __future__ import annotations
 

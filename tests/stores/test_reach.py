@@ -1,4 +1,4 @@
-"""References reach what lies beside them and what is allowed; credentials stay with the host they were given for."""
+"""Test the reach of references: files beside them and allowed prefixes; credentials stay with their host."""
 
 from __future__ import annotations
 

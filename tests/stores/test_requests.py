@@ -1,4 +1,4 @@
-"""How many requests it costs to open a hierarchy of a thousand arrays."""
+"""Count the requests of opening a hierarchy of a thousand arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real S3 server, through both clients."""
+"""Test a real S3 server with both clients."""
 
 from __future__ import annotations
 

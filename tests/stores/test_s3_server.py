@@ -1,4 +1,4 @@
-"""The S3 server of the tests keeps the promises of S3 that the tests rely on."""
+"""Test the promises of S3 on the S3 server of the tests."""
 
 from __future__ import annotations
 

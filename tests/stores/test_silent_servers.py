@@ -1,4 +1,4 @@
-"""A server that does not answer is given up in bounded time, by an error that names it."""
+"""Connect to servers that do not answer: an error names them in bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zip files: quirks of their writers, damage, appending."""
+"""Test zip files: differences between their writers, damage, appending."""
 
 from __future__ import annotations
 

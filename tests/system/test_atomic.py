@@ -1,4 +1,4 @@
-"""Outputs: devices and pipes are written to, links followed; what dead processes left is known and cleared."""
+"""Test outputs: devices and pipes, links, and the temporary files of ended processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One small reproduction of each thing that once did not hold; what belongs to which is in README.md.
+"""Reproduce earlier failures, one small test each; README.md lists their causes.
 
 They use nothing that a version before the mending does not have, so that each can be seen to fail there.
 """

@@ -1,4 +1,4 @@
-"""A few rounds of each trial, or as many seconds as ``NCZARR_TRIAL_SECONDS`` says; by hand as long as one likes."""
+"""Run each trial for some rounds, or for ``NCZARR_TRIAL_SECONDS`` seconds."""
 
 from __future__ import annotations
 

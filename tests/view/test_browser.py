@@ -1,4 +1,4 @@
-"""The viewer in a real browser: search, sliders, clicks, pixels, files, links; no error in the console, no network."""
+"""Test the viewer in a real browser: search, sliders, clicks, pixels, files, links, console, network."""
 
 from __future__ import annotations
 

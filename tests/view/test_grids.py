@@ -1,4 +1,4 @@
-"""Every pixel shows the value of the cell it lies in, and a click finds that cell again."""
+"""Test that every pixel shows the value of its cell, and that a click finds the cell."""
 
 from __future__ import annotations
 

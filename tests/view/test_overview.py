@@ -1,4 +1,4 @@
-"""Only what a picture needs is read: few values, few chunks, little memory."""
+"""Test that a picture reads only the necessary values and chunks."""
 
 from __future__ import annotations
 

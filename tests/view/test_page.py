@@ -1,4 +1,4 @@
-"""Parts of the page without a browser: the worker, the tree, what one read costs in a store of shards."""
+"""Test the parts of the page without a browser: worker, tree, reads from shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of picture a variable gets: lines, images, maps, categories, tables, with axes, dates and colours."""
+"""Test the kind of picture of a variable: lines, images, maps, categories, tables; axes, dates, colours."""
 
 from __future__ import annotations
 

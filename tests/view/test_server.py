@@ -1,4 +1,4 @@
-"""The viewer's server: on this machine only, behind a secret, for as long as it is wanted."""
+"""Test the server of the viewer: local, behind a secret, ended with its last page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged chunks: the error names the key, the array and the region; nothing else happens."""
+"""Read damaged chunks: the error names the key, the array and the region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write here, read there, and the reverse: zarr-python and tensorstore as oracles."""
+"""Exchange arrays with zarr-python and tensorstore, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays against plain numpy: any shape, chunks, dtype, byte order, codecs and selection."""
+"""Compare arrays with numpy: any shape, chunks, dtype, byte order, codecs and selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every case of the sample collection reads as expected, or fails with a clear error."""
+"""Read every case of the sample collection, or fail with a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged stores: whatever the bytes of a document, the answer is data or an NCZarrError."""
+"""Read damaged documents: the result is data or an NCZarrError."""
 
 from __future__ import annotations
 

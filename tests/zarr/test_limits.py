@@ -1,4 +1,4 @@
-"""What damaged or hostile input may cost: memory, time, and never a raw error."""
+"""Read hostile input within bounds of memory and time."""
 
 from __future__ import annotations
 

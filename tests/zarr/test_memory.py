@@ -1,4 +1,4 @@
-"""Reading and writing need little more memory than the array itself."""
+"""Measure the memory of reading and writing an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large zstd chunks are decoded only as far as needed, and damage is still found."""
+"""Decode large zstd chunks partly, and find damage nevertheless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installed package adds a codec, a data type, a chunk grid and a chunk key encoding by entry points."""
+"""Add a codec, a data type, a chunk grid and a chunk key encoding by entry points of a package."""
 
 from __future__ import annotations
 

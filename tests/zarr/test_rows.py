@@ -1,4 +1,4 @@
-"""Rows of small chunks, which are decoded and placed together: the same result as one chunk at a time."""
+"""Compare rows of small chunks, decoded together, with one chunk at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selections that callers normalise once and pass to an array."""
+"""Test selections that callers normalise once and pass to an array."""
 
 from __future__ import annotations
 

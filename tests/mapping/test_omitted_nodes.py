@@ -1,4 +1,4 @@
-"""Arrays that cannot be opened, and nodes that netCDF has no name for: named, kept, and never lost without a word."""
+"""Open datasets with unreadable arrays and invalid node names: they are named, kept, and never lost silently."""
 
 from __future__ import annotations
 

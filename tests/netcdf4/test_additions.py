@@ -1,4 +1,4 @@
-"""Better than netCDF4-python: pickling, hints for names, words for what is closed, standing in for it."""
+"""Test the additions to netCDF4-python: pickling, hints for names, messages of closed objects, `install`."""
 
 from __future__ import annotations
 

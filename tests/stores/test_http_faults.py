@@ -1,4 +1,4 @@
-"""Web servers that answer as they should not: none of it reads as a missing chunk, and none of it fills the memory."""
+"""Read from faulty web servers: no fault reads as a missing chunk or fills the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be stored is refused when it is given, not when the dataset is closed, and nothing else is lost."""
+"""Test that values that cannot be stored are refused at the call, and nothing else is lost."""
 
 from __future__ import annotations
 

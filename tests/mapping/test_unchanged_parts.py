@@ -1,4 +1,4 @@
-"""What a change does not touch stays as it is: values, forms of values, other programs' attributes and nodes."""
+"""Test that a change keeps everything else: values, their encoding, attributes and nodes of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests, comparison, the plan of a copy, and copies that were killed and go on."""
+"""Test digests, comparisons, the plan of a copy, and the resumption of killed copies."""
 
 from __future__ import annotations
 

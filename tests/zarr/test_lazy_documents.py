@@ -1,4 +1,4 @@
-"""Consolidated documents whose parts are read when they are asked for say what they say when all is read at once."""
+"""Compare consolidated documents that are parsed on demand with those that are parsed at once."""
 
 from __future__ import annotations
 

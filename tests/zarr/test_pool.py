@@ -1,4 +1,4 @@
-"""How many threads there are, and what they do with errors."""
+"""Test the thread pool: its size and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage that the trials found: each once ended in an error of Python's own."""
+"""Open the damaged stores that trials found: none ends in an error of Python's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print for people and for machines, on any terminal, whatever a dataset has put into its names."""
+"""Test the output of commands for people and programs, on any terminal, with hostile names."""
 
 from __future__ import annotations
 

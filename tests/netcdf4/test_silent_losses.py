@@ -1,4 +1,4 @@
-"""Nothing is lost or wrong silently: forks, kills, other writers, text in records, datasets in memory."""
+"""Search for silent losses: forks, kills, other writers, text in records, datasets in memory."""
 
 from __future__ import annotations
 

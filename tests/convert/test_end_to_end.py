@@ -1,4 +1,4 @@
-"""The main job, end to end, on every real file and on the project's own fixtures."""
+"""Convert every real file and every fixture in both directions, end to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd calls are refused where netCDF4-python refuses them, and nothing that is accepted makes the rest be lost."""
+"""Compare the refusal of invalid calls with netCDF4-python: accepted values are never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the place of a file and is none, or may not be read: an error that names it, never fill."""
+"""Open directories, pipes and unreadable files in place of documents and chunks: an error names them."""
 
 from __future__ import annotations
 
