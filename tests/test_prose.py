@@ -28,6 +28,7 @@ PACKAGES = (
     "lazy",
     "model",
     "netcdf",
+    "stores",
     "system",
     "targets",
     "transfer",

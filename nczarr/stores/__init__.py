@@ -1,4 +1,4 @@
-"""Stores: bytes under keys, wherever they are kept."""
+"""Stores: bytes under keys, in directories, zip files, memory, web servers and object stores."""
 
 from nczarr.stores.base import Store, check_key
 from nczarr.stores.local import LocalStore

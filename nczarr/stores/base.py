@@ -42,7 +42,7 @@ Answers = list[bool]
 _ILLEGAL = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\0\ud800-\udfff]").search
 
 
-#: Values that `copy_many` holds at once where the store cannot copy.
+#: Number of values that `copy_many` keeps in memory if the store cannot copy.
 _COPIED = 16
 
 
@@ -127,33 +127,33 @@ def clip(size: int, start: int, length: int | None) -> tuple[int, int]:
 class Store(ABC):
     """Bytes under keys.
 
-    All methods may be called from several threads at once. A missing key is never an error: reading gives
-    None, deleting does nothing. Whatever else goes wrong (no permission, no connection, a full disk) is a
+    All methods may be called from several threads at once. A missing key is never an error: reading returns
+    None, deleting does nothing. Every other failure (no permission, no connection, a full disk) is a
     :class:`~nczarr.errors.StoreError` that names the store and the key, so that "cannot be read" is never
-    taken for "not there".
+    confused with "missing".
 
     Attributes
     ----------
     url : str
-        The store's place, for messages: without passwords, tokens and signatures.
+        The location of the store, for messages: without passwords, tokens and signatures.
     writable, listable : bool
-        What the store can do.
+        The abilities of the store.
     lists_all : bool
-        A listing names every key below its prefix: a directory, a zip file and the list call of an object store
-        promise that. Where it is False (index pages of web servers, other people's mappings), a key that no listing
-        names may still have a value, and only :meth:`get`, :meth:`exists` or :meth:`exist_many` tell.
+        A listing names every key below its prefix, as those of a directory, a zip file and an object store do. If
+        False (index pages of web servers, foreign mappings), a key that no listing names may have a value; then only
+        :meth:`get`, :meth:`exists` and :meth:`exist_many` find it.
     takes_any_key : bool
-        False: the store takes the keys of Zarr only (and makes all changes visible at once, when it is told to).
+        If False, the store accepts only keys of Zarr (and publishes all changes in one commit).
     lists_by_folder : bool
-        Listing a prefix costs a request for each folder below it, so a search had better pass over folders that
-        hold nothing but chunks. Such listings may leave out names that begin with a period.
+        Listing a prefix costs a request for each folder below it, so a search should skip folders that contain
+        only chunks. Such listings may lack names that begin with a period.
     is_one_file : bool
         All values are in one file, which appears when it is complete.
     has_conditions : bool
-        Of several writers that :meth:`set_if_absent` at once, just one is told True. Some servers ignore conditions;
-        these tell each of them True.
+        Of several writers that call :meth:`set_if_absent` at once, exactly one gets True. Servers that ignore
+        conditions return True to each of them.
     keeps_consolidated : bool
-        False: consolidated metadata are of no use, as the store has its own.
+        If False, consolidated metadata are useless, because the store has its own.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class Store(ABC):
         self._shown_url = shown_location(url)
 
     def check_names(self, paths: Iterable[str]) -> None:  # noqa: B027 (most stores have nothing to refuse)
-        """Raise :class:`StoreError` if this process would look for names of nodes under other names in the store."""
+        """Raise :class:`StoreError` if this process encodes names of nodes differently than the store."""
 
     # --- reading
 
@@ -197,9 +197,9 @@ class Store(ABC):
         return [self.get(key) for key in keys]
 
     def get_bounded(self, keys: Sequence[str], most: int) -> Values:
-        """Return the values of many keys as :meth:`get_many`, of which none has a use if it is longer than `most`.
+        """Return the values of many keys like :meth:`get_many`; the caller needs none that is longer than `most`.
 
-        Stores behind a network read no more than that of what a server sends, and raise :class:`StoreError`.
+        Stores behind a network stop reading there, and raise :class:`StoreError`.
         """
         return self.get_many(keys)
 
@@ -212,7 +212,7 @@ class Store(ABC):
         start : int
             The first byte; if negative, the part begins that many bytes before the end.
         length : int or None
-            How many bytes; None: all up to the end. A part that reaches beyond the end is cut short; one that
+            The number of bytes; None: all up to the end. A part that exceeds the end is cut short; one that
             begins beyond it is empty.
 
         Returns
@@ -227,7 +227,7 @@ class Store(ABC):
         return value[first:last]
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
-        """Return many parts, of one or several keys, fetched in one concurrent batch."""
+        """Return parts of one or several keys, fetched in one concurrent batch."""
         return [self.get_range(key, start, length) for key, start, length in requests]
 
     def size(self, key: str) -> int | None:
@@ -240,28 +240,28 @@ class Store(ABC):
         return self.get_range(key, 0, 0) is not None
 
     def exist_many(self, keys: Sequence[str]) -> Answers:
-        """Return for each of many keys whether it has a value, asked in one concurrent batch."""
+        """Return for each of many keys whether it has a value, in one concurrent batch."""
         return [self.exists(key) for key in keys]
 
     # --- writing
 
     @abstractmethod
     def set(self, key: str, data: Buffer) -> None:
-        """Give `key` a value; readers see the old value or the new one, never a mixture."""
+        """Set the value of `key`; readers see the old value or the new one, never a mixture."""
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
-        """Set many keys, concurrently where that helps, with a bounded number of values in flight."""
+        """Set many keys, concurrently if that helps, with a bounded number of values in flight."""
         for key, data in items:
             self.set(key, data)
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove `key` if it is there."""
+        """Remove `key` if it exists."""
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
-        """Give `key` a value if it has none; return whether it was done.
+        """Set the value of `key` if it has none; return whether this call has set it.
 
-        Where the store has conditional writes (`has_conditions`), of several writers at once just one is told True.
+        If the store has conditional writes (`has_conditions`), exactly one of several concurrent writers gets True.
         """
         if self.exists(key):
             return False
@@ -269,12 +269,12 @@ class Store(ABC):
         return True
 
     def copy_many(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Copy values from the first key of each pair to the second, inside the store where it can do that.
+        """Copy values from the first key of each pair to the second, inside the store if possible.
 
         Raises
         ------
         StoreError
-            A value to be copied is missing.
+            If a source value is missing.
         """
         for batch in batched(pairs, _COPIED):
             values = self.get_many([source for source, _ in batch])
@@ -286,7 +286,7 @@ class Store(ABC):
             self.set_many(items)
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Remove many keys, concurrently where that helps."""
+        """Remove many keys, concurrently if that helps."""
         for key in keys:
             self.delete(key)
 
@@ -299,19 +299,19 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Iterate over all keys below `prefix`: whole keys that begin with ``prefix + "/"``."""
+        """Iterate over all keys below `prefix`: complete keys that begin with ``prefix + "/"``."""
 
     def list_dir(self, prefix: str = "") -> Names:
         """Return the names directly below `prefix`: those of keys, and those that are prefixes of keys.
 
-        Both lists are sorted. A name may be in both (object stores allow it).
+        Both lists are sorted. Object stores allow a name in both.
         """
         prefix = check_prefix(prefix)
         skip = len(prefix) + 1 if prefix else 0
         return split_names(key[skip:] for key in self.list(prefix))
 
     def _walk(self, prefix: str) -> Iterator[str]:
-        """List keys a folder at a time, for stores that list folders only."""
+        """List keys folder by folder, for stores that only list folders."""
         pending = [prefix]
         while pending:
             folder = pending.pop()
@@ -323,29 +323,29 @@ class Store(ABC):
     # --- the rest
 
     def hold(self) -> Check:
-        """Note which dataset is here now, where that can be told.
+        """Remember the identity of the current dataset, if the store can determine it.
 
         Returns
         -------
         callable
-            Raises :class:`~nczarr.errors.StoreError` once it was replaced, moved or removed.
+            Raises :class:`~nczarr.errors.StoreError` after it was replaced, moved or removed.
         """
         self._held = self._look()
         return partial(self._compare, self._held)
 
     def check_current(self) -> None:
-        """Raise an error if what is here now has taken the place of what was here at the last :meth:`hold`.
+        """Raise an error if another dataset has replaced the one of the last :meth:`hold`.
 
         Raises
         ------
         StoreError
-            It was replaced, moved or removed.
+            If the dataset was replaced, moved or removed.
         """
         if self._held is not None:
             self._compare(self._held)
 
     def _look(self) -> Any:
-        """Return what tells the dataset that is here from another, or will tell it."""
+        """Return an object that identifies the current dataset, for :meth:`_compare`."""
         return (self._peek(REPLACED),)
 
     def _compare(self, held: Any) -> None:
@@ -353,28 +353,28 @@ class Store(ABC):
             raise replaced_error(self.url)
 
     def announce_replacement(self) -> None:
-        """Tell readers that all that is written from now on belongs to another dataset than what is here."""
+        """Tell readers that all later writes belong to a new dataset."""
         self.set(REPLACED, new_notice())
 
     def _peek(self, key: str) -> bytes | None:
-        """Return a value of a store in memory, where looking costs nothing; None for all others."""
+        """Return a value of a store in memory; None for all other stores."""
         return None
 
     def sync(self) -> None:  # noqa: B027
-        """Make what was written outlive this process; most stores have done that when `set` returns."""
+        """Make all writes outlive this process; most stores have done that when `set` returns."""
 
     def keep_order(self, wanted: bool = True) -> None:  # noqa: B027
-        """Let nothing be replaced or removed before the disk has what was written earlier; see :meth:`settle`.
+        """Replace or remove nothing before earlier writes are on the disk; see :meth:`settle`.
 
-        Stores other than directories need no order: an object store has a value when `set` returns, and a zip file
-        is replaced as a whole.
+        Only directories need an order: an object store has a value when `set` returns, and a zip file is replaced as
+        a whole.
         """
 
     def settle(self) -> None:  # noqa: B027
-        """Wait until the disk has all that was written."""
+        """Wait until the disk has all writes."""
 
     def close(self) -> None:  # noqa: B027
-        """Write what is pending and release what is held. Closing twice is no error."""
+        """Write pending values, and release all files and locks. Closing twice is allowed."""
 
     def __enter__(self) -> Self:
         return self
@@ -391,7 +391,7 @@ class Store(ABC):
         return f"<{type(self).__name__} {self.url!r}>"
 
     def place(self, key: str = "") -> str:
-        """Return the place of a key, for messages.
+        """Return the location of a key, for messages.
 
         Examples
         --------
@@ -402,7 +402,7 @@ class Store(ABC):
         return f"{self.url.rstrip('/')}/{key}" if key else self.url
 
     def parent(self) -> tuple[Store, str] | None:
-        """Return a store of the folder above, for reading, and the name of this one in it; None if none is known.
+        """Return a store of the parent folder, for reading, and the name of this one in it; None if there is none.
 
         Examples
         --------
@@ -419,7 +419,7 @@ class Store(ABC):
 
 
 def url_above(url: str) -> str:
-    """Return the URL of the folder above one, for messages; of a chain that in the first part which has a folder.
+    """Return the URL of the parent folder, for messages; in a chain, that of the first part with a folder.
 
     Examples
     --------

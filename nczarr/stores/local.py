@@ -23,11 +23,11 @@ from nczarr.system.atomic import is_partial, value_name
 from nczarr.system.descriptors import read_at
 from nczarr.system.durability import WriteOrder, sync_all, sync_tree
 
-#: What helps, or says more, by what the operating system answers. Only ENOENT means that a key is missing.
+#: Hints for errors of the operating system. Only ENOENT means that a key is missing.
 HINTS = {
     errno.ENAMETOOLONG: "the file system cannot hold so long a name",
-    errno.ELOOP: "links on the way to it lead round in a circle",
-    errno.EACCES: "this user may not",
+    errno.ELOOP: "symbolic links form a loop",
+    errno.EACCES: "the user lacks the permission",
     errno.ENXIO: "it may be a socket; a store has regular files only",
     errno.ENOTDIR: "a part of the key is itself a key",
     errno.EISDIR: "there are keys below this one",
@@ -35,19 +35,19 @@ HINTS = {
     errno.ENOSPC: "the disk is full",
 }
 
-#: There is nothing to be removed: no such file, or a file where a directory would have to be.
+#: The key has no file: there is no such file, or a file stands in the place of a directory.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ})
 
-#: A link leads nowhere.
+#: A link has no target.
 _NO_WAY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
 
-# A pipe is opened without waiting for its other end, and refused then.
+# Opening a pipe does not wait for its other end; the store refuses pipes afterwards.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: Bytes that are copied at once where the system does not copy.
+#: Bytes that are copied at a time where the system does not copy.
 _PIECE = 4 << 20
-#: Values that are synced together.
+#: Number of values that are synced together.
 _TOGETHER = 64
-#: Directories that are known to be no links.
+#: Number of directories that are remembered as not being links.
 _REMEMBERED = 4096
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -55,19 +55,19 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | g
 class LocalStore(Store):
     """A directory: each key is a file.
 
-    Values are written under a temporary name and renamed, so a reader sees the old value or the new one.
-    Directories appear with their first key and vanish with their last. No key can name anything outside the
-    root. Symbolic links inside it are followed when reading; nothing is written or deleted by way of one.
+    A value is written under a temporary name and renamed, so a reader sees the old value or the new one.
+    Directories appear with their first key and disappear with their last. No key names a file outside the
+    root. Reads follow symbolic links inside the root; writes and deletions refuse them.
 
     Parameters
     ----------
     root : path
         The directory.
     mode : {"r", "r+", "w"}
-        ``"r"``: read; ``"r+"``: read and write; both need an existing directory. ``"w"``: read and write, and
-        the directory is created when the first key is set. Nothing is deleted in any mode.
+        ``"r"``: read; ``"r+"``: read and write; both need an existing directory. ``"w"``: read and write; the
+        first key creates the directory. No mode deletes anything.
     case_sensitive : bool, optional
-        Whether the file system tells ``T`` from ``t``; found out at the first write if not given. Where it does
+        Whether the file system tells ``T`` from ``t``; by default, the first write determines it. If it does
         not, setting a key that differs from another only in case is an error.
 
     Raises
@@ -97,12 +97,12 @@ class LocalStore(Store):
         self.writable = mode != "r"
         self._base = self.root.as_posix().rstrip("/") + "/"
         self._case_sensitive = case_sensitive
-        self._plain: set[str] = set()  # directories that are reached without a link below the root
+        self._plain: set[str] = set()  # directories without a symbolic link in their path below the root
         self._held: HeldDirectory | None = None
         #: Keeps the order of :meth:`keep_order`.
         self.order: WriteOrder | None = None
-        self._unordered = False  # something may have been written since an order was kept
-        self._exact: set[str] = set()  # names known to exist as they are, below a root that ignores case
+        self._unordered = False  # there may be writes since an order was kept
+        self._exact: set[str] = set()  # existing names, below a root that ignores case
         if mode != "w" and not self.root.is_dir():
             found = "it is not a directory" if self.root.exists() else "No such file or directory"
             raise DatasetNotFoundError(found, path=self.url)
@@ -116,12 +116,12 @@ class LocalStore(Store):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_held": None}
 
-    # --- which directory it is
+    # --- the identity of the directory
 
     def _look(self) -> HeldDirectory | None:
         if self._held is not None and self._held.is_there:
             return self._held
-        # Whoever opened the dataset that was there before goes on holding it.
+        # Readers of an earlier dataset keep their own HeldDirectory.
         try:
             return HeldDirectory(str(self.root))
         except OSError:
@@ -164,8 +164,8 @@ class LocalStore(Store):
     # --- names
 
     def check_names(self, paths: Iterable[str]) -> None:
-        # Zarr's names are UTF-8. Where Python has another encoding for files, it would look for other names, and find
-        # nothing; a dataset of ASCII names is the same in all.
+        # Zarr's names are UTF-8. With another encoding of file names, Python would look for other names; ASCII names
+        # are equal in all encodings.
         if not _has_utf8_names():
             for path in paths:
                 if not path.isascii():
@@ -177,7 +177,7 @@ class LocalStore(Store):
         if not key.isascii():
             self.check_names([key])
         if key.endswith(".tmp") and is_partial(key.rpartition("/")[2]):
-            raise StoreError("names of this form are kept for unfinished files", path=self.place(key))
+            raise StoreError("names of this form are reserved for unfinished files", path=self.place(key))
         return self._base + key
 
     def _fail(self, what: str, key: str, error: OSError) -> NoReturn:
@@ -189,7 +189,7 @@ class LocalStore(Store):
     # --- reading
 
     def open_file(self, key: str) -> int | None:
-        """Return a file descriptor for reading a value's bytes, None if the key is missing.
+        """Return a file descriptor for reading the bytes of a value; None if the key is missing.
 
         The caller reads with ``os.pread`` or ``os.preadv`` and closes it.
         """
@@ -243,19 +243,19 @@ class LocalStore(Store):
         self._put(key, _writer(data), os.replace, self.order)
 
     def set_from_file(self, key: str, descriptor: int, offset: int, size: int) -> None:
-        """Set a value to bytes of an open file, which the system copies where it can.
+        """Set a value to bytes of an open file; the operating system copies them if it can.
 
         Raises
         ------
         StoreError
-            If the file ends before, or as from :meth:`set`.
+            If the file ends earlier, or as from :meth:`set`.
         """
 
         def write(target: int) -> None:
             done = _copy_bytes(descriptor, offset, size, target)
             if done != size:
                 raise StoreError(
-                    f"the file that is copied from is truncated: it ends at byte {offset + done}",
+                    f"the source file is truncated: it ends at byte {offset + done}",
                     path=self.place(key),
                 )
 
@@ -275,7 +275,7 @@ class LocalStore(Store):
         return True
 
     def set_as_old_as(self, key: str, data: Buffer, other: str) -> None:
-        """Set a value whose file has the time of another key's file, if that is there."""
+        """Set a value, and give its file the time of another key's file if that exists."""
         try:
             time = os.stat(self.file_path(other)).st_mtime_ns
         except OSError:
@@ -296,7 +296,7 @@ class LocalStore(Store):
             self._set_together(batch, self.order)
 
     def _set_together(self, items: Sequence[tuple[str, Buffer]], order: WriteOrder) -> None:
-        """Write values aside, wait for the disk once, and give them their names."""
+        """Write values under temporary names, sync them together, and rename them."""
         aside: list[tuple[str, str]] = []
         try:
             for key, data in items:
@@ -343,7 +343,7 @@ class LocalStore(Store):
                 try:
                     write(descriptor)
                     document = _is_document(key)
-                    # A new document says something of chunks, and an empty one would make all unreadable.
+                    # A new document describes chunks, and an empty one would make all unreadable.
                     waits = order is not None and (document or os.path.lexists(path))
                     if order is not None and waits:
                         order.before_replacing(descriptor, document=document)
@@ -359,7 +359,7 @@ class LocalStore(Store):
                 if order is not None:
                     order.note(path, synced=waits)
             except BaseException:
-                # An interrupt may come after the renaming.
+                # An interrupt may come after the rename.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary)
                 raise
@@ -367,9 +367,9 @@ class LocalStore(Store):
             self._fail("write", key, error)
 
     def prepare_folder(self, folder: str, name: str | None = None, descriptor: int | None = None) -> None:
-        """Check a directory as :meth:`check_links` does, and make it if it was not seen before.
+        """Check a directory as :meth:`check_links` does, and create it if it is not known.
 
-        Mostly it is a step's, and new: what could be made just now is no link, and need not be looked at.
+        Most directories are new; one that was created here is not a link, and needs no check.
 
         Parameters
         ----------
@@ -384,15 +384,15 @@ class LocalStore(Store):
         try:
             os.mkdir(self._base + folder if name is None else name, dir_fd=descriptor)
         except OSError:
-            # It is there; or what is above it is missing, and whoever opens a file there makes both.
+            # It exists; or its parent is missing, and `_create` creates both.
             self.check_links(folder)
         else:
             self._note_plain(folder)
 
     def check_links(self, folder: str) -> None:
-        """Refuse to change what is in a directory that is reached by a symbolic link below the root.
+        """Refuse to change files in a directory whose path has a symbolic link below the root.
 
-        Its files belong to another dataset, or to something else.
+        They may belong to another dataset.
         """
         if not folder or folder in self._plain:
             return
@@ -401,9 +401,9 @@ class LocalStore(Store):
             path = self._base + place
             if os.path.islink(path):
                 raise StoreError(
-                    f"this is a link to {os.path.realpath(path)}, where nothing is written or deleted by way of it",
+                    f"this is a link to {os.path.realpath(path)}, and nczarr writes and deletes nothing through links",
                     path=path,
-                    hint="open that place itself",
+                    hint="open the target of the link",
                 )
             self._note_plain(place)
 
@@ -413,7 +413,7 @@ class LocalStore(Store):
         self._plain.add(folder)
 
     def _create(self, folder: str, path: str) -> int:
-        # A directory may vanish between its making and its use, when another thread deletes its last key.
+        # A directory disappears before its use if another thread deletes its last key.
         for _ in range(100):
             try:
                 return os.open(path, _CREATE, 0o666)
@@ -424,11 +424,11 @@ class LocalStore(Store):
 
     @staticmethod
     def make_folder(path: str) -> None:
-        """Make a directory, and those above it; mostly these are there, so they are not asked for first."""
+        """Create a directory, and its parents if they are missing."""
         try:
             os.mkdir(path)
         except FileExistsError:
-            # What has vanished meanwhile was a directory that another thread removed; who asks asks again.
+            # If it has disappeared, another thread removed the directory; the caller tries again.
             with contextlib.suppress(FileNotFoundError):
                 if not stat.S_ISDIR(os.lstat(path).st_mode) and not os.path.isdir(path):
                     raise
@@ -443,7 +443,7 @@ class LocalStore(Store):
             raise _unknown_name(path) from None
 
     def _check_case(self, key: str) -> None:
-        """Refuse a key that the file system would take for another one of different case."""
+        """Refuse a key that the file system confuses with one of different case."""
         folder = ""
         for name in key.split("/"):
             path = folder + name
@@ -456,7 +456,7 @@ class LocalStore(Store):
                     clash = next((other for other in names if other.casefold() == name.casefold()), None)
                     if clash is not None:
                         raise StoreError(
-                            "the file system does not tell upper from lower case",
+                            "the file system does not distinguish upper from lower case",
                             path=self.place(key),
                             hint=f"{folder}{clash} exists",
                         )
@@ -473,7 +473,7 @@ class LocalStore(Store):
         try:
             os.unlink(path)
         except OSError as error:
-            # Unlinking a directory is EPERM on some systems, EISDIR on others.
+            # Unlinking a directory gives EPERM on some systems, EISDIR on others.
             if error.errno in _NOT_THERE or os.path.isdir(path):
                 return
             self._fail("delete", key, error)
@@ -486,7 +486,7 @@ class LocalStore(Store):
         while parent:
             try:
                 os.rmdir(self._base + parent)
-            except OSError:  # not empty, or another thread was faster
+            except OSError:  # it is not empty, or another thread has removed it
                 return
             parent = parent.rpartition("/")[0]
 
@@ -536,14 +536,14 @@ class LocalStore(Store):
             refuse_dangling(f"{self._base}{start}".rstrip("/"), self.place(start))
             return [], []
         except OSError as error:
-            if error.errno != errno.ENOTDIR:  # a key, which has none below it
+            if error.errno != errno.ENOTDIR:  # this is a key
                 self._fail("list", start, error)
             return [], []
         names = [entry.name for entry in entries]
         if folders:
             names = [name for name in names if name not in folders]
         names.sort()
-        # Unfinished files stand together now.
+        # Unfinished files are adjacent now.
         first = bisect_left(names, ".nczarr-")
         if first < len(names) and names[first].startswith(".nczarr-"):
             names[first:] = [name for name in names[first:] if not is_partial(name)]
@@ -551,27 +551,27 @@ class LocalStore(Store):
 
 
 def _is_document(key: str) -> bool:
-    """True for the documents of Zarr's versions and of nczarr, which say something of other values."""
+    """True for the documents of Zarr and nczarr, which describe other values."""
     name = key.rpartition("/")[2]
     return name.startswith(".") or name.endswith(".json")
 
 
 def _unknown_name(place: str) -> StoreError:
     return StoreError(
-        f"the name is not ASCII, and names of files have the encoding {sys.getfilesystemencoding()} here",
+        f"the name is not ASCII, and the encoding of file names is {sys.getfilesystemencoding()}",
         path=place,
-        hint="set the environment variable PYTHONUTF8=1, or a locale of UTF-8",
+        hint="set the environment variable PYTHONUTF8=1, or a UTF-8 locale",
     )
 
 
 @functools.cache
 def _has_utf8_names() -> bool:
-    """True if Python encodes the names of files as UTF-8, as it does but for rare locales and settings."""
+    """True if Python encodes file names as UTF-8; only rare locales and settings differ."""
     return codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """True if an entry is a directory, or leads to one; a link that leads to nothing is a name."""
+    """True if an entry is a directory or a link to one; a link without a target is a name."""
     try:
         return entry.is_dir()
     except OSError as error:
@@ -581,18 +581,18 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
-    """Raise an error if a file is missing because a link on the way to it leads nowhere.
+    """Raise an error if a file is missing because a symbolic link in its path has no target.
 
-    What it stands for is on a disk that is not mounted, or was not fetched: nobody can say that it is not there.
+    The target may be on a disk that is not mounted, so the key does not count as missing.
 
     Parameters
     ----------
     path : str
-        Of the file that was not found.
+        The path of the missing file.
     place : str
         For the message.
     folder : int, optional
-        The directory to which the path is relative.
+        Descriptor of the directory to which the path is relative.
     """
     while path:
         try:
@@ -605,7 +605,7 @@ def refuse_dangling(path: str, place: str, folder: int | None = None) -> None:
                 os.stat(path, dir_fd=folder)
             except OSError as error:
                 raise StoreError(
-                    f"cannot read: on the way to it is a link that leads nowhere: {path}", path=place
+                    f"cannot read: the symbolic link {path} has no target", path=place
                 ) from error
         return
 
@@ -615,10 +615,10 @@ def _writer(data: Buffer) -> Callable[[int], None]:
 
 
 def _copy_bytes(source: int, offset: int, size: int, target: int) -> int:
-    """Copy bytes to the end of a file; return how many there were."""
+    """Copy bytes to the end of a file, and return their number."""
     done = 0
     if hasattr(os, "copy_file_range"):
-        # Some file systems refuse, and those of different kinds.
+        # Some file systems refuse, and so do pairs of different ones.
         with contextlib.suppress(OSError):
             while done < size and (count := os.copy_file_range(source, target, size - done, offset + done)):
                 done += count
@@ -635,7 +635,7 @@ def _write(descriptor: int, view: memoryview) -> None:
 
 
 def _empty(folder: str) -> None:
-    """Remove all that is in a directory; symbolic links are removed, not followed."""
+    """Empty a directory; symbolic links are removed, not followed."""
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:
@@ -648,34 +648,34 @@ def _empty(folder: str) -> None:
         except FileNotFoundError:
             pass
         except OSError as error:
-            # A key that was set meanwhile stays, and with it its directory.
+            # A key that another thread sets meanwhile stays, and so does its directory.
             if error.errno != errno.ENOTEMPTY:
                 raise
 
 
-#: Directories that are held at a time, at most; of more than that nothing is noticed.
+#: Maximum number of directories that are held at a time; replacements of others are not noticed.
 MAX_HELD = 256
 
 
 class HeldDirectory:
-    """A directory that is held, to notice when another one has taken its name.
+    """An open directory, to notice that another one has taken its name.
 
-    While it is held, the system gives its number to no other directory; so one look at what the name stands for tells.
+    While it is open, the system gives its inode number to no other directory; so one `stat` of the name tells.
 
     Raises
     ------
     OSError
-        If it cannot be opened, or enough are held already.
+        If it cannot be opened, or too many are held.
     """
 
-    #: The descriptors of all that are held. No lock: the collector may release one at any instruction.
+    #: The descriptors of all held directories. No lock: the garbage collector may release one at any instruction.
     all: ClassVar[set[int]] = set()
 
     def __init__(self, path: str) -> None:
         self._descriptors: list[int] = []
         self._path = path
         if len(HeldDirectory.all) >= MAX_HELD:
-            raise OSError("enough directories are held")
+            raise OSError("too many directories are held")
         flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(path, flags)
         self._descriptors.append(descriptor)
@@ -693,7 +693,7 @@ class HeldDirectory:
         return (status.st_ino, status.st_dev) == self._inode
 
     def release(self) -> None:
-        """Hold it no more."""
+        """Close the directory."""
         try:
             descriptor = self._descriptors.pop()
         except IndexError:

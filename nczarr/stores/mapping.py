@@ -12,13 +12,13 @@ from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
 class MappingStore(Store):
     """A mapping from keys to bytes: a dict, an lmdb or redis wrapper, a version 2 store of another library.
 
-    Only a plain dict promises that iterating over it names every key.
+    Only the iteration over a plain dict is known to yield every key.
 
     Parameters
     ----------
     mapping : Mapping[str, bytes]
     writable : bool, optional
-        By default, whether the mapping is a mutable one.
+        By default, whether the mapping is mutable.
     url : str, optional
         For messages.
 

@@ -27,7 +27,7 @@ class MemoryStore(Store):
     def __init__(self, *, url: str = "memory", writable: bool = True) -> None:
         self.url = url
         self.writable = writable
-        # Single operations on a dict are atomic, so readers need no lock.
+        # Single operations on a dict are atomic, so reads take no lock.
         self._values: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
@@ -46,11 +46,11 @@ class MemoryStore(Store):
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         self.check_writable(key)
         value = bytes(data)
-        # Python keeps one object of short values, and two callers may give the same: which one is there says nothing.
         with TABLES:
             if check_key(key) in self._values:
                 return False
-            return self._values.setdefault(key, value) is value
+            self._values[key] = value
+            return True
 
     def delete(self, key: str) -> None:
         self.check_writable(key)

@@ -1,4 +1,4 @@
-"""Open the store that a path, URL or object stands for."""
+"""Open the store of a path, URL or object."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from nczarr.stores.local import LocalStore
 from nczarr.targets import Target, allowed, client_options, parse_target
 
 Mode = Literal["r", "r+", "w"]
+Options = dict[str, Any]
 
-# Protocols that fsspec only reads.
+#: Protocols that fsspec only reads.
 _READ_ONLY = frozenset(
     {"reference", "zip", "tar", "libarchive", "github", "git", "data", "blockcache", "filecache"}
 )
-# Words of a fragment and what S3 clients call them.
+#: Words of a fragment, and the names of S3 clients for them.
 _S3_SETTINGS = {"aws.profile": "profile", "aws.region": "region_name", "endpoint_url": "endpoint_url"}
 
 
-def open_store(target: Any, mode: Mode = "r", storage_options: dict[str, Any] | None = None) -> Store:
-    """Open the store that a path, URL or object stands for.
+def open_store(target: Any, mode: Mode = "r", storage_options: Options | None = None) -> Store:
+    """Open the store of a path, URL or object.
 
     Parameters
     ----------
     target : path, str or object
-        * a path, or a ``file://`` URL: a directory, or a zip file (known by its first bytes, or by the name ending
-          in ``.zip`` when it is to be made);
-        * ``http://`` and ``https://``; ``s3://`` (through obstore, else s3fs); any other URL that fsspec knows,
-          chained ones too (``simplecache::https://…``); a URL that ends in ``.zip`` is a zip file behind it;
+        * a path, or a ``file://`` URL: a directory, or a zip file (recognised by its first bytes; a new one by the
+          suffix ``.zip``);
+        * ``http://`` and ``https://``; ``s3://`` (through obstore, else s3fs); any other URL of fsspec, also a chain
+          (``simplecache::https://…``); a URL that ends in ``.zip`` is a zip file;
         * each with netcdf-c's fragment, such as ``#mode=nczarr,zip``;
         * a mapping from keys to bytes, an fsspec ``FSMap``, a zarr-python 3 store, an obstore store, a
           :class:`Store`.
     mode : {"r", "r+", "w"}
-        ``"r"``: read. ``"r+"``: read and write what exists. ``"w"``: read and write, and make the directory or zip
-        file if there is none. Nothing is ever deleted by opening.
+        ``"r"``: read. ``"r+"``: read and write an existing store. ``"w"``: read and write, and create the directory
+        or zip file if it is missing. Opening never deletes anything.
     storage_options : dict, optional
         Options of the file system behind a URL. ``allow`` is a list of paths and URLs: references to other files
-        (kerchunk's, and an Icechunk repository's virtual chunks) reach what lies beside them, and what lies below
-        these. All other options go to the host of the URL that is opened; those for local references to the remote
+        (kerchunk's, and an Icechunk repository's virtual chunks) may name files in their own folder and below these
+        prefixes. All other options go to the host of the URL that is opened, or of local references to the remote
         host that is allowed.
 
     Returns
@@ -53,12 +54,11 @@ def open_store(target: Any, mode: Mode = "r", storage_options: dict[str, Any] | 
     Raises
     ------
     DatasetNotFoundError
-        There is no such local directory or zip file. (Whether a remote store holds anything is found out when it is
-        read.)
+        If the local directory or zip file does not exist. (A remote store is opened without a request.)
     ReadOnlyError
-        Writing is asked for, and the target can only be read.
+        If the mode requests writing, and the target can only be read.
     StoreError
-        The target cannot be opened.
+        If the target cannot be opened.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")
 
 
-def _open_target(target: Target, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store:
+def _open_target(target: Target, mode: Mode, options: Options, allow: list[str]) -> Store:
     if target.protocol == "file":
         if mode != "w" and (referring := _open_referring(target.location, mode, options, allow)) is not None:
             return referring
@@ -117,7 +117,7 @@ def _open_target(target: Target, mode: Mode, options: dict[str, Any], allow: lis
 
 
 def _is_zip(target: Target) -> bool:
-    if target.protocol == "zip":  # a chain of fsspec's, which names a folder inside
+    if target.protocol == "zip":  # a chain of fsspec, which names a folder inside the file
         return False
     return "zip" in target.modes or target.location.partition("?")[0].rstrip("/").lower().endswith(".zip")
 
@@ -125,19 +125,18 @@ def _is_zip(target: Target) -> bool:
 # --- local
 
 
-def _open_referring(path: str, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store | None:
-    """Open references or an Icechunk repository; None if it is none of them."""
-    if os.path.exists(f"{path}/zarr.json"):  # the usual case costs one look
+def _open_referring(path: str, mode: Mode, options: Options, allow: list[str]) -> Store | None:
+    """Open references or an Icechunk repository; return None for any other path."""
+    if os.path.exists(f"{path}/zarr.json"):  # the usual case
         return None
     references = is_references(path)
     if not references and not is_icechunk(path):
         return None
     if mode != "r":
-        what = "references to other files are" if references else "an Icechunk repository is"
         raise ReadOnlyError(
-            f"{what} for reading only here",
+            f"nczarr only reads {'references to other files' if references else 'Icechunk repositories'}",
             path=path,
-            hint="change the files, then nczarr copy --virtual --overwrite makes it anew",
+            hint="change the files, and create it again with nczarr copy --virtual --overwrite",
         )
     from nczarr.stores.reach import Reach
     from nczarr.stores.referred import open_references, open_repository
@@ -153,19 +152,19 @@ def _open_referring(path: str, mode: Mode, options: dict[str, Any], allow: list[
     )
 
 
-def _open_folder(url: str, options: dict[str, Any]) -> Store:
-    """Open the folder of a file that references name."""
+def _open_folder(url: str, options: Options) -> Store:
+    """Open the folder of a file in references."""
     target = parse_target(url)
     return _open_remote(target.location, target, "r", options)
 
 
-def _open_reference_url(url: str, mode: Mode, options: dict[str, Any], allow: list[str]) -> Store:
-    """Open fsspec's ``reference://``: the option ``fo`` has the references, or says where they are."""
+def _open_reference_url(url: str, mode: Mode, options: Options, allow: list[str]) -> Store:
+    """Open fsspec's ``reference://``: the option ``fo`` contains the references, or their location."""
     from nczarr.stores.memory import MemoryStore
     from nczarr.stores.referred import open_references
 
     if mode != "r":
-        raise ReadOnlyError("references to other files are for reading only here", path=url)
+        raise ReadOnlyError("nczarr only reads references to other files", path=url)
     chained = url.partition("::")[2]
     found = chained or options.pop("fo", None)
     for other in ("remote_protocol", "remote_options", "target_protocol", "target_options"):
@@ -179,12 +178,12 @@ def _open_reference_url(url: str, mode: Mode, options: dict[str, Any], allow: li
             folder, "refs.json", url, allow=allow, options=options, open_folder=_open_folder
         )
     if not isinstance(found, str | os.PathLike):
-        raise StoreError("storage_options['fo'] has to say where the references are", path=url)
+        raise StoreError("storage_options['fo'] must be the references or their location", path=url)
     target = parse_target(found)
     if target.protocol == "file":
         store = _open_referring(target.location, mode, options, allow)
         if store is None:
-            raise DatasetNotFoundError("these are no references", path=target.location)
+            raise DatasetNotFoundError("this is not a set of references", path=target.location)
         return store
     address = target.location.rstrip("/")
     name: str | None = None
@@ -207,7 +206,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
             from nczarr.stores.zip.store import ZipStore
 
             return ZipStore(path, mode)
-        store = LocalStore(os.path.realpath(path), mode)  # it may be a link to what is not there yet
+        store = LocalStore(os.path.realpath(path), mode)  # it may be a link without a target
         store.url = path
         return store
     try:
@@ -231,7 +230,7 @@ def _open_local(target: Target, mode: Mode) -> Store:
 # --- remote
 
 
-def _open_remote(url: str, target: Target, mode: Mode, options: dict[str, Any]) -> Store:
+def _open_remote(url: str, target: Target, mode: Mode, options: Options) -> Store:
     from nczarr.stores.remote.fsspec_store import file_system
 
     writable = mode != "r"
@@ -260,7 +259,7 @@ def _fsspec(fs: Any, root: str, url: str | None, mode: Mode) -> Store:
     from nczarr.stores.remote.http import HTTPStore
 
     if isinstance(fs, LocalFileSystem):
-        # Faster, and atomic.
+        # LocalStore is faster, and its writes are atomic.
         return LocalStore(root, mode)
     if type(fs).__name__ == "HTTPFileSystem":  # its module needs aiohttp
         return HTTPStore(root, fs)

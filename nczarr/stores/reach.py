@@ -1,8 +1,8 @@
 """Decide which files references may name, and read them.
 
-References come with data that others made, and name any file and any server. They reach what lies beside them, and
-what lies below the prefixes that the user allows. Places are compared by their parts: a path after all links are
-followed, a URL by scheme, host and the parts of its path.
+References come with foreign data, and may name any file and any server. nczarr reads files in the folder of the
+references, and below the prefixes that the user allows. It compares locations by their parts: a path after all symbolic
+links are resolved, a URL by scheme, host and the parts of its path.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from urllib.parse import unquote, urlsplit
 
 from nczarr.errors import NotAllowedError, StoreError
 from nczarr.stores.base import Request, Store, clip
+from nczarr.system.descriptors import read_at
 from nczarr.system.redirects import http_client
 from nczarr.targets import parse_target
 
-#: Opens the folder behind a URL for reading, with storage options.
+#: Open the folder behind a URL for reading, with storage options.
+Options = Mapping[str, Any]
 OpenFolder = Callable[[str, dict[str, Any]], Store]
 
 _PORTS = {"http": "80", "https": "443"}
@@ -29,7 +31,7 @@ _PORTS = {"http": "80", "https": "443"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a file or folder is.
+    """The location of a file or folder.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ class Place:
     parts : tuple of str
         The parts of the path.
     location : str
-        The path, with all links followed, or the URL.
+        The path with all symbolic links resolved, or the URL.
     """
 
     scheme: str
@@ -55,13 +57,13 @@ class Place:
 
     @property
     def folder(self) -> str:
-        """The folder of the place as a prefix that ``--allow`` takes."""
+        """The folder of the place as a prefix for ``--allow``."""
         if self.scheme == "file":
             return os.path.dirname(self.location)
         return self.location.partition("?")[0].rpartition("/")[0] + "/"
 
     def is_within(self, folder: Place) -> bool:
-        """Return whether this is a folder, or lies below it.
+        """Return True if this is the same place as `folder` or below it.
 
         Examples
         --------
@@ -74,12 +76,12 @@ class Place:
 
 
 def place_of(url: str, beside: str | None = None) -> Place:
-    """Return the place that a path or URL names; a relative path is relative to the folder `beside`.
+    """Return the place of a path or URL; a relative path is relative to the folder `beside`.
 
     Raises
     ------
     NotAllowedError
-        The URL is a chain of several, or its path has parts that servers understand in different ways.
+        If the URL is a chain, or its path has parts that servers interpret in different ways.
 
     Examples
     --------
@@ -87,7 +89,7 @@ def place_of(url: str, beside: str | None = None) -> Place:
     Place(scheme='http', host='user@host:8080', parts=('a b', 'c'), location='http://user@Host:8080/a%20b/c?x=1')
     """
     if "\0" in url:
-        raise NotAllowedError("a path has no NUL", path=url)
+        raise NotAllowedError("the path contains NUL", path=url)
     if "://" not in url or url[:7].lower() == "file://":
         path = parse_target(url).location if "://" in url else url
         real = os.path.realpath(os.path.join(beside or "", path))
@@ -98,12 +100,12 @@ def place_of(url: str, beside: str | None = None) -> Place:
         scheme = parsed.scheme.lower()
         host = host.lower().removesuffix(f":{_PORTS[scheme]}") if scheme in _PORTS else host
     except ValueError as error:
-        raise NotAllowedError(f"this is no URL: {error}", path=url) from None
+        raise NotAllowedError(f"not a URL: {error}", path=url) from None
     parts = tuple(parsed.path.strip("/").split("/")) if parsed.path.strip("/") else ()
     if scheme in _PORTS:
         parts = tuple(map(unquote, parts))
     if "::" in url.partition("?")[0] or any(p in (".", "..") or "/" in p or "\\" in p for p in parts):
-        raise NotAllowedError("references name a URL whose place cannot be told from its parts", path=url)
+        raise NotAllowedError("references name a URL whose parts do not determine its location", path=url)
     return Place(scheme, user + at + host, parts, url)
 
 
@@ -113,12 +115,12 @@ class Reach:
     Parameters
     ----------
     folder : str or None
-        The path or URL of the folder in which the references are; None if they are in none.
+        The path or URL of the folder of the references; None if they are not in a folder.
     allow : iterable of str
-        Paths and URLs below which references may name files, too.
+        Paths and URLs; references may also name files below them.
     options : mapping
-        Storage options: for the host of `folder`, else for the one remote host in `allow`; or a mapping of such by
-        prefix, ``{"https://host/": {...}}``.
+        Storage options: for the host of `folder`, else for the only remote host in `allow`; or a mapping from
+        prefixes to options, ``{"https://host/": {...}}``.
     open_folder : callable
         Opens the folder of a remote file.
     """
@@ -127,7 +129,7 @@ class Reach:
         self,
         folder: str | None,
         allow: Iterable[str],
-        options: Mapping[str, Any],
+        options: Options,
         open_folder: OpenFolder,
     ) -> None:
         self.folder = folder
@@ -145,7 +147,7 @@ class Reach:
         Raises
         ------
         NotAllowedError
-            References may not name it.
+            If references may not name it.
         """
         place = self._checked.get(url)
         if place is None:
@@ -155,9 +157,9 @@ class Reach:
                 place = place_of(url, self._local)
             if not any(place.is_within(folder) for folder in self.allowed):
                 raise NotAllowedError(
-                    "references name this file, which is neither beside them nor below an allowed prefix",
+                    "references name this file, which is neither in their folder nor below an allowed prefix",
                     path=url,
-                    hint=f"if it may be read: --allow {place.folder}, in Python allow=[{place.folder!r}]",
+                    hint=f"to allow it: --allow {place.folder}, in Python allow=[{place.folder!r}]",
                 )
             self._checked[url] = place
         return place
@@ -175,9 +177,9 @@ class Reach:
         Raises
         ------
         NotAllowedError
-            References may not name a file.
+            If references may not name a file.
         StoreError
-            A file is missing, cannot be read, or ends before the part does.
+            If a file is missing, cannot be read, or ends before the part.
         """
         found: list[bytes] = [b""] * len(requests)
         places = [self.place(url) for url, _, _ in requests]
@@ -195,9 +197,9 @@ class Reach:
             for number, part in zip(numbers, parts, strict=True):
                 url, _, length = requests[number]
                 if part is None:
-                    raise StoreError("references name this file, and it is not there", path=url)
+                    raise StoreError("references name this file, which does not exist", path=url)
                 if length is not None and len(part) < length:
-                    raise StoreError("the file ends before a part of it that references name", path=url)
+                    raise StoreError("the file ends before a part that references name", path=url)
                 found[number] = part
         return found
 
@@ -212,7 +214,7 @@ class Reach:
         return store
 
     def options_for(self, place: Place) -> dict[str, Any]:
-        """Return the storage options that may be sent to the host of a place."""
+        """Return the storage options for the host of a place."""
         fitting = [(len(p.parts), options) for p, options in self._options if place.is_within(p)]
         return dict(max(fitting, key=lambda found: found[0])[1]) if fitting else {}
 
@@ -224,9 +226,9 @@ class Reach:
 
 
 def _by_place(
-    options: Mapping[str, Any], own: Sequence[Place], allowed: Sequence[Place]
-) -> list[tuple[Place, Mapping[str, Any]]]:
-    """Return storage options, and the place for which they were given."""
+    options: Options, own: Sequence[Place], allowed: Sequence[Place]
+) -> list[tuple[Place, Options]]:
+    """Return pairs of a place and its storage options."""
     if not options:
         return []
     if all("://" in name and isinstance(value, Mapping) for name, value in options.items()):
@@ -234,8 +236,8 @@ def _by_place(
     remote = {p.root: p for p in (own if own and own[0].scheme != "file" else allowed) if p.scheme != "file"}
     if len(remote) > 1:
         raise StoreError(
-            "storage options go to one host, and files on several are allowed",
-            hint='give the options by prefix: {"https://host/": {...}}',
+            "storage options are for one host, and files on several are allowed",
+            hint='pass the options by prefix: {"https://host/": {...}}',
         )
     return [(Place(*root, (), ""), options) for root in remote]
 
@@ -248,7 +250,7 @@ def _cut(url: str) -> tuple[str, str]:
 
 
 def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
-    """Read parts of a local file; links were followed when its place was checked, and are not again."""
+    """Read parts of a local file. Its path was resolved at the check, so a symbolic link is an error now."""
     flags = (
         os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     )
@@ -256,24 +258,12 @@ def _read_file(path: str, requests: Sequence[Request]) -> list[bytes | None]:
         with os.fdopen(os.open(path, flags | getattr(os, "O_CLOEXEC", 0)), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if not S_ISREG(status.st_mode):
-                raise StoreError("references name this, and it is no file", path=path)
-            parts: list[bytes | None] = []
-            for _, start, length in requests:
-                first, last = clip(status.st_size, start, length)
-                file.seek(first)
-                parts.append(_read_all(file, last - first))
-            return parts
+                raise StoreError("references name this, which is not a file", path=path)
+            pieces = [clip(status.st_size, start, length) for _, start, length in requests]
+            return [read_at(file.fileno(), first, last - first) for first, last in pieces]
     except FileNotFoundError:
         return [None] * len(requests)
     except OSError as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"cannot read: {error.strerror}", path=path) from error
-
-
-def _read_all(file: Any, count: int) -> bytes:
-    pieces = []
-    while count > 0 and (piece := file.read(count)):
-        pieces.append(piece)
-        count -= len(piece)
-    return b"".join(pieces)

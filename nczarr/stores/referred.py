@@ -1,4 +1,4 @@
-"""Read keys whose values are in other files: kerchunk's references, and Icechunk repositories."""
+"""Read values in other files: kerchunk's references, and Icechunk repositories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 from nczarr.errors import (
@@ -34,22 +34,25 @@ from nczarr.stores.base import (
     clip,
     split_names,
 )
-from nczarr.stores.reach import OpenFolder, Reach, place_of
+from nczarr.stores.reach import OpenFolder, Options, Reach, place_of
 from nczarr.system.environment import read_json
 
-#: Where a value is: the path or URL of a file, the offset, and the number of bytes; None: all of the file.
+#: The location of a value: the path or URL of a file, the offset, and the number of bytes; None: the whole file.
 Part = tuple[str, int, int | None]
+
+#: The columns of a Parquet file.
+Rows = Mapping[str, Sequence[object]]
 
 _DOCUMENTS = ("zarr.json", ".zgroup", ".zarray", ".zattrs")
 _RECORD = re.compile(r"refs\.(\d{1,18})\.parq")
-#: Parquet files whose references are kept at once.
+#: Number of Parquet files whose references are kept in memory.
 _RECORDS = 128
 
 
 class ReferenceStore(Store):
-    """Keys whose values are in other files, as kerchunk's references say.
+    """Keys whose values are in other files, by kerchunk's references.
 
-    The references name all keys that there are. A key that they name has a value: a file that is missing is an error.
+    The references name all keys. Each of these keys has a value: a missing file is an error.
 
     Parameters
     ----------
@@ -118,10 +121,10 @@ class ReferenceStore(Store):
         return self._references.find(check_key(key)) is not None
 
     def set(self, key: str, data: Buffer) -> None:
-        raise ReadOnlyError("references to other files are for reading only here", path=self.place(key))
+        raise ReadOnlyError("nczarr only reads references to other files", path=self.place(key))
 
     def delete(self, key: str) -> None:
-        raise ReadOnlyError("references to other files are for reading only here", path=self.place(key))
+        raise ReadOnlyError("nczarr only reads references to other files", path=self.place(key))
 
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
@@ -136,15 +139,15 @@ class ReferenceStore(Store):
 
 
 class References(ABC):
-    """Find the keys that kerchunk's references name, and their values or places."""
+    """The keys of kerchunk's references, with their values or locations."""
 
     @abstractmethod
     def find(self, key: str) -> bytes | Part | None:
-        """Return the value of a key or where it is; None if there is none."""
+        """Return the value of a key or its location; None if the key has none."""
 
     @abstractmethod
     def keys(self, start: str) -> Iterable[str]:
-        """Return all keys that begin with a text, perhaps with others."""
+        """Return all keys that begin with `start`, and possibly others."""
 
     def names(self, prefix: str) -> Names:
         """Return the names directly below a prefix: those of keys, and those that are prefixes of keys."""
@@ -162,34 +165,34 @@ class JSONReferences(References):
     (('a.nc', 8, 4), b'x', None)
     """
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: object) -> None:
         if not isinstance(document, dict):
-            raise MetadataError("these are no references that can be read: the document is no object")
+            raise MetadataError("the references cannot be read: the document is not an object")
         refs = document.get("refs") if "refs" in document or "version" in document else document
         templates = document.get("templates") or {}
         if not isinstance(refs, dict) or not isinstance(templates, dict):
-            raise MetadataError("these are no references that can be read: 'refs' is no object")
+            raise MetadataError("the references cannot be read: 'refs' is not an object")
         if document.get("gen") or any("{{" in str(text) for text in templates.values()):
             raise UnsupportedError(
-                "the references have to be computed ('gen', or templates of templates), which nczarr does not do",
-                hint="kerchunk and fsspec can write them out",
+                "the references require computation ('gen', or templates of templates), which nczarr does not support",
+                hint="kerchunk and fsspec can expand them",
             )
-        self._refs: dict[str, Any] = refs
+        self._refs: dict[str, object] = refs
         self._templates = {str(name): str(text) for name, text in templates.items()}
 
     def find(self, key: str) -> bytes | Part | None:
-        said = self._refs.get(key)
-        if said is None and key not in self._refs:
+        if key not in self._refs:
             return None
-        if isinstance(said, str):
-            return _inline(said)
-        if isinstance(said, dict):
-            return json.dumps(said).encode()
-        if not isinstance(said, list) or len(said) not in (1, 3):
-            raise MetadataError(f"this is no reference: {said!r:.60}")
-        return _part(self._filled(said[0]), *(said[1:] if len(said) == 3 else (0, None)))
+        entry = self._refs[key]
+        if isinstance(entry, str):
+            return _inline(entry)
+        if isinstance(entry, dict):
+            return json.dumps(entry).encode()
+        if not isinstance(entry, list) or len(entry) not in (1, 3):
+            raise MetadataError(f"not a reference: {entry!r:.60}")
+        return _part(self._filled(entry[0]), *(entry[1:] if len(entry) == 3 else (0, None)))
 
-    def _filled(self, url: Any) -> Any:
+    def _filled(self, url: object) -> object:
         if self._templates and isinstance(url, str):
             return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: self._templates.get(found[1], found[0]), url)
         return url
@@ -206,7 +209,7 @@ class ParquetReferences(References):
     folder : Store
         The directory.
     document : dict
-        What ``.zmetadata`` says.
+        The content of ``.zmetadata``.
     """
 
     def __init__(self, folder: Store, document: Any) -> None:
@@ -216,16 +219,16 @@ class ParquetReferences(References):
             if type(self._size) is not int or self._size < 1:
                 raise ValueError("record_size")
         except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise MetadataError(f"these are no references that can be read: {error!r}") from None
+            raise MetadataError(f"the references cannot be read: {error!r}") from None
         self._folder = folder
-        # nczarr writes a file for all chunks, kerchunk for those only that are there.
+        # nczarr writes a Parquet file for all chunks, kerchunk only for existing ones.
         self._writes_all = "nczarr_files" in document
         self._rows = lru_cache(_RECORDS)(self._read)
 
     def find(self, key: str) -> bytes | Part | None:
         if key in self._documents:
-            said = self._documents[key]
-            return said.encode() if isinstance(said, str) else json.dumps(said).encode()
+            text = self._documents[key]
+            return text.encode() if isinstance(text, str) else json.dumps(text).encode()
         array, _, chunk = key.rpartition("/")
         grid = self._grid(array)
         if grid is None or not re.fullmatch(r"\d{1,18}(\.\d{1,18})*", chunk):
@@ -240,18 +243,18 @@ class ParquetReferences(References):
         return None if rows is None else _row(rows, number % self._size)
 
     def _grid(self, array: str) -> tuple[int, ...] | None:
-        """Return how many chunks an array has along each dimension; one for a scalar."""
-        said = self._documents.get(f"{array}/.zarray" if array else ".zarray")
-        if said is None:
+        """Return the number of chunks of an array along each dimension; one for a scalar."""
+        text = self._documents.get(f"{array}/.zarray" if array else ".zarray")
+        if text is None:
             return None
         try:
-            said = read_json(said) if isinstance(said, str) else said
-            grid = tuple(-(-int(n) // int(c)) for n, c in zip(said["shape"], said["chunks"], strict=True))
+            found = read_json(text) if isinstance(text, str) else text
+            grid = tuple(-(-int(n) // int(c)) for n, c in zip(found["shape"], found["chunks"], strict=True))
         except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
             raise MetadataError(f"{array}/.zarray: {error!r}", path=self._folder.url) from None
         return grid or (1,)
 
-    def _read(self, array: str, record: int) -> Mapping[str, list[Any]] | None:
+    def _read(self, array: str, record: int) -> Rows | None:
         from pyarrow import ArrowException, BufferReader, parquet
 
         key = f"{array}/refs.{record}.parq" if array else f"refs.{record}.parq"
@@ -264,7 +267,7 @@ class ParquetReferences(References):
             return dict(parquet.read_table(BufferReader(data)).to_pydict())
         except (ArrowException, OSError, ValueError) as error:
             raise MetadataError(
-                f"these are no references that can be read: {error}", path=self._folder.place(key)
+                f"the references cannot be read: {error}", path=self._folder.place(key)
             ) from error
 
     def keys(self, start: str) -> Iterable[str]:
@@ -299,7 +302,7 @@ class ParquetReferences(References):
                     yield above + ".".join(reversed(index))
 
     def _records(self, array: str, count: int) -> Iterable[int]:
-        """Return the numbers of the files that an array has; a shape may ask for more than anybody could open."""
+        """Return the numbers of the files of an array; a hostile shape may imply too many to open."""
         if not self._folder.lists_all:
             return range(count)
         names = map(_RECORD.fullmatch, self._folder.list_dir(array)[0])
@@ -312,37 +315,40 @@ class ParquetReferences(References):
         return found
 
 
-def _row(rows: Mapping[str, list[Any]], number: int) -> bytes | Part | None:
-    """Return what a row says: a value, a place, or nothing."""
+def _row(rows: Rows, number: int) -> bytes | Part | None:
+    """Return the value or the location in a row; None if it has neither."""
 
-    def cell(name: str) -> Any:
+    def cell(name: str) -> object:
         column = rows.get(name, ())
         return column[number] if number < len(column) else None
 
     raw, url = cell("raw"), cell("path")
     if isinstance(raw, str | bytes):
         return _inline(raw)
-    if not isinstance(url, str):  # pandas writes NaN for nothing
+    if not isinstance(url, str):  # pandas writes NaN for a missing text
         return None
     offset, size = cell("offset") or 0, cell("size") or 0
     return (url, 0, None) if offset == size == 0 else _part(url, offset, size)
 
 
-def _part(url: Any, offset: Any, size: Any) -> Part:
-    numbers = [offset] if size is None else [offset, size]
-    if not isinstance(url, str) or not url or any(type(n) is not int or n < 0 for n in numbers):
-        raise MetadataError(f"this is no reference: {[url, offset, size]!r:.60}")
-    return url, offset, size
+def _part(url: object, offset: object, size: object) -> Part:
+    if isinstance(url, str) and url and _is_count(offset) and (size is None or _is_count(size)):
+        return url, offset, size
+    raise MetadataError(f"not a reference: {[url, offset, size]!r:.60}")
 
 
-def _inline(said: str | bytes) -> bytes:
-    value = said.encode("utf-8", "surrogatepass") if isinstance(said, str) else said
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
+
+
+def _inline(text: str | bytes) -> bytes:
+    value = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if not value.startswith(b"base64:"):
         return value
     try:
         return base64.b64decode(value[len(b"base64:") :], validate=True)
     except binascii.Error as error:
-        raise MetadataError(f"this is no value: {error}") from None
+        raise MetadataError(f"the value is not valid Base64: {error}") from None
 
 
 def open_references(
@@ -351,7 +357,7 @@ def open_references(
     where: str,
     *,
     allow: Sequence[str] = (),
-    options: Mapping[str, Any],
+    options: Options,
     open_folder: OpenFolder,
 ) -> ReferenceStore:
     """Open kerchunk's references.
@@ -374,9 +380,9 @@ def open_references(
     Raises
     ------
     MetadataError
-        If they cannot be read, or a file has changed since.
+        If they cannot be read, or a file has changed since they were written.
     UnsupportedError
-        If they are in Parquet files and pyarrow is not installed, or have to be computed.
+        If they are in Parquet files and pyarrow is not installed, or they require computation.
     """
     with error_context(where):
         if name is None:
@@ -387,10 +393,10 @@ def open_references(
         try:
             document = read_json(data)
         except (ValueError, RecursionError) as error:
-            raise MetadataError(f"these are no references that can be read: {error}") from None
+            raise MetadataError(f"the references cannot be read: {error}") from None
         references = JSONReferences(document) if name is not None else ParquetReferences(folder, document)
         beside: str | None = folder.url or None
-        if name is None and beside:  # what lies beside a directory is in the directory above
+        if name is None and beside:  # the folder of a directory is its parent
             beside = (
                 beside.rstrip("/").rpartition("/")[0]
                 if "://" in beside
@@ -401,20 +407,20 @@ def open_references(
         return ReferenceStore(references, reach, where)
 
 
-def _refuse_changed(document: Any, reach: Reach) -> None:
-    """Refuse files that have changed, where the references say what they were."""
+def _refuse_changed(document: Mapping[str, object], reach: Reach) -> None:
+    """Refuse files that have changed, if the references contain their states."""
     states = document.get("nczarr_files", {})
     if not isinstance(states, dict):
-        raise MetadataError("nczarr_files: this is no object")
+        raise MetadataError("nczarr_files is not an object")
     for url, state in states.items():
         now = state_of_file(url) if reach.allows(url) else None
-        if now is None:  # a file that is missing or not allowed is an error where it is read
+        if now is None:  # reading a missing or forbidden file is an error
             continue
         if not isinstance(state, list) or now != tuple(state):
             raise MetadataError(
-                "the file has changed since it was referred to",
+                "the file has changed since the references were written",
                 path=url,
-                hint="nczarr copy --virtual --overwrite makes the references anew",
+                hint="write the references again with nczarr copy --virtual --overwrite",
             )
 
 
@@ -430,12 +436,12 @@ def _need_parquet() -> None:
 def open_repository(path: Path, reach: Reach) -> Store:
     """Open the newest snapshot of an Icechunk repository, of format 1 or 2.
 
-    Its virtual chunks are read where all files that they name are within reach.
+    Its virtual chunks can be read if `reach` allows all files that they name.
 
     Raises
     ------
     MetadataError
-        If it cannot be read.
+        If the repository cannot be read.
     UnsupportedError
         If icechunk is not installed.
     """
@@ -452,7 +458,7 @@ def open_repository(path: Path, reach: Reach) -> Store:
             store = ZarrStore(plain.readonly_session("main").store, writable=False)
             try:
                 for location in sorted(set(plain.readonly_session("main").all_virtual_chunk_locations())):
-                    # Icechunk undoes percent-encoding; whether a name is one with a percent sign, it does not ask.
+                    # Icechunk decodes percent-encoding, even if the name contains a percent sign.
                     for name in {location, unquote(location)}:
                         reach.place(name)
             except NotAllowedError as error:
@@ -465,15 +471,15 @@ def open_repository(path: Path, reach: Reach) -> Store:
             return store
         except icechunk.IcechunkError as error:
             raise MetadataError(
-                f"Icechunk {icechunk.__version__} cannot open it: {error}",
+                f"Icechunk {icechunk.__version__} cannot open the repository: {error}",
                 hint="a repository of a later format needs a later Icechunk",
             ) from error
 
 
 def _containers(icechunk: Any, repository: Any, reach: Reach) -> tuple[Any, dict[str, Any]]:
-    """Return a configuration and credentials that let a repository reach what it may.
+    """Return a configuration and credentials for the allowed virtual chunks of a repository.
 
-    A container of the repository's own is data of others: only its prefix is used, and no address of a server.
+    The containers in a repository are foreign data: nczarr uses only their prefixes, and no address of a server.
     """
     config = icechunk.RepositoryConfig.default()
     sentinels = getattr(icechunk, "credentials", None)

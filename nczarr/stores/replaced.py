@@ -1,11 +1,10 @@
-"""Tell a reader that another dataset has taken the place of the one it opened, in a store that cannot rename.
+"""Tell a reader that another dataset has replaced the one it opened, in a store that cannot rename.
 
-Whoever replaces a dataset writes one more key, the *notice*, before anything else is changed, and then waits until
-the service gives later times. So whatever was written up to the time of the notice belongs to the old dataset, and
-whatever was written later to the new one. Object stores and web servers say with every answer when the value was
-written: a reader has to look for the notice only when it gets a value that is newer than all before. Programs that
-copy a dataset from one place to another give its keys times in any order; so a notice counts only if the document that
-was read first when the dataset was opened has another time by then.
+A writer that replaces a dataset first writes one more key, the *notice*, and then waits until the service gives later
+times. Values written up to the time of the notice belong to the old dataset, later ones to the new one. Object stores
+and web servers send the time of each value: a reader looks for the notice only after a value that is newer than all
+before. Programs that copy a dataset give its keys times in any order; so a notice counts only if the document that was
+read first has another time by then.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _WORDS = (
 
 #: Seconds that a writer waits after the notice: services count whole seconds.
 WAIT = 1.1
-#: How far the clock of a service may be from ours. S3 refuses requests from clocks that are further off.
+#: Maximum difference between the clocks of a service and of this machine. S3 refuses requests beyond it.
 _SKEW = timedelta(minutes=15)
 
 
@@ -46,7 +45,7 @@ def is_notice(value: bytes | None) -> bool:
 
 
 def replaced_error(url: str) -> StoreError:
-    """Return the error for a reader whose dataset has gone."""
+    """Return the error for a reader of a dataset that does not exist any more."""
     return StoreError(
         "the dataset was replaced, moved or removed since it was opened", path=url, hint="open it again"
     )
@@ -54,7 +53,7 @@ def replaced_error(url: str) -> StoreError:
 
 @dataclass
 class Opened:
-    """What a reader knows of the dataset that it opened: what it read first, and the oldest of all times."""
+    """The times of a dataset that was opened: of the key that was read first, and the oldest time of all."""
 
     key: str = ""
     written: datetime | None = None
@@ -62,72 +61,70 @@ class Opened:
     confirmed: datetime | None = None
 
     def note(self, key: str, written: datetime) -> None:
-        """Note when a value was written."""
+        """Record the time of a value."""
         if self.written is None:
             self.key, self.written = key, written
         if self.oldest is None or written < self.oldest:
             self.oldest = written
 
 
-class Times:
-    """When the values of a store were written, as far as they were read here.
+class WriteTimes:
+    """The times at which the values of a store were written, as far as they were read here.
 
     Examples
     --------
-    >>> times, noon = Times(), datetime(2024, 5, 1, 12, tzinfo=UTC)
+    >>> times, noon = WriteTimes(), datetime(2024, 5, 1, 12, tzinfo=UTC)
     >>> times.note("zarr.json", noon)
-    >>> opened = times.opened()
-    >>> times.unsettled() is None, times.doubted(opened)
+    >>> opened = times.opened
+    >>> times.unchecked() is None, times.is_doubtful(opened)
     (True, False)
     >>> times.note("v/c/0", noon + timedelta(seconds=3))
-    >>> times.settle(times.unsettled(), noon + timedelta(seconds=1))
-    >>> times.unsettled() is None, times.doubted(opened)
+    >>> times.check(times.unchecked(), noon + timedelta(seconds=1))
+    >>> times.unchecked() is None, times.is_doubtful(opened)
     (True, True)
     """
 
     def __init__(self) -> None:
-        self._opened = Opened()
+        #: Times since the last opening of a dataset began.
+        self.opened = Opened()
         self._newest: datetime | None = None
-        self._settled: datetime | None = None
+        self._checked: datetime | None = None
         self._noticed: datetime | None = None
 
-    def restart(self) -> None:
-        """Note that a dataset is being opened."""
-        self._opened = Opened()
-
-    def opened(self) -> Opened:
-        """Return what was read since a dataset was last being opened."""
-        return self._opened
+    def restart(self) -> Opened:
+        """Begin the times of a dataset that is being opened."""
+        self.opened = Opened()
+        return self.opened
 
     def note(self, key: str, written: datetime) -> None:
-        """Note when a value was written."""
+        """Record the time of a value."""
         with TABLES:
-            self._opened.note(key, written)
+            self.opened.note(key, written)
             if self._newest is None:
-                # The first value, the root's document, is what all others are compared with.
-                self._newest = self._settled = written
+                # All others are compared with the first value, the root's document.
+                self._newest = self._checked = written
             elif written > self._newest:
                 self._newest = written
 
-    def unsettled(self) -> datetime | None:
-        """Return the newest time, if the notice was not looked for since there is one as new; else None."""
-        if self._newest is None or self._settled is None or self._newest <= self._settled:
+    def unchecked(self) -> datetime | None:
+        """Return the newest time, if nothing has looked for a notice since; else None."""
+        if self._newest is None or self._checked is None or self._newest <= self._checked:
             return None
         return self._newest
 
-    def settle(self, newest: datetime, noticed: datetime | None) -> None:
-        """Note when the last notice was written, if there is one: it was looked for after values of a time had come."""
+    def check(self, newest: datetime, noticed: datetime | None) -> None:
+        """Record the time of the last notice, None if there is none, as seen after a value of the time `newest`."""
         self._noticed = noticed
-        # What will be replaced from now on gets times later than the clock of the service shows now.
-        self._settled = max(newest, datetime.now(UTC) - _SKEW)
+        # A later replacement gets times after the current time of the service's clock.
+        self._checked = max(newest, datetime.now(UTC) - _SKEW)
 
-    def doubted(self, opened: Opened) -> bool:
-        """Return whether the notice came after what was read of a dataset, and nobody has looked at that since."""
+    def is_doubtful(self, opened: Opened) -> bool:
+        """Return whether a notice came after the values of a dataset, and was not confirmed as harmless since."""
         oldest, noticed = opened.oldest, self._noticed
         if oldest is None or noticed is None or oldest > noticed:
             return False
-        return opened.confirmed != self._settled
+        return opened.confirmed != self._checked
 
     def confirm(self, opened: Opened) -> None:
-        """Note that the first document of a dataset is the same as ever."""
-        opened.confirmed = self._settled
+        """Record that the first document of a dataset has not changed."""
+        opened.confirmed = self._checked

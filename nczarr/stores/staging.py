@@ -1,7 +1,8 @@
-"""Write new content beside the content of a store, and put it in its place when it is complete.
+"""Write new content beside the content of a store, and replace the old content when the new one is complete.
 
-Object stores cannot rename. The new values are kept under ``.nczarr-new-WRITER/KEY~``: names that no reader of Zarr
-asks for. Once all are there, one write (the *mark*) says so; what follows can be interrupted and done again.
+Object stores cannot rename. The new values have keys of the form ``.nczarr-new-WRITER/KEY~``, which no reader of Zarr
+requests. After the last of them, one write (the *mark*) completes the set; the following steps can be interrupted and
+repeated.
 """
 
 from __future__ import annotations
@@ -80,19 +81,19 @@ class StagedStore(Store):
         self.store.close()
 
     def discard(self) -> None:
-        """Remove all that was written."""
+        """Remove all new values."""
         self.store.delete_prefix(self._folder)
 
     def put_in_place(self, new: Set[str], deciding: Sequence[str]) -> None:
-        """Give the new values their final keys, and remove all others; may be repeated after an interruption.
+        """Copy the new values to their final keys, and remove all others; may be repeated after an interruption.
 
         Parameters
         ----------
         new : set of str
             All keys of the new content.
         deciding : sequence of str
-            The keys that make readers see the content: the old ones are removed before anything else, the new ones
-            written after everything else, the first one last.
+            The keys that make the content visible: the old ones are removed first, the new ones written last, in
+            reverse order.
         """
         self.store.announce_replacement()
         for key in deciding:
@@ -108,6 +109,6 @@ class StagedStore(Store):
 
 
 def staged_writers(store: Store) -> list[str]:
-    """Return who has, or had, content beside that of a store."""
+    """Return the writers that have, or had, new content beside that of a store."""
     _, prefixes = store.list_dir()
     return [name.removeprefix(STAGING) for name in prefixes if name.startswith(STAGING)]

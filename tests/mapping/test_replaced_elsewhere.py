@@ -167,11 +167,11 @@ def test_what_was_written_long_ago_in_any_order_costs_one_look(
     moment = itertools.count()
     begin = datetime.now(UTC) - timedelta(days=1)
 
-    def note(self: replaced.Times, key: str, written: datetime) -> None:
+    def note(self: replaced.WriteTimes, key: str, written: datetime) -> None:
         real(self, key, begin + timedelta(seconds=next(moment)))
 
-    real = replaced.Times.note
-    monkeypatch.setattr(replaced.Times, "note", note)
+    real = replaced.WriteTimes.note
+    monkeypatch.setattr(replaced.WriteTimes, "note", note)
     store = CountingStore(counting._client, "a.zarr")
     store.asked = []
     with open_dataset(store) as reader:

@@ -42,9 +42,9 @@ KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "pipe": (lambda path: os.mkfifo(path), "this is a pipe, not a file"),
     "device": (lambda path: path.symlink_to(os.devnull), "this is a device, not a file"),
     "socket": (bind, "it may be a socket"),
-    "dangling": (lambda path: path.symlink_to("nowhere"), "a link that leads nowhere"),
-    "circle": (lambda path: path.symlink_to(path.name), "links on the way to it lead round in a circle"),
-    "below a file": (lambda path: path.symlink_to("/dev/null/x"), "itself a key|leads nowhere"),
+    "dangling": (lambda path: path.symlink_to("nowhere"), "has no target"),
+    "circle": (lambda path: path.symlink_to(path.name), "symbolic links form a loop"),
+    "below a file": (lambda path: path.symlink_to("/dev/null/x"), "itself a key|has no target"),
 }
 
 

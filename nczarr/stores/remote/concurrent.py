@@ -9,29 +9,32 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from nczarr.errors import NCZarrError, StoreError
 from nczarr.lazy import cached_property
 from nczarr.stores import replaced
 from nczarr.stores.base import Answers, Buffer, Request, Store, Values, as_view, batched, check_key
-from nczarr.stores.replaced import REPLACED, Opened, Times, is_notice, replaced_error
+from nczarr.stores.replaced import REPLACED, Opened, WriteTimes, is_notice, replaced_error
 from nczarr.system.failures import lacks_bucket, reason_of
 
-# Values that `set_many` holds at once.
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+#: Maximum number and total size of values that `set_many` keeps in memory.
 _BATCH_ITEMS = 256
 _BATCH_BYTES = 64 << 20
 
 
-def run(function: Callable[..., Awaitable[Any]], *arguments: Any, loop: Any = None) -> Any:
-    """Run a coroutine function to its end in fsspec's event-loop thread; usable from any other thread."""
-    from fsspec.asyn import get_loop, sync
+FileSystem = Any
+"""A file system of fsspec, which has no types."""
 
-    return sync(loop or get_loop(), function, *arguments)
+T = TypeVar("T")
+Results = list[T]
 
 
-def of_this_process(fs: Any) -> Any:
-    """Return an fsspec file system that works in this process: the one given, or after a fork a new one."""
+def of_this_process(fs: FileSystem) -> FileSystem:
+    """Return an fsspec file system that works in this process: `fs`, or a new one in a forked child."""
     if getattr(fs, "async_impl", False) and getattr(fs, "_pid", os.getpid()) != os.getpid():
         return type(fs)(*fs.storage_args, **fs.storage_options)
     return fs
@@ -40,29 +43,28 @@ def of_this_process(fs: Any) -> Any:
 class ConcurrentStore(Store):
     """A store whose client is asynchronous.
 
-    Subclasses say how one value is fetched, put and removed, and which errors mean "there is no such key".
+    Subclasses fetch, put and remove one value, and recognise the errors that mean "there is no such key".
     """
 
     concurrency = 64
-    """Requests in flight for one call."""
+    """Maximum number of requests in flight for one call."""
 
     @cached_property
-    def _times(self) -> Times:
-        """When the values were written that were read, as far as the client says it."""
-        return Times()
+    def _times(self) -> WriteTimes:
+        """The times of the values that were read, as far as the client knows them."""
+        return WriteTimes()
 
-    # --- which dataset it is
+    # --- the identity of the dataset
 
     def _look(self) -> Opened:
-        self._times.restart()
-        return self._times.opened()
+        return self._times.restart()
 
     def _compare(self, opened: Opened) -> None:
         times = self._times
-        newest = times.unsettled()
+        newest = times.unchecked()
         if newest is not None:
-            times.settle(newest, self._run(self._noticed))
-        if times.doubted(opened):
+            times.check(newest, self._run(self._noticed))
+        if times.is_doubtful(opened):
             if self._run(self._written, opened.key) != opened.written:
                 raise replaced_error(self.url)
             times.confirm(opened)
@@ -72,7 +74,7 @@ class ConcurrentStore(Store):
         time.sleep(replaced.WAIT)
 
     async def _noticed(self) -> datetime | None:
-        """Return when the last notice was written; None if there is none, or what is there is something else."""
+        """Return the time of the last notice; None if the key has no notice."""
         try:
             value, written = await self._fetch_dated(REPLACED)
         except Exception:  # servers may forbid names that begin with a period
@@ -80,27 +82,27 @@ class ConcurrentStore(Store):
         return written if is_notice(value) else None
 
     async def _written(self, key: str) -> datetime | None:
-        """Return when a value was written; None if it is not there any more."""
+        """Return the time of a value; None if the key has none any more."""
         with self._explained("read", key, may_be_missing=True):
             return (await self._fetch_dated(key))[1]
         return None
 
     async def _fetch_dated(self, key: str) -> tuple[bytes | None, datetime | None]:
-        """Fetch one value, and the time at which it was written."""
+        """Fetch one value and its time."""
         return None, None
 
     @abstractmethod
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        """Fetch one value or part of it; start 0 and length None is the whole value."""
+        """Fetch one value or a part; start 0 and length None mean the whole value."""
 
     async def _fetch_bounded(self, key: str, most: int) -> bytes | None:
-        """Fetch one value that has at most so many bytes."""
+        """Fetch one value; a value of more than `most` bytes is an error."""
         return await self._fetch(key, 0, None)
 
     def _check_bound(self, key: str, size: int, most: int) -> None:
         if size > most:
             raise StoreError(
-                f"cannot read: the value has more than {most} bytes, the most that its array can need",
+                f"cannot read: the value has more than {most} bytes, the maximum for its array",
                 path=self.place(key),
             )
 
@@ -118,7 +120,7 @@ class ConcurrentStore(Store):
         """Remove one value."""
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
-        """Put one value if there is none, with the client's conditional write if it has one."""
+        """Put one value if the key has none, with the client's conditional write if it has one."""
         if await self._safe_size(key) is not None:
             return False
         await self._put(key, data)
@@ -132,33 +134,37 @@ class ConcurrentStore(Store):
         await self._put(target, memoryview(value))
 
     def _is_missing(self, error: BaseException) -> bool:
-        """Whether an error of the client says that the key has no value."""
+        """Return True if an error of the client means that the key has no value."""
         missing = isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError))
         return missing and not lacks_bucket(error)
 
     def _is_range_error(self, error: BaseException) -> bool:
-        """Whether an error of the client looks like a complaint about the range."""
+        """Return True if an error of the client may mean that the range is invalid."""
         text = f"{error} {error.__cause__}"
-        invalid = isinstance(error, OSError) and error.errno == errno.EINVAL  # s3fs's word for it
+        invalid = isinstance(error, OSError) and error.errno == errno.EINVAL  # from s3fs
         return invalid or any(word in text for word in ("Range", "range", "416", "satisfiable"))
 
-    def _loop(self) -> Any:
-        """Return the event loop that the client lives in; None: fsspec's."""
+    def _loop(self) -> AbstractEventLoop | None:
+        """Return the event loop of the client; None: fsspec's."""
         return None
 
-    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        return run(function, *arguments, loop=self._loop())
+    def _run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        """Run a coroutine function to its end in the thread of the event loop."""
+        from fsspec.asyn import get_loop, sync
+
+        result: T = sync(self._loop() or get_loop(), function, *arguments)
+        return result
 
     def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
         reason, hint = reason_of(error)
         place = self.url if lacks_bucket(error) else self.place(key)
         raise StoreError(f"cannot {what}: {reason}", path=place, hint=hint) from error
 
-    # --- one request, with its errors explained
+    # --- one request, with its errors translated
 
     @contextmanager
     def _explained(self, what: str, key: str, *, may_be_missing: bool = False) -> Iterator[None]:
-        """Turn an error of the client into a StoreError; it ends the block where a missing value is none."""
+        """Turn an error of the client into a StoreError; suppress one that means a missing value if that may be."""
         try:
             yield
         except NCZarrError:
@@ -176,7 +182,7 @@ class ConcurrentStore(Store):
             if self._is_missing(error):
                 return None
             if (start or length is not None) and self._is_range_error(error):
-                # Clients say it in many words; the size says whether it is true.
+                # Clients report it in many ways; the size proves it.
                 size = await self._safe_size(key)
                 if size is None:
                     return None
@@ -213,11 +219,11 @@ class ConcurrentStore(Store):
     # --- batches
 
     async def _all(
-        self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]
-    ) -> Values:
+        self, function: Callable[..., Awaitable[T]], requests: Sequence[tuple[object, ...]]
+    ) -> Results[T]:
         import asyncio
 
-        results: list[Any] = [None] * len(requests)
+        results: dict[int, T] = {}
         errors: list[Exception] = []
         pending = iter(enumerate(requests))
 
@@ -233,12 +239,12 @@ class ConcurrentStore(Store):
         await asyncio.gather(*(work() for _ in range(min(self.concurrency, len(requests)))))
         if errors:
             raise errors[0]
-        return results
+        return [results[index] for index in range(len(requests))]
 
-    def _batch(self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]) -> Values:
-        if not requests:
-            return []
-        return self._run(self._all, function, requests)
+    def _batch(
+        self, function: Callable[..., Awaitable[T]], requests: Sequence[tuple[object, ...]]
+    ) -> Results[T]:
+        return self._run(self._all, function, requests) if requests else []
 
     def get(self, key: str) -> bytes | None:
         return self._run(self._safe_fetch, check_key(key), 0, None)
@@ -253,7 +259,7 @@ class ConcurrentStore(Store):
         return self.get_ranges([(key, start, length)])[0]
 
     def get_ranges(self, requests: Sequence[Request]) -> Values:
-        # A part of no bytes is no legal HTTP range: ask for one byte, return none of them.
+        # HTTP has no range of zero bytes: request one byte, and return none.
         asked = [(check_key(key), start, 1 if length == 0 else length) for key, start, length in requests]
         values = self._batch(self._safe_fetch, asked)
         return [
@@ -277,7 +283,7 @@ class ConcurrentStore(Store):
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
         self.check_writable(key)
-        return bool(self._run(self._safe_put_new, check_key(key), data))
+        return self._run(self._safe_put_new, check_key(key), data)
 
     def set_many(self, items: Iterable[tuple[str, Buffer]]) -> None:
         batch: list[tuple[str, Buffer]] = []

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import DatasetNotFoundError, NCZarrError, StoreError
 from nczarr.stores.base import Names, Request, Store, Values, check_key, check_prefix, clip, url_above
-from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
+from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, Results, T, of_this_process
 from nczarr.system.failures import in_time
 from nczarr.system.redirects import http_client
 
-#: Protocols of file systems whose listings name every file: real ones, archives, object stores.
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+#: Protocols of file systems whose listings name every file: file systems proper, archives, object stores.
 _COMPLETE = frozenset(
     {
         "abfs", "abfss", "adl", "az", "file", "gcs", "gs", "hdfs", "libarchive", "local", "memory", "oci", "oss",
         "s3", "s3a", "sftp", "smb", "ssh", "tar", "webhdfs", "zip",
     }
 )  # fmt: skip
-#: Protocols of file systems whose ``mode="create"`` is a conditional write of the server.
+#: Protocols of file systems whose ``mode="create"`` is a conditional write on the server.
 _CONDITIONAL = frozenset({"gcs", "gs", "s3", "s3a"})
 #: Protocols of file systems that show the files of another one.
 _AROUND = frozenset({"blockcache", "cached", "dir", "filecache", "simplecache"})
 
 
-def lists_all(fs: Any) -> bool:
+def lists_all(fs: FileSystem) -> bool:
     """Return whether the listings of an fsspec file system name every file.
 
     Examples
@@ -39,15 +42,15 @@ def lists_all(fs: Any) -> bool:
     return bool(_protocols(fs) & _COMPLETE)
 
 
-def _protocols(fs: Any) -> set[str]:
+def _protocols(fs: FileSystem) -> set[str]:
     return {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
 
 
 class FsspecStore(ConcurrentStore):
     """The files below a path of an fsspec file system.
 
-    Batches on an asynchronous file system (s3fs, gcsfs, adlfs, …) are concurrent; other file systems are asked
-    in their own way (``cat_ranges``), which for ``reference://`` joins neighbouring pieces.
+    Batches on an asynchronous file system (s3fs, gcsfs, adlfs, …) are concurrent; other file systems get one call of
+    ``cat_ranges``, which for ``reference://`` joins adjacent pieces.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class FsspecStore(ConcurrentStore):
     >>> store.delete_prefix("")
     """
 
-    def __init__(self, fs: Any, root: str, *, url: str | None = None, writable: bool = False) -> None:
+    def __init__(self, fs: FileSystem, root: str, *, url: str | None = None, writable: bool = False) -> None:
         from fsspec import AbstractFileSystem
         from fsspec.asyn import AsyncFileSystem
         from fsspec.implementations.memory import MemoryFileSystem
@@ -83,7 +86,7 @@ class FsspecStore(ConcurrentStore):
         self._reference = isinstance(fs, ReferenceFileSystem)
         self._in_memory = isinstance(fs, MemoryFileSystem)
         self._async = isinstance(fs, AsyncFileSystem) and bool(fs.async_impl) and not self._reference
-        # Whether all keys come in one listing, as object stores have it.
+        #: True if one listing has all keys, as in object stores.
         if isinstance(fs, AsyncFileSystem):
             self._flat = self._reference or type(fs)._find is not AsyncFileSystem._find
         else:
@@ -95,8 +98,8 @@ class FsspecStore(ConcurrentStore):
             )
 
     @property
-    def fs(self) -> Any:
-        """The file system: after a fork a new one, for the event loop and the connections stayed behind."""
+    def fs(self) -> FileSystem:
+        """The file system; a new one in a forked child, which has neither the event loop nor the connections."""
         self._fs = of_this_process(self._fs)
         return self._fs
 
@@ -110,7 +113,7 @@ class FsspecStore(ConcurrentStore):
     def _path(self, key: str) -> str:
         return self._root + key
 
-    def _loop(self) -> Any:
+    def _loop(self) -> AbstractEventLoop | None:
         return self.fs.loop if self._async else None
 
     def _peek(self, key: str) -> bytes | None:
@@ -126,13 +129,13 @@ class FsspecStore(ConcurrentStore):
         Store._compare(self, held) if self._in_memory else super()._compare(held)
 
     def announce_replacement(self) -> None:
-        # Whoever reads what is not served has no times to look at.
+        # Readers of file systems without a server see no times.
         super().announce_replacement() if self._async else Store.announce_replacement(self)
 
     # --- one value, asynchronous file systems
 
-    async def _answer(self, request: Awaitable[Any]) -> Any:
-        """Wait for a request that reads; before the server has answered one, only as long as it may take to answer."""
+    async def _answer(self, request: Awaitable[T]) -> T:
+        """Await a request that reads; the first one has a timeout."""
         if self._has_answered:
             return await request
         found = await in_time(request, self._fs, self.url)
@@ -140,7 +143,7 @@ class FsspecStore(ConcurrentStore):
         return found
 
     async def _reach(self, key: str) -> None:
-        """Have the server answer before a request that writes, which may take long."""
+        """Send a short request first, so that the timeout does not limit a long write."""
         if not self._has_answered:
             await self._safe_size(key)
 
@@ -152,7 +155,7 @@ class FsspecStore(ConcurrentStore):
         try:
             return await self._answer(self.fs._cat_file(path, start=start, end=end))
         except NotImplementedError:
-            # Some file systems know only ranges with both ends.
+            # Some file systems need both ends of a range.
             value = await self._answer(self.fs._cat_file(path))
             first, last = clip(len(value), start, length)
             return value[first:last]
@@ -164,7 +167,7 @@ class FsspecStore(ConcurrentStore):
 
     async def _size(self, key: str) -> int | None:
         path = self._path(key)
-        # A listing that the file system remembers may be older than the file.
+        # A cached listing may be older than the file.
         self.fs.invalidate_cache(path)
         if self._reference and not self._is_referred(key):
             return None
@@ -196,7 +199,7 @@ class FsspecStore(ConcurrentStore):
                 self._put_now(key, bytes(data), mode="create")
         except FileExistsError:
             return False
-        except (TypeError, ValueError, NotImplementedError):  # a file system that knows no such mode
+        except (TypeError, ValueError, NotImplementedError):  # the file system lacks the mode
             self.has_conditions = False
             return await super()._put_new(key, data)
         except OSError as error:
@@ -213,7 +216,7 @@ class FsspecStore(ConcurrentStore):
             else:
                 self.fs.cp_file(self._path(source), self._path(target))
         except (NotImplementedError, FileNotFoundError):
-            # The second also where there is no directory for the target yet.
+            # The second error also if the directory of the target is missing.
             if self._async:
                 await super()._copy(source, target)
                 return
@@ -229,12 +232,12 @@ class FsspecStore(ConcurrentStore):
         else:
             self.fs.rm_file(self._path(key))
 
-    def _put_now(self, key: str, value: bytes, **options: Any) -> None:
+    def _put_now(self, key: str, value: bytes, **options: str) -> None:
         path = self._path(key)
         try:
             self.fs.pipe_file(path, value, **options)
         except FileNotFoundError:
-            # File systems with real directories.
+            # The file system has real directories.
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
             self.fs.pipe_file(path, value, **options)
 
@@ -254,7 +257,7 @@ class FsspecStore(ConcurrentStore):
             return super().get_ranges(requests)
         if not requests:
             return []
-        # Not every file system counts from the end: such parts are cut from the whole value here.
+        # Not every file system counts from the end: such parts are cut from the whole value.
         paths: list[str] = []
         starts: list[int | None] = []
         ends: list[int | None] = []
@@ -271,18 +274,18 @@ class FsspecStore(ConcurrentStore):
             try:
                 found = self.fs.cat_ranges(paths, starts, ends, on_error="return")
             except Exception:
-                # Caching file systems fetch all files first, and stumble over the first that is missing.
+                # Caching file systems fetch all files first, and fail at the first that is missing.
                 found = [self._cat_one(*item) for item in zip(paths, starts, ends, strict=True)]
         return [self._checked(value, *request) for value, request in zip(found, requests, strict=True)]
 
-    def _cat_one(self, path: str, start: int | None, end: int | None) -> Any:
+    def _cat_one(self, path: str, start: int | None, end: int | None) -> bytes | Exception:
         try:
-            return self.fs.cat_file(path, start, end)
+            return bytes(self.fs.cat_file(path, start, end))
         except Exception as error:
             return error
 
     def _is_referred(self, key: str) -> bool:
-        """Return whether there is a reference for a key; the file that it names may be missing."""
+        """Return whether a key has a reference; the file of the reference may be missing."""
         try:
             self.fs.references[self._path(key).lstrip("/")]
         except KeyError:
@@ -291,7 +294,7 @@ class FsspecStore(ConcurrentStore):
             self._fail("read", key, error)
         return True
 
-    def _cat_references(self, paths: list[str]) -> list[Any]:
+    def _cat_references(self, paths: Sequence[str]) -> Results[bytes | Exception]:
         try:
             found = self.fs.cat(paths, on_error="return")
         except Exception:
@@ -300,10 +303,10 @@ class FsspecStore(ConcurrentStore):
             return [found]
         return [found.get(path, FileNotFoundError(path)) for path in paths]
 
-    def _checked(self, value: Any, key: str, start: int, length: int | None) -> bytes | None:
+    def _checked(self, value: bytes | Exception, key: str, start: int, length: int | None) -> bytes | None:
         if isinstance(value, NCZarrError):
             raise value
-        if isinstance(value, BaseException):
+        if isinstance(value, Exception):
             if self._is_missing(value) if not self._reference else not self._is_referred(key):
                 return None
             if (start or length is not None) and self._is_range_error(value):
@@ -321,7 +324,7 @@ class FsspecStore(ConcurrentStore):
     def list(self, prefix: str = "") -> Iterator[str]:
         prefix = check_prefix(prefix)
         if not self._flat:
-            # fsspec's own walk takes folders that cannot be listed for empty ones.
+            # fsspec's walk treats folders that cannot be listed as empty.
             yield from self._walk(prefix)
             return
         below = self._path(f"{prefix}/" if prefix else "")
@@ -337,7 +340,7 @@ class FsspecStore(ConcurrentStore):
         prefixes: set[str] = set()
         for entry in self._listing(prefix, "ls", below, detail=True):
             name = entry["name"]
-            # A listing of a file is the file itself; folder markers have no name left.
+            # The listing of a file is the file itself; a folder marker has an empty name here.
             if name.startswith(below) and name.rstrip("/") != below.rstrip("/"):
                 name = name[len(below) :]
                 if entry["type"] == "directory" or name.endswith("/"):
@@ -349,7 +352,7 @@ class FsspecStore(ConcurrentStore):
     def _listing(self, prefix: str, method: str, below: str, **options: Any) -> Any:
         path = below.rstrip("/") or below
         try:
-            # Another writer may have been here since the file system last looked.
+            # A cached listing may be older than another writer's changes.
             self.fs.invalidate_cache(self._path(prefix).rstrip("/"))
             if not self._async:
                 return getattr(self.fs, method)(path, **options)
@@ -361,11 +364,11 @@ class FsspecStore(ConcurrentStore):
                 self._fail("list", prefix, error)
             return []
 
-    async def _asked(self, ask: Callable[..., Awaitable[Any]], path: str, options: dict[str, Any]) -> Any:
+    async def _asked(self, ask: Callable[..., Awaitable[T]], path: str, options: dict[str, object]) -> T:
         return await self._answer(ask(path, **options))
 
 
-def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+def file_system(url: str, options: Mapping[str, object]) -> tuple[FileSystem, str]:
     """Return the file system of a URL, and the path in it."""
     from fsspec.core import url_to_fs
 

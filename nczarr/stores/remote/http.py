@@ -7,26 +7,31 @@ import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from nczarr.errors import NCZarrError, ReadOnlyError, StoreError
 from nczarr.stores.base import Names, Store, check_prefix, clip
-from nczarr.stores.remote.concurrent import ConcurrentStore, of_this_process
+from nczarr.stores.remote.concurrent import ConcurrentStore, FileSystem, of_this_process
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from aiohttp import ClientResponse
 
 _TRIES = 4
-#: Seconds before the first of the other tries; each wait is four times the one before.
+#: Seconds before the second try; each later wait is four times as long.
 FIRST_WAIT = 0.1
 _NO_INDEX = frozenset({401, 403, 405, 501})
 _PASSING = frozenset({429, 500, 502, 503, 504})
 
 
-#: Most bytes of a value, and of a metadata document: a server may send without end.
+#: Maximum size in bytes of a value, and of a metadata document: a server may send an endless answer.
 MAX_VALUE = 4 << 30
 MAX_DOCUMENT = 1 << 30
 _MOST_DIGITS = 18
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|[^0-9].*)")
-# Codings that aiohttp undoes, or refuses; others it hands on as they are.
+#: Codings that aiohttp decodes or refuses; it passes on others unchanged.
 _CODINGS = frozenset({"identity", "gzip", "deflate", "br", "zstd"})
 _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", ".nczarr"})
 
@@ -34,30 +39,30 @@ _DOCUMENTS = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadat
 class HTTPStore(ConcurrentStore):
     """Keys below an ``http://`` or ``https://`` URL, for reading.
 
-    Each key is one GET request, percent-encoded as it must be; parts are asked for with ``Range``, and cut out
-    here if the server sends everything. Status 404 and 410 mean "missing", and so does 403 for the chunks of a dataset
-    in an object store that does not allow listing (a warning says so); every other refusal is an error, and so is
-    being sent on to another page.
-    Requests that fail for a passing reason (429, 500, 502, 503, 504, a dropped connection) are tried four times.
-    A server that sends nothing for ``NCZARR_ANSWER_SECONDS`` is given up.
-    A query in the URL (a signature, say) goes with every request.
+    Each key is one GET request with a percent-encoded path. A part is requested with ``Range``, and cut from the value
+    if the server sends all of it. Status 404 and 410 mean "missing", and so does 403 for the chunks of a dataset in an
+    object store that does not allow listing (with a warning); every other refusal is an error, and so is a redirect to
+    another page.
+    Requests that fail for a temporary reason (429, 500, 502, 503, 504, a dropped connection) are tried four times.
+    A request ends with an error if the server sends nothing for ``NCZARR_ANSWER_SECONDS``.
+    Each request includes the query of the URL (for example a signature).
 
-    The store can be listed if the server answers the URL of a folder with an index page, as nginx's and Apache's
-    automatic indices do; whether it does is found out when it is first asked. Index pages need not name every key
+    The store can be listed if the server answers the URL of a folder with an index page, as the automatic indices of
+    nginx and Apache do; the first listing determines it. Index pages need not name every key
     (:attr:`~nczarr.stores.Store.lists_all` is False). A redirect to another host is followed without the headers,
-    cookies and credentials that were given for this one.
+    cookies and credentials for this host.
 
     Parameters
     ----------
     url : str
     fs : fsspec.implementations.http.HTTPFileSystem
-        Gives session, headers and credentials.
+        Provides the session, headers and credentials.
     """
 
     writable = False
     lists_by_folder = True
 
-    def __init__(self, url: str, fs: Any) -> None:
+    def __init__(self, url: str, fs: FileSystem) -> None:
         self._fs = fs
         self.url = url
         parts = urlsplit(url)
@@ -67,8 +72,8 @@ class HTTPStore(ConcurrentStore):
         self._is_public: bool | None = None
 
     @property
-    def fs(self) -> Any:
-        """The file system: after a fork a new one, for the event loop and the connections stayed behind."""
+    def fs(self) -> FileSystem:
+        """The file system; a new one in a forked child, which has neither the event loop nor the connections."""
         self._fs = of_this_process(self._fs)
         return self._fs
 
@@ -79,7 +84,7 @@ class HTTPStore(ConcurrentStore):
                 names, prefixes = self._index("")
                 self._listable = bool(names or prefixes)
             except StoreError as error:
-                # nginx and others answer 403 where there is no index page; the keys may be readable all the same.
+                # nginx and others answer 403 if there is no index page; the keys may be readable.
                 if getattr(error.__cause__, "status", None) not in _NO_INDEX:
                     raise
                 self._listable = False
@@ -93,7 +98,7 @@ class HTTPStore(ConcurrentStore):
         url = f"{parts.scheme}://{parts.netloc}/{above}{self._query}"  # self.url has no secrets
         return HTTPStore(url, self._fs), unquote(name)
 
-    def _loop(self) -> Any:
+    def _loop(self) -> AbstractEventLoop | None:
         return self.fs.loop
 
     def _url(self, key: str) -> str:
@@ -126,16 +131,16 @@ class HTTPStore(ConcurrentStore):
         return value, written
 
     async def _size(self, key: str) -> int | None:
-        # Answers to HEAD are often wrong or refused; that to a part names the whole length.
+        # Answers to HEAD are often wrong or refused; the answer to a part has the whole length.
         return (await self._request(key, 0, 1))[1]
 
     async def _request(
         self, key: str, start: int, length: int | None, most: int = MAX_VALUE
     ) -> tuple[bytes | None, int | None, datetime | None]:
-        """Return the value or part, the size of the whole value, and when that was written.
+        """Return the value or part, the size of the whole value, and its time.
 
-        A value has at most `most` bytes; of a whole value that comes in the place of a part no more is read than up to
-        the end of the part.
+        A value has at most `most` bytes. If the server sends a whole value instead of a part, reading stops at the end
+        of the part.
         """
         from yarl import URL
 
@@ -151,7 +156,7 @@ class HTTPStore(ConcurrentStore):
                 return None, None, None
             if answer.status == 416:
                 return b"", 0, None
-            if answer.status == 403 and await self._hides_missing(key, answer):
+            if answer.status == 403 and await self._hides_missing(answer):
                 return None, None, None
             if answer.status >= 400:
                 hint = "the server wants credentials" if answer.status in (401, 403) else None
@@ -173,21 +178,21 @@ class HTTPStore(ConcurrentStore):
                 value = value[begin:stop]
             return value, size, _written(answer)
 
-    def _is_folder(self, key: str, answer: Any) -> bool:
-        """Whether the server sends us on to a folder's page; that to another page is an error."""
+    def _is_folder(self, key: str, answer: ClientResponse) -> bool:
+        """Return True for a redirect to the page of a folder; a redirect to another page is an error."""
         if not answer.history or not answer.url.raw_path.endswith("/"):
             return False
         first = answer.history[0].url
         if answer.url.raw_path == f"{first.raw_path}/" and answer.url.host == first.host:
             return True
         raise StoreError(
-            f"cannot read: the server sends us on to {answer.url.with_query(None)}, which is another page",
+            f"cannot read: the server redirects to {answer.url.with_query(None)}, which is another page",
             path=self.place(key),
             hint="it may want a login",
         )
 
-    async def _hides_missing(self, key: str, answer: Any) -> bool:
-        """Whether an object store's 403 means that the key is missing, as it does where listing is not allowed."""
+    async def _hides_missing(self, answer: ClientResponse) -> bool:
+        """Return True if 403 means a missing key, as in an object store that does not allow listing."""
         if "x-amz-request-id" not in answer.headers:
             return False
         if self._is_public is None:
@@ -195,8 +200,8 @@ class HTTPStore(ConcurrentStore):
             self._is_public = any([await self._is_readable(name) for name in roots])
             if self._is_public:
                 warnings.warn(
-                    f"{self.url}: the server does not allow listing, and answers 403 for keys that are missing and"
-                    " for keys that are forbidden; they are all taken for missing",
+                    f"{self.url}: the server does not allow listing, and answers 403 for missing and for forbidden"
+                    " keys; nczarr treats all of them as missing",
                     stacklevel=2,
                 )
         return self._is_public
@@ -208,13 +213,13 @@ class HTTPStore(ConcurrentStore):
         async with session.get(URL(self._url(key), encoded=True), **self.fs.kwargs) as answer:
             return bool(answer.status == 200)
 
-    async def _body(self, key: str, answer: Any, limit: int, enough: int | None = None) -> bytes:
-        """Read a body, unpacked if it comes compressed, up to a limit, or no further than is `enough`."""
+    async def _body(self, key: str, answer: ClientResponse, limit: int, enough: int | None = None) -> bytes:
+        """Read and decompress a body: at most `limit` bytes, or the first `enough` ones."""
         coding = answer.headers.get("Content-Encoding", "identity")
         if answer.status == 206 and coding != "identity":
-            raise StoreError(f"cannot read: the part is a part of {coding} data", path=self.place(key))
+            raise StoreError(f"cannot read: the part belongs to {coding} data", path=self.place(key))
         if coding.lower() not in _CODINGS:
-            raise StoreError(f"cannot read: the coding {coding!r} is not known", path=self.place(key))
+            raise StoreError(f"cannot read: the coding {coding!r} is unknown", path=self.place(key))
         parts: list[bytes] = []
         size = 0
         async for piece in answer.content.iter_any():
@@ -231,24 +236,24 @@ class HTTPStore(ConcurrentStore):
             raise _PassingError(f"cannot read: {size} of {promised} bytes came", path=self.place(key))
         return b"".join(parts)
 
-    def _check_part(self, key: str, answer: Any, start: int, length: int | None, size: int) -> int:
-        """Make sure that a part is the one that was asked for, as far as the server says; return the whole size."""
-        said = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        if said is None:
+    def _check_part(self, key: str, answer: ClientResponse, start: int, length: int | None, size: int) -> int:
+        """Check that the headers describe the requested part; return the size of the whole value."""
+        content = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if content is None:
             return size
-        first, last = int(said[1]), int(said[2])
-        whole = int(said[3]) if said[3].isdecimal() else None
+        first, last = int(content[1]), int(content[2])
+        whole = int(content[3]) if content[3].isdecimal() else None
         if last - first + 1 != size:
             raise _PassingError(
                 f"cannot read: {size} of {last - first + 1} bytes of a part came", path=self.place(key)
             )
         if whole is not None:
             fits = (first, last + 1) == clip(whole, start, None if start < 0 else length)
-        else:  # where a part ends that the value may be too short for is not known, nor where its last bytes begin
+        else:  # the end of a part of a short value is unknown, and so is the start of its last bytes
             fits = start < 0 or first == start
         if not fits:
             raise StoreError(
-                f"cannot read: the server sends the bytes {first} to {last}, which is not the part that was asked for",
+                f"cannot read: the server sends the bytes {first} to {last}, which are not the requested part",
                 path=self.place(key),
             )
         return size if whole is None else whole
@@ -289,7 +294,7 @@ class HTTPStore(ConcurrentStore):
 
 
 class _PassingError(StoreError):
-    """The server refuses for a reason that may pass."""
+    """The server refuses for a temporary reason."""
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -301,20 +306,20 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, dropped)
 
 
-def _promised(answer: Any) -> int | None:
-    """Return how many bytes a server says that the value has; None if it does not, or packs them for sending."""
+def _promised(answer: ClientResponse) -> int | None:
+    """Return the size of the value by its headers; None if they lack it, or the value is compressed for sending."""
     text = answer.headers.get("Content-Length", "")
     packed = answer.headers.get("Content-Encoding", "identity") != "identity"
     return None if packed or not text.isdecimal() or len(text) > _MOST_DIGITS else int(text)
 
 
-def _written(answer: Any) -> datetime | None:
-    """Return when a server says that a value was written."""
+def _written(answer: ClientResponse) -> datetime | None:
+    """Return the time of a value by its headers."""
     try:
-        said = parsedate_to_datetime(answer.headers["Last-Modified"])
+        time = parsedate_to_datetime(answer.headers["Last-Modified"])
     except (KeyError, ValueError):
         return None
-    return said if said.tzinfo else said.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _is_document(key: str) -> bool:

@@ -6,13 +6,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nczarr.errors import StoreError
-from nczarr.stores.base import Names, Store, Values, check_prefix, url_above
-from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.stores.base import Names, Store, check_prefix, url_above
+from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.system.forks import Origin
 from nczarr.system.locks import TABLES
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
+    from obstore.store import ObjectStore
 
 
 class ObstoreStore(ConcurrentStore):
@@ -28,7 +32,7 @@ class ObstoreStore(ConcurrentStore):
         For messages.
     writable : bool
     again : callable, optional
-        Opens the store anew in another process: after a fork, where obstore does not work, with another client.
+        Opens the store in another process; in a forked child, where obstore does not work, with another client.
 
     Examples
     --------
@@ -41,7 +45,7 @@ class ObstoreStore(ConcurrentStore):
 
     def __init__(
         self,
-        store: Any,
+        store: ObjectStore,
         prefix: str = "",
         *,
         url: str | None = None,
@@ -54,7 +58,7 @@ class ObstoreStore(ConcurrentStore):
         self._prefix = check_prefix(prefix) + "/" if prefix else ""
         self.url = url or f"{type(store).__name__}/{prefix}"
         self.writable = writable
-        # A web server behind obstore lists what it likes.
+        # A web server behind obstore does not list all keys.
         self.lists_all = self.has_conditions = type(store).__name__ != "HTTPStore"
         self._keeps_buffers = type(store).__name__ == "MemoryStore"
 
@@ -66,19 +70,21 @@ class ObstoreStore(ConcurrentStore):
         return ObstoreStore(self._client, above, url=url_above(self.url), again=again), name
 
     # obstore's asynchronous calls wake the event loop from threads of their own, also while Python ends, which then
-    # aborts. Its blocking calls do not; the threads that wait for them are joined before Python ends. So the
-    # coroutines here never wait, and run in those threads.
+    # aborts. Its blocking calls do not; Python joins the threads that wait for them before it ends. So the coroutines
+    # here call the blocking functions, never wait, and run in those threads.
 
-    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    def _run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         return self._batch(function, [arguments])[0]
 
-    def _batch(self, function: Callable[..., Awaitable[Any]], requests: Sequence[tuple[Any, ...]]) -> Values:
+    def _batch(
+        self, function: Callable[..., Awaitable[T]], requests: Sequence[tuple[object, ...]]
+    ) -> Results[T]:
         if not is_usable():
             other = self._other()
             return other._batch(getattr(other, function.__name__), requests)
         try:
             futures = [_pool().submit(_drive, function, *request) for request in requests]
-        except RuntimeError:  # Python ends, and takes no new work for threads
+        except RuntimeError:  # Python ends, and threads accept no new work
             return [_drive(function, *request) for request in requests]
         try:
             return [future.result() for future in futures]
@@ -92,19 +98,19 @@ class ObstoreStore(ConcurrentStore):
         if self._instead is None:
             if self._again is None:
                 raise StoreError(
-                    "obstore does not work in a process that was forked from one that has used it",
+                    "obstore does not work in a forked child of a process that has used it",
                     path=self.url,
                     hint="start processes with the method 'spawn' or 'forkserver'",
                 )
             self._instead = self._again()
         return self._instead
 
-    def __reduce__(self) -> Any:
-        # Credentials that boto finds cannot travel; the other process finds its own.
-        return (_reopen, (self._again,)) if self._again else super().__reduce__()
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # Credentials of boto cannot be pickled; the other process finds its own.
+        return (self._again, ()) if self._again else super().__reduce__()
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
-        options: Any = None
+        options: GetOptions | None = None
         if start < 0:
             options = {"range": {"suffix": -start}}
         elif length is not None:
@@ -129,7 +135,7 @@ class ObstoreStore(ConcurrentStore):
         return int(self._client.head(self._prefix + key)["size"])
 
     async def _put(self, key: str, data: memoryview) -> None:
-        # obstore takes the buffer as it is; a store in memory would keep it, and see the caller change it.
+        # A store in memory keeps the buffer, which the caller may change.
         self._client.put(self._prefix + key, bytes(data) if self._keeps_buffers else data)
 
     async def _put_new(self, key: str, data: memoryview) -> bool:
@@ -166,7 +172,7 @@ class ObstoreStore(ConcurrentStore):
         except Exception as error:
             if not self._is_missing(error):
                 self._fail("list", prefix, error)
-        # Other clients mark a folder with an empty object "g/", which obstore shows as "g".
+        # Other clients mark a folder with an empty object "g/", which obstore lists as "g".
         empty = {key for key, size in sizes.items() if not size}
         if empty:
             folders = {key[:end] for key in sizes for end in _slashes(key)}
@@ -196,7 +202,7 @@ class ObstoreStore(ConcurrentStore):
         return names, sorted(prefixes)
 
 
-#: The threads in which obstore works, and the process in which it was first used: its runtime does not survive a fork.
+#: The threads that call obstore, and the process that used it first: its runtime does not survive a fork.
 _threads: tuple[ThreadPoolExecutor, Origin] | None = None
 
 
@@ -220,17 +226,13 @@ def _open_above(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
     return above[0]
 
 
-def _reopen(again: Callable[[], ConcurrentStore]) -> ConcurrentStore:
-    return again()
-
-
-def _drive(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+def _drive(function: Callable[..., Awaitable[T]], *arguments: object) -> T:
     """Run a coroutine that never waits."""
-    coroutine: Any = function(*arguments)
     try:
-        coroutine.send(None)
+        next(iter(function(*arguments).__await__()))
     except StopIteration as end:
-        return end.value
+        result: T = end.value
+        return result
     raise AssertionError("the coroutine waits")
 
 

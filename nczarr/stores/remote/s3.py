@@ -1,12 +1,14 @@
-"""Open ``s3://`` URLs: with obstore where it can be used, else with s3fs.
+"""Open ``s3://`` URLs: with obstore if possible, else with s3fs.
 
-obstore needs between a tenth and nine tenths of s3fs's time (``tests/benchmarks/s3_clients.py`` measures it), so it
-comes first. What it does not look for itself (profiles, roles, single sign-on, external programs) boto finds for it.
+obstore comes first, because it needs between a tenth and nine tenths of s3fs's time
+(``tests/benchmarks/s3_clients.py`` measures it). boto finds the credentials that obstore does not search for: profiles,
+roles, single sign-on, external programs.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +17,10 @@ from nczarr.errors import NCZarrError, StoreError, error_context
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.system.environment import limit
 
-# What s3fs and boto call an option, and what obstore does.
+Options = dict[str, Any]
+"""Options of a client."""
+
+#: Option names of s3fs and boto, and obstore's names.
 _NAMES = {
     "key": "access_key_id",
     "secret": "secret_access_key",
@@ -27,9 +32,9 @@ _NAMES = {
     "aws_secret_access_key": "secret_access_key",
     "aws_session_token": "session_token",
 }
-# Options that mean something to obstore; any other sends the request to s3fs.
+#: Options of obstore; any other option selects s3fs.
 _KNOWN = {*_NAMES.values(), "virtual_hosted_style_request", "checksum_algorithm", "request_payer"}
-# With one of these in the environment, obstore obtains credentials by itself.
+#: obstore obtains credentials from these environment variables.
 _ENVIRONMENT = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -38,14 +43,14 @@ _ENVIRONMENT = (
 )
 
 
-def _retries(patience: timedelta) -> dict[str, Any]:
-    """How obstore tries again: a server that refuses every second request does not stop a copy."""
+def _retries(patience: timedelta) -> Options:
+    """Return obstore's retry settings: a server that refuses every second request does not stop a copy."""
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1.5), "base": 2}
     return {"max_retries": 16, "retry_timeout": patience, "backoff": backoff}
 
 
-def s3_settings(storage_options: dict[str, Any]) -> dict[str, Any] | None:
-    """Return obstore's configuration for options in s3fs's or obstore's names, None if it has no word for one.
+def s3_settings(storage_options: Mapping[str, Any]) -> Options | None:
+    """Return obstore's configuration for options with names of s3fs or obstore; None if it lacks one of them.
 
     Examples
     --------
@@ -60,18 +65,18 @@ def s3_settings(storage_options: dict[str, Any]) -> dict[str, Any] | None:
     return settings if settings.keys() <= _KNOWN else None
 
 
-def boto_settings(settings: dict[str, Any], profile: str | None) -> dict[str, Any] | None:
-    """Add the credentials that boto finds, and the region and endpoint of the profile.
+def boto_settings(settings: Options, profile: str | None) -> Options | None:
+    """Add credentials of boto, and the region and endpoint of the profile.
 
     Returns
     -------
     dict or None
-        None if boto is not there, or finds no credentials.
+        None if boto is not installed, or finds no credentials.
 
     Raises
     ------
     StoreError
-        There is no such profile, or boto's files are damaged.
+        If the profile does not exist, or boto's files are damaged.
     """
     if not _importable("boto3"):
         return None
@@ -94,30 +99,31 @@ def boto_settings(settings: dict[str, Any], profile: str | None) -> dict[str, An
     return {name: value for name, value in found.items() if value} | settings
 
 
-def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None = None) -> ConcurrentStore:
-    """Open an ``s3://`` URL, with obstore if it can be used.
+def open_s3(
+    url: str, *, writable: bool, storage_options: Mapping[str, object] | None = None
+) -> ConcurrentStore:
+    """Open an ``s3://`` URL, with obstore if possible.
 
     Options have s3fs's names (``key``, ``secret``, ``token``, ``anon``, ``endpoint_url``, ``client_kwargs``,
-    ``profile``) or obstore's. ``client_options`` and ``retry_config`` go to obstore as they are; without them a server
-    that does not answer is given up after ``NCZARR_ANSWER_SECONDS``. ``backend="s3fs"``
-    or ``backend="obstore"`` insists on one of the two. What is not given comes from the usual ``AWS_…`` variables
-    and files.
+    ``profile``) or of obstore. ``client_options`` and ``retry_config`` go to obstore unchanged; without them, a request
+    without an answer fails after ``NCZARR_ANSWER_SECONDS``. ``backend="s3fs"`` or ``backend="obstore"`` selects one of
+    the two. Other settings come from the usual ``AWS_…`` variables and files.
 
     Raises
     ------
     StoreError
-        The URL has no bucket, or an option is not accepted.
+        If the URL has no bucket, or an option is invalid.
     NCZarrError
-        Neither obstore nor s3fs is installed.
+        If neither obstore nor s3fs is installed.
     """
     bucket = url.split("://", 1)[1].partition("/")[0]
     if not bucket:
         raise StoreError("there is no bucket in the URL", path=url)
     if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
         raise StoreError(
-            "the URL has more before its path than the bucket, and no client takes credentials from there",
+            "the URL has more than the bucket before its path, and S3 clients read no credentials from there",
             path=url,
-            hint="give them as options (key, secret), or in the AWS_… variables",
+            hint="pass them as options (key, secret), or in the AWS_… variables",
         )
     options = dict(storage_options or {})
     backend = options.pop("backend", None)
@@ -135,13 +141,13 @@ def open_s3(url: str, *, writable: bool, storage_options: dict[str, Any] | None 
     return _open_s3fs(url, options, writable)
 
 
-def _open_s3fs(url: str, options: dict[str, Any], writable: bool) -> ConcurrentStore:
+def _open_s3fs(url: str, options: Options, writable: bool) -> ConcurrentStore:
     from nczarr.stores.remote.fsspec_store import FsspecStore, file_system
 
     options = {
         name: value for name, value in options.items() if name not in ("client_options", "retry_config")
     }
-    # botocore's ten connections would hold up the batches, and its five attempts are few on a busy server.
+    # botocore's defaults, ten connections and five attempts, are too few for batches and for busy servers.
     options["config_kwargs"] = {
         "max_pool_connections": 64,
         "retries": {"mode": "standard", "max_attempts": 16},
@@ -153,8 +159,8 @@ def _open_s3fs(url: str, options: dict[str, Any], writable: bool) -> ConcurrentS
     return FsspecStore(*file_system(url, options), url=url, writable=writable)
 
 
-def _open_obstore(url: str, options: dict[str, Any], writable: bool, *, only: bool) -> ConcurrentStore | None:
-    """Open with obstore; None if s3fs has to do it, which cannot be if `only` obstore will do."""
+def _open_obstore(url: str, options: Options, writable: bool, *, only: bool) -> ConcurrentStore | None:
+    """Open with obstore. Return None if that needs s3fs, and not `only` obstore is allowed."""
     from obstore.store import S3Store
 
     from nczarr.stores.remote.obstore_store import ObstoreStore, is_usable
@@ -164,7 +170,7 @@ def _open_obstore(url: str, options: dict[str, Any], writable: bool, *, only: bo
     bucket, _, prefix = url.split("://", 1)[1].partition("/")
     again = partial(open_s3, url, writable=writable, storage_options=dict(options))
     options = dict(options)
-    # No try begins after that time; the one that has begun by then may take as long again.
+    # No try begins after that time; the last one may take as long again.
     patience = timedelta(seconds=limit("NCZARR_ANSWER_SECONDS"))
     client_options = {"timeout": patience, **(options.pop("client_options", None) or {})}
     retry_config = options.pop("retry_config", None) or _retries(patience)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from nczarr.errors import NCZarrError, NotAllowedError
 from nczarr.stores.base import Answers, Names, Store, check_key, check_prefix
 from nczarr.stores.local import LocalStore
-from nczarr.stores.remote.concurrent import ConcurrentStore
+from nczarr.stores.remote.concurrent import ConcurrentStore, Results, T
 from nczarr.stores.remote.fsspec_store import lists_all
 
-#: How Icechunk says that a key is none of Zarr's, and (format 2) that a prefix is that of no node.
+#: Messages of Icechunk for a key that is not one of Zarr's, and (format 2) for a prefix without a node.
 _NO_KEY = ("invalid zarr key", "Only prefixes pointing to a group or array")
 
 
-def is_zarr_store(target: Any) -> bool:
+def is_zarr_store(target: object) -> bool:
     """Return whether an object has the methods of a zarr-python 3 store."""
     names = ("get", "set", "delete", "list_prefix", "list_dir", "supports_writes", "supports_listing")
     return not isinstance(target, type) and all(hasattr(target, name) for name in names)
@@ -35,7 +35,7 @@ def _lists_all(store: Any) -> bool:
         ZipStore,
     )
 
-    # A subclass may list as it likes.
+    # A subclass may list differently.
     kind = type(store)
     if kind is FsspecStore:
         return lists_all(store.fs)
@@ -57,7 +57,7 @@ class ZarrStore(ConcurrentStore):
     store : zarr.abc.store.Store
         Any object with that interface.
     writable : bool, optional
-        By default, what the store says of itself.
+        By default, the store's own property.
 
     Examples
     --------
@@ -98,13 +98,14 @@ class ZarrStore(ConcurrentStore):
             return None
         return ZarrStore(FsspecStore(self.store.fs, read_only=True, path=above or "/"), writable=False), name
 
-    def _run(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        # Clients may be bound to zarr-python's event loop, if zarr-python has used them before.
+    def _run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        # Clients that zarr-python has used belong to its event loop.
         from zarr.core.sync import sync
 
-        return sync(function(*arguments))
+        result: T = sync(function(*arguments))
+        return result
 
-    #: Why values that are elsewhere may not be read.
+    #: The error for values in other files, if these may not be read.
     not_allowed: NotAllowedError | None = None
 
     def _fail(self, what: str, key: str, error: BaseException) -> NoReturn:
@@ -113,7 +114,7 @@ class ZarrStore(ConcurrentStore):
         super()._fail(what, key, error)
 
     def _is_missing(self, error: BaseException) -> bool:
-        # Icechunk holds Zarr's keys only, and takes the question for any other as a mistake.
+        # Icechunk has only keys of Zarr, and raises an error for any other.
         return any(words in str(error) for words in _NO_KEY) or super()._is_missing(error)
 
     async def _fetch(self, key: str, start: int, length: int | None) -> bytes | None:
@@ -128,7 +129,7 @@ class ZarrStore(ConcurrentStore):
             part = OffsetByteRequest(start)
         value = await self.store.get(key, self._prototype, part)
         if start < 0 and value is not None and len(value) < -start:
-            # zarr-python's MemoryStore (3.1.6) gives too little if the value is shorter than the suffix.
+            # zarr-python's MemoryStore (3.1.6) returns too few bytes if the value is shorter than the suffix.
             value = await self.store.get(key, self._prototype)
             return None if value is None else value.to_bytes()[start:]
         return None if value is None else value.to_bytes()
@@ -136,7 +137,7 @@ class ZarrStore(ConcurrentStore):
     async def _size(self, key: str) -> int | None:
         try:
             return int(await self.store.getsize(key))
-        except Exception:  # stores have many words for a key that is missing; one question has one answer
+        except Exception:  # stores raise many errors for a missing key
             if await self.store.exists(key):
                 raise
             return None
@@ -147,8 +148,8 @@ class ZarrStore(ConcurrentStore):
     async def _remove(self, key: str) -> None:
         await self.store.delete(key)
 
-    async def _collect(self, method: Callable[[str], Any], prefix: str) -> Any:
-        # The call belongs into the event loop too: some stores begin their request in it.
+    async def _collect(self, method: Callable[[str], AsyncIterator[str]], prefix: str) -> Results[str]:
+        # Some stores send the request at the call, which therefore belongs into the event loop.
         return [key async for key in method(prefix)]
 
     def list(self, prefix: str = "") -> Iterator[str]:
@@ -170,23 +171,23 @@ class ZarrStore(ConcurrentStore):
             if self._is_missing(error):
                 return [], []
             self._fail("list", prefix, error)
-        # The interface does not tell keys from prefixes: ask, in one batch.
+        # The interface does not distinguish keys from prefixes: one batch of requests does.
         entries = sorted({name.rstrip("/") for name in found} - {""})
         below = f"{prefix}/" if prefix else ""
         is_key = self._batch(self._exists, [(below + name,) for name in entries])
         keys = [name for name, yes in zip(entries, is_key, strict=True) if yes]
         return keys, [name for name, yes in zip(entries, is_key, strict=True) if not yes]
 
-    async def _exists(self, key: str) -> Any:
+    async def _exists(self, key: str) -> bool:
         try:
-            return await self.store.exists(key)
+            return bool(await self.store.exists(key))
         except Exception as error:
             if self._is_missing(error):
                 return False
             self._fail("read", key, error)
 
     def exists(self, key: str) -> bool:
-        return bool(self._run(self._exists, check_key(key)))
+        return self._run(self._exists, check_key(key))
 
     def exist_many(self, keys: Sequence[str]) -> Answers:
-        return [bool(there) for there in self._batch(self._exists, [(check_key(key),) for key in keys])]
+        return self._batch(self._exists, [(check_key(key),) for key in keys])
