@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Any
 
 from nczarr.display import shown_location
 
@@ -60,7 +59,7 @@ class NCZarrError(Exception):
         self.fqn = fqn
         self.hint = hint
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in _SHOWN and isinstance(value, str):
             value = shown_location(value)
         super().__setattr__(name, value)
@@ -71,7 +70,7 @@ class NCZarrError(Exception):
         text = f"{where}: {message}" if where else message
         return f"{text} ({_visible(self.hint)})" if self.hint else text
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # The default implementation cannot pickle exceptions with keyword-only arguments.
         state = dict(self.__dict__)
         if isinstance(self, OSError):
@@ -79,7 +78,7 @@ class NCZarrError(Exception):
         return (_rebuild, (type(self), self.message, state))
 
 
-def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, Any]) -> NCZarrError:
+def _rebuild(cls: type[NCZarrError], message: str, state: dict[str, object]) -> NCZarrError:
     error = cls.__new__(cls)
     Exception.__init__(error, message)
     for name, value in state.items():
@@ -133,7 +132,7 @@ class ModelError(NCZarrError):
         All problems, if there is more than one.
     """
 
-    def __init__(self, message: str, *, problems: tuple[str, ...] = (), **where: Any) -> None:
+    def __init__(self, message: str, *, problems: tuple[str, ...] = (), **where: str | None) -> None:
         super().__init__(message, **where)
         self.problems = problems or (message,)
 
@@ -152,7 +151,7 @@ class NotAllowedError(StoreError, PermissionError):
     The user can allow the location.
     """
 
-    def __init__(self, message: str, **where: Any) -> None:
+    def __init__(self, message: str, **where: str | None) -> None:
         super().__init__(message, **where)
         self.errno, self.filename = errno.EACCES, self.path
 
@@ -171,7 +170,7 @@ class PartlyStoredError(NCZarrError, OSError):
     'a.zarr: not stored: /t (disk full); all other parts are stored'
     """
 
-    def __init__(self, failures: Sequence[tuple[str, Exception]], **where: Any) -> None:
+    def __init__(self, failures: Sequence[tuple[str, Exception]], **where: str | None) -> None:
         shown = [f"{name} ({getattr(e, 'message', None) or e})" for name, e in failures[:_MOST_NAMED]]
         if len(failures) > _MOST_NAMED:
             shown.append(f"{len(failures) - _MOST_NAMED} more")
@@ -183,7 +182,7 @@ class PartlyStoredError(NCZarrError, OSError):
 class DatasetNotFoundError(NCZarrError, FileNotFoundError):
     """The location contains no dataset that nczarr can read (also a :class:`FileNotFoundError`)."""
 
-    def __init__(self, message: str, **where: Any) -> None:
+    def __init__(self, message: str, **where: str | None) -> None:
         super().__init__(message, **where)
         self.errno, self.filename = errno.ENOENT, self.path
 
@@ -191,7 +190,7 @@ class DatasetNotFoundError(NCZarrError, FileNotFoundError):
 class DatasetExistsError(NCZarrError, FileExistsError):
     """The output exists, and overwriting is not enabled or not safe (also a :class:`FileExistsError`)."""
 
-    def __init__(self, message: str, **where: Any) -> None:
+    def __init__(self, message: str, **where: str | None) -> None:
         super().__init__(message, **where)
         self.errno, self.filename = errno.EEXIST, self.path
 
@@ -256,7 +255,7 @@ class CDLError(NCZarrError):
         source: str | None = None,
         caret: int | None = None,
         problems: tuple[CDLError, ...] = (),
-        **where: Any,
+        **where: str | None,
     ) -> None:
         super().__init__(message, **where)
         self.line = line

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterator
-from typing import Any
+from collections.abc import Awaitable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from nczarr.errors import StoreError
 from nczarr.system.environment import limit
+
+T = TypeVar("T")
 
 _CODE = re.compile(r"<Code>(\w+)</Code>|An error occurred \((\w+)\)")
 _STATUS = re.compile(r"(?:status code|status)[:= ]+(\d{3})(?: (\w[\w ]*))?")
@@ -37,16 +39,19 @@ _SILENT = ("TimeoutError", "timed out", "Timeout on reading", "Read timeout", "C
 _NO_ANSWER = "check the address and the network, or set NCZARR_ANSWER_SECONDS to a longer time"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-
-
-def whole_text(error: BaseException) -> str:
+def _whole_text(error: BaseException) -> str:
     """Return the text of an error and all its causes, for searching."""
-    return " ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(error))
+    texts = []
+    cause: BaseException | None = error
+    while cause is not None:
+        texts.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return " ".join(texts)
+
+
+def _first(words: tuple[str, ...], text: str) -> str:
+    """Return the first of several words that occurs in a text; empty if none does."""
+    return next((word for word in words if word in text), "")
 
 
 def lacks_bucket(error: BaseException) -> bool:
@@ -57,7 +62,7 @@ def lacks_bucket(error: BaseException) -> bool:
     >>> lacks_bucket(OSError("<Code>NoSuchBucket</Code>")), lacks_bucket(OSError("<Code>NoSuchKey</Code>"))
     (True, False)
     """
-    text = whole_text(error)
+    text = _whole_text(error)
     return "NoSuchBucket" in text or "bucket does not exist" in text
 
 
@@ -69,8 +74,7 @@ def is_unreached(error: BaseException) -> bool:
     >>> is_unreached(FileNotFoundError("Cannot connect to host 127.0.0.1:9")), is_unreached(FileNotFoundError("404"))
     (True, False)
     """
-    text = whole_text(error)
-    return any(word in text for word in (*_UNREACHED, *_SILENT))
+    return bool(_first(_UNREACHED + _SILENT, _whole_text(error)))
 
 
 def reason_of(error: BaseException) -> tuple[str, str | None]:
@@ -87,25 +91,19 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     >>> reason_of(ValueError("too large"))
     ('ValueError: too large', None)
     """
-    text = whole_text(error)
+    text = _whole_text(error)
     code = next((a or b for a, b in _CODE.findall(text)), "")
     status = _STATUS.search(text)
     number = status[1] if status else ""
     if lacks_bucket(error):
         return "there is no such bucket", None
-    if (
-        isinstance(error, PermissionError)
-        or number in ("401", "403")
-        or any(word in text for word in _REFUSED)
-    ):
-        detail = code or next((word for word in _REFUSED if word in text), "")
-        return (
-            f"the server refuses access{f' ({detail})' if detail else ''}",
-            "obtain access, or give credentials",
-        )
+    refusal = _first(_REFUSED, text)
+    if refusal or isinstance(error, PermissionError) or number in ("401", "403"):
+        detail = f" ({code or refusal})" if code or refusal else ""
+        return f"the server refuses access{detail}", "obtain access, or give credentials"
     # After a timeout, some clients also report that they could not send the request.
-    silent = any(word in text for word in _SILENT)
-    if silent or any(word in text for word in _UNREACHED):
+    silent = _first(_SILENT, text)
+    if silent or _first(_UNREACHED, text):
         place = _PLACE.search(text) or _HOST.search(text)
         server = f"the server{f' {place[1]}' if place else ''}"
         if silent:
@@ -117,7 +115,7 @@ def reason_of(error: BaseException) -> tuple[str, str | None]:
     return f"{type(error).__name__}: {plain}" if plain else type(error).__name__, None
 
 
-async def in_time(request: Awaitable[Any], fs: Any, url: str) -> Any:
+async def in_time(request: Awaitable[T], fs: object, url: str) -> T:
     """Await the first request of an fsspec client with a timeout; without it, clients retry for many minutes.
 
     Raises
@@ -132,10 +130,9 @@ async def in_time(request: Awaitable[Any], fs: Any, url: str) -> Any:
         return await asyncio.wait_for(request, seconds)
     except TimeoutError as error:
         meta = getattr(getattr(fs, "_s3", None), "meta", None)
-        parts = urlsplit(getattr(meta, "endpoint_url", None) or "")
-        server = f"the server {parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        host = urlsplit(getattr(meta, "endpoint_url", None) or "").netloc.rpartition("@")[2]
         raise StoreError(
-            f"{server if parts.hostname else 'the server'} does not answer within {seconds} seconds",
+            f"the server{f' {host}' if host else ''} does not answer within {seconds} seconds",
             path=url,
             hint=_NO_ANSWER,
         ) from error

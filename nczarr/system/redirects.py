@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from nczarr.errors import NotAllowedError
 from nczarr.system.environment import limit
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from yarl import URL
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST = 10
@@ -22,7 +27,7 @@ _OPTIONS = frozenset({"timeout", "read_until_eof", "auto_decompress"})
 MayReach = Callable[[str], bool]
 
 
-async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> Any:
+async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> _Session:
     """Return a session for the option ``get_client`` of fsspec's HTTP file system.
 
     Parameters
@@ -44,38 +49,38 @@ async def http_client(*, may_reach: MayReach | None = None, **options: Any) -> A
 class _Session:
     """Wrapper of an aiohttp session that implements redirects."""
 
-    def __init__(self, session: Any, may_reach: MayReach | None) -> None:
+    def __init__(self, session: ClientSession, may_reach: MayReach | None) -> None:
         self._session = session
         self._may_reach = may_reach
-        self._elsewhere: Any = None
+        self._elsewhere: ClientSession | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name in ("get", "head", "post", "put"):
             return partial(self.request, name.upper())
         return getattr(self._session, name)
 
-    def request(self, method: str, url: Any, **options: Any) -> _Request:
+    def request(self, method: str, url: str | URL, **options: Any) -> _Request:
         """Return a request that is sent when awaited, or entered as a context manager."""
         return _Request(self._request(method, url, options))
 
-    async def _request(self, method: str, url: Any, options: dict[str, Any]) -> Any:
+    async def _request(self, method: str, start: str | URL, options: dict[str, Any]) -> ClientResponse:
         from aiohttp import TooManyRedirects
         from yarl import URL
 
         follows, most = options.pop("allow_redirects", method != "HEAD"), options.pop("max_redirects", _MOST)
-        session, url = self._session, URL(url)
-        history: list[Any] = []
+        session, url = self._session, URL(start)
+        history: list[ClientResponse] = []
         while True:
             answer = await session.request(method, url, allow_redirects=False, **options)
-            to = answer.headers.get("Location")
-            if answer.status not in _REDIRECTS or not follows or not to:
+            location = answer.headers.get("Location")
+            if answer.status not in _REDIRECTS or not follows or not location:
                 answer._history = tuple(history)
                 return answer
             answer.release()
             history.append(answer)
             if len(history) > most:
                 raise TooManyRedirects(answer.request_info, tuple(history))
-            to = url.join(URL(to))
+            to = url.join(URL(location))
             self._check(url, to)
             options.pop("params", None)
             if not _is_same_host(url, to):
@@ -84,14 +89,14 @@ class _Session:
                 session = self._other()
             url = to
 
-    def _check(self, url: Any, to: Any) -> None:
+    def _check(self, url: URL, to: URL) -> None:
         if to.scheme not in ("http", "https") or (self._may_reach and not self._may_reach(str(to))):
             raise NotAllowedError(
                 f"the server redirects to {to.with_query(None)}, which is not allowed",
                 path=str(url.with_query(None)),
             )
 
-    def _other(self) -> Any:
+    def _other(self) -> ClientSession:
         """Return the session for other hosts: it shares the connections of the first session, but no headers."""
         from aiohttp import ClientSession
 
@@ -106,22 +111,23 @@ class _Session:
 class _Request:
     """A request that is sent when awaited, or entered as a context manager."""
 
-    def __init__(self, request: Awaitable[Any]) -> None:
+    def __init__(self, request: Awaitable[ClientResponse]) -> None:
         self._request = request
-        self._answer: Any = None
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, None, ClientResponse]:
         return self._request.__await__()
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> ClientResponse:
         self._answer = await self._request
         return await self._answer.__aenter__()
 
-    async def __aexit__(self, *error: object) -> None:
-        await self._answer.__aexit__(*error)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._answer.__aexit__(kind, error, trace)
 
 
-def _is_same_host(url: Any, to: Any) -> bool:
+def _is_same_host(url: URL, to: URL) -> bool:
     if url.origin() == to.origin():
         return True
     return bool(url.host == to.host and (url.scheme, to.scheme) == ("http", "https") and to.is_default_port())

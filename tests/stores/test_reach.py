@@ -129,7 +129,7 @@ def test_an_allowed_prefix_is_no_beginning_of_a_name(folders: tuple[Path, Path])
 def test_what_is_no_file_is_refused(folders: tuple[Path, Path]) -> None:
     refs, _ = folders
     os.mkfifo(refs / "pipe")
-    with pytest.raises(NCZarrError, match="no file"):
+    with pytest.raises(NCZarrError, match="not a file"):
         nczarr.digest(references(refs, "pipe"))
 
 
