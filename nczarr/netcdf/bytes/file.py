@@ -220,3 +220,13 @@ def write_all(file: ByteFile, offset: int, data: ReadableBuffer, path: str) -> N
             view = view[count:]
     except OSError as error:
         raise NetCDFFileError(f"the file cannot be written: {error.strerror or error}", path=path) from error
+
+
+def text_of(name: bytes) -> str:
+    """Return a name, or another text, of a file."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def bytes_of(name: str) -> bytes:
+    """Return the bytes of a name or text in a file."""
+    return name.encode("utf-8", "surrogateescape")

@@ -16,6 +16,7 @@ from nczarr.formats import CLASSIC
 from nczarr.lazy import cached_property
 from nczarr.model import PRIMITIVES, Attribute, Dataset, PrimitiveType, Type
 from nczarr.model.nodes import LARGEST_DIMENSION
+from nczarr.netcdf.bytes.file import bytes_of, text_of
 
 #: The version byte in files of each format, by its netCDF name.
 FORMATS = {name: version for version, name in CLASSIC.items()}
@@ -180,7 +181,7 @@ def header_of(dataset: Dataset, version: int) -> Header:
     numbers = {fqn: i for i, fqn in enumerate(dataset.all_dimensions)}
     records = next((d.size for d in dataset.dimensions if d.unlimited), 0)
     dimensions = tuple(
-        ClassicDimension(_bytes(d.name), 0 if d.unlimited else d.size) for d in dataset.dimensions
+        ClassicDimension(bytes_of(d.name), 0 if d.unlimited else d.size) for d in dataset.dimensions
     )
     attributes = tuple(_attribute(a) for a in dataset.attributes)
     variables = []
@@ -188,7 +189,7 @@ def header_of(dataset: Dataset, version: int) -> Header:
         assert isinstance(v.type, PrimitiveType)
         ids = tuple(numbers[str(reference)] for reference in v.dimensions)
         variables.append(
-            ClassicVariable(_bytes(v.name), v.type, ids, tuple(_attribute(a) for a in v.attributes))
+            ClassicVariable(bytes_of(v.name), v.type, ids, tuple(_attribute(a) for a in v.attributes))
         )
     return Header(version, records, dimensions, attributes, tuple(variables))
 
@@ -225,16 +226,7 @@ def check_places(header: Header) -> None:
 def _attribute(attribute: Attribute) -> ClassicAttribute:
     assert isinstance(attribute.type, PrimitiveType)
     big = attribute.values.astype(attribute.type.dtype.newbyteorder(">"))
-    return ClassicAttribute(_bytes(attribute.name), attribute.type, big)
-
-
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def text_of(name: bytes) -> str:
-    """Return a name of the file as text."""
-    return name.decode("utf-8", "surrogateescape")
+    return ClassicAttribute(bytes_of(attribute.name), attribute.type, big)
 
 
 def format_header(header: Header) -> bytes:

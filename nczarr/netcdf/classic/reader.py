@@ -21,6 +21,7 @@ from nczarr.model import (
     join_fqn,
     normalize_name,
 )
+from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.ranges import FilePlaces, largest_part
 from nczarr.netcdf.classic.header import (
     TYPES,
@@ -30,7 +31,6 @@ from nczarr.netcdf.classic.header import (
     Header,
     Widths,
     padded,
-    text_of,
 )
 from nczarr.system.descriptors import pread
 

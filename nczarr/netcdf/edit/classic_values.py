@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -104,7 +104,7 @@ class ClassicValues(EditedValues):
     index: int
     type: PrimitiveType
     shape: tuple[int, ...]
-    fill: Any
+    fill: object
     fills: bool
     marks: np.ndarray | None = None
     records: int = 0

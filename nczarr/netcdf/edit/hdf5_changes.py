@@ -24,14 +24,15 @@ from nczarr.model import (
     parse_fqn,
 )
 from nczarr.model.parts import Part, without
+from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.edit.hdf5_values import HDF5Values, Owner
 from nczarr.netcdf.edit.matching import Matches
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, write_attribute
 from nczarr.netcdf.hdf5.memory import encode
-from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, coordinate_of
+from nczarr.netcdf.hdf5.objects import ObjectMaker, coordinate_of
 from nczarr.netcdf.hdf5.reader import FoundObjects
 from nczarr.netcdf.hdf5.source import OWN_CACHE, HDF5Source
-from nczarr.netcdf.hdf5.tree import NON_COORDINATE, text_of, variable_name
+from nczarr.netcdf.hdf5.tree import NON_COORDINATE, variable_name
 
 if TYPE_CHECKING:
     from h5py.h5d import DatasetID

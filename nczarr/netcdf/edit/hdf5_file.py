@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nczarr.errors import NCZarrError, NetCDFFileError, PartlyStoredError, UnsupportedError
 from nczarr.model import Dataset, bind_data
-from nczarr.netcdf.bytes.file import ByteFile, DiskFile
+from nczarr.netcdf.bytes.file import ByteFile, DiskFile, bytes_of, text_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.classic.header import refuse_losses
 from nczarr.netcdf.edit.editor import EditedFile
@@ -18,12 +18,15 @@ from nczarr.netcdf.edit.hdf5_changes import HDF5Objects
 from nczarr.netcdf.edit.hdf5_values import HDF5Values
 from nczarr.netcdf.edit.matching import match
 from nczarr.netcdf.hdf5.library import access_to, hdf5, hdf5_errors
-from nczarr.netcdf.hdf5.objects import ObjectMaker, bytes_of, check_names, check_types
+from nczarr.netcdf.hdf5.objects import ObjectMaker, check_names, check_types
 from nczarr.netcdf.hdf5.reader import find_objects
 from nczarr.netcdf.hdf5.source import HDF5File, forget_editor, remember_editor
-from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup, text_of
+from nczarr.netcdf.hdf5.tree import ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS, FoundGroup
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.atomic import Output
+
+if TYPE_CHECKING:
+    from h5py import h5g
 
 #: Numbers of datasets that stay open, in a file that is edited and in one that is written once.
 _KEPT, _ALL = 64, 1 << 20
@@ -221,7 +224,7 @@ class EditedHDF5(EditedFile):
                 self.file.close()
 
 
-def _check_order(root: Any, path: str) -> None:
+def _check_order(root: h5g.GroupID, path: str) -> None:
     """Refuse a file without creation order, to which the netCDF library does not write either."""
     tracked = root.get_create_plist().get_link_creation_order() & hdf5().h5p.CRT_ORDER_TRACKED
     if not tracked:

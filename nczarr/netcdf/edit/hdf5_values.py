@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_fixed_text, has_
 from nczarr.netcdf.hdf5.objects import VariableObject
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source, fill_with
 
+if TYPE_CHECKING:
+    from h5py import h5t
+
 
 class _Facts(NamedTuple):
     """The constant properties of an HDF5 dataset: its type, its block shape, its way of writing blocks.
@@ -23,7 +26,7 @@ class _Facts(NamedTuple):
     With `encoded`, chunks are encoded here. With `plain`, chunks are stored as values lie in memory.
     """
 
-    type_id: Any
+    type_id: h5t.TypeID
     encoded: bool
     block: tuple[int, ...]
     plain: bool
@@ -61,7 +64,7 @@ class HDF5Values(EditedValues):
     layout: MemoryLayout
     shape: tuple[int, ...]
     stored: tuple[int, ...]
-    fill: Any
+    fill: object
     touched: bool = False
     _facts: _Facts | None = field(default=None, repr=False)
 
@@ -118,7 +121,7 @@ class HDF5Values(EditedValues):
     def _write(self, axes: Axes, values: np.ndarray) -> None:
         if not values.size:
             return
-        keep: list[Any] = []
+        keep: list[object] = []
         raw = np.ascontiguousarray(encode(self.layout, values, self.type, keep)).reshape(values.shape)
         facts = self._facts or self.known()
         file = self.owner.file

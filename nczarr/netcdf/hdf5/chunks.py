@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numcodecs import blosc
@@ -32,10 +32,17 @@ from nczarr.filters import BLOSC_COMPRESSORS, BUILT_IN, ENCODED, FILTERS, blosc_
 from nczarr.model import Filter, Region
 from nczarr.netcdf.bytes.ranges import Range, Ranges
 
+if TYPE_CHECKING:
+    from h5py import h5d, h5f
+
 try:  # libdeflate is more than twice as fast as zlib
     import deflate as _libdeflate
 except ImportError:
     _libdeflate = None
+
+#: The forms in which filters pass the bytes of a chunk on, and a function that reads stored bytes.
+Bytes: TypeAlias = "bytes | bytearray | memoryview"
+ReadBytes: TypeAlias = "Callable[[], bytes | memoryview]"
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))
 #: Up to this number, one call lists all chunks of a dataset. Above it, each chunk is looked up separately.
@@ -62,13 +69,13 @@ class StoredChunk:
 class ChunkPlaces:
     """The locations of a dataset's chunks. The caller holds HDF5's lock."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: h5d.DatasetID) -> None:
         self._dataset = dataset
         self._found: dict[tuple[int, ...], tuple[int, int, int]] | None = None
         if hasattr(dataset, "chunk_iter") and dataset.get_num_chunks() <= _INDEXED:
             found: dict[tuple[int, ...], tuple[int, int, int]] = {}
 
-            def note(info: Any) -> None:
+            def note(info: h5d.StoreInfo) -> None:
                 found[tuple(info.chunk_offset)] = info.byte_offset, info.size, info.filter_mask
 
             dataset.chunk_iter(note)
@@ -120,7 +127,7 @@ class DiskRanges:
         pass
 
 
-def ranges_of(file_id: Any, sec2: int) -> DiskRanges | None:
+def ranges_of(file_id: h5f.FileID, sec2: int) -> DiskRanges | None:
     """Return byte ranges of the file that HDF5 has open, or None if its driver does not permit them.
 
     A duplicate descriptor keeps them on the same file when another file takes its name.
@@ -145,7 +152,7 @@ def read_chunks(
     """Read chunks of `shape` into their places in `out`, whose dtype is that of the file."""
     size = math.prod(shape) * out.itemsize
 
-    def put(chunk: StoredChunk, data: Any) -> None:
+    def put(chunk: StoredChunk, data: Bytes) -> None:
         with error_context(path, fqn=fqn):
             values = decode_chunk(data, filters, chunk.mask, out.itemsize, size)
             out[chunk.place] = values.view(out.dtype).reshape(shape)[chunk.inside]
@@ -204,7 +211,7 @@ class StoredBytes:
     offset: int
     size: int
 
-    def __call__(self) -> Any:
+    def __call__(self) -> bytes | memoryview:
         with error_context(self.path):
             return self.file.read(self.offset, self.size)
 
@@ -233,7 +240,7 @@ class StoredChunks:
     big_endian: bool
     places: dict[tuple[int, ...], tuple[int, int]]
 
-    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], Callable[[], Any]]]:
+    def chunks(self, region: Region | None = None) -> Iterator[tuple[tuple[int, ...], ReadBytes]]:
         """Yield the origin of each chunk and the reader of its bytes, for all chunks or those of a region."""
 
         origins: Iterable[tuple[int, ...]] = self.places
@@ -294,7 +301,7 @@ def complete(filter_: Filter, itemsize: int, size: int) -> Filter:
     return replace(filter_, parameters=(*current[:2], min(itemsize, 255), size & 0xFFFFFFFF, *current[4:]))
 
 
-def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
+def decode_chunk(data: Bytes, filters: Sequence[Filter], mask: int, itemsize: int, size: int) -> np.ndarray:
     """Decode a chunk.
 
     `filters` are in the order of encoding. Bit `i` of `mask` is set if the chunk skipped filter `i`. The
@@ -305,7 +312,7 @@ def decode_chunk(data: bytes, filters: Sequence[Filter], mask: int, itemsize: in
     NetCDFFileError
         If the chunk is damaged.
     """
-    made: Any = data
+    made: Bytes = data
     for i in reversed(range(len(filters))):
         if mask >> i & 1:
             continue
@@ -333,7 +340,7 @@ def encode_chunk(data: np.ndarray, filters: Sequence[Filter], itemsize: int) -> 
     >>> decode_chunk(encode_chunk(data, chain, 4), chain, 0, 4, 400).view("i4")[-3:].tolist()
     [97, 98, 99]
     """
-    made: Any = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    made: Bytes = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
     for filter_ in filters:
         made = _encode(filter_, made, itemsize)
     return bytes(made)
@@ -349,10 +356,10 @@ def _room(before: Sequence[int], size: int) -> int:
     return size
 
 
-def _decode(filter_: Filter, data: Any, itemsize: int, size: int, *, exact: bool) -> Any:
+def _decode(filter_: Filter, data: Bytes, itemsize: int, size: int, *, exact: bool) -> Bytes:
     """Undo a filter whose input had `size` bytes, or at most that many if not `exact`."""
     if filter_.id == Filter.SHUFFLE:
-        return _unshuffle(np.frombuffer(data, np.uint8), itemsize)
+        return _unshuffle(np.frombuffer(data, np.uint8), itemsize).data
     if filter_.id == Filter.FLETCHER32:
         return Fletcher32().decode(np.frombuffer(data, np.uint8))
     if filter_.id == Filter.DEFLATE:
@@ -370,7 +377,7 @@ def _decode(filter_: Filter, data: Any, itemsize: int, size: int, *, exact: bool
         raise ValueError("its header does not state the chunk's size")
     out = np.empty(said, np.uint8)
     blosc.decompress(data, out)
-    return out
+    return out.data
 
 
 def _fits(said: int, size: int, exact: bool) -> bool:
@@ -389,9 +396,9 @@ def _zstd_size(data: bytes) -> int | None:
     return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
-def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
+def _encode(filter_: Filter, data: Bytes, itemsize: int) -> Bytes:
     if filter_.id == Filter.SHUFFLE:
-        return _shuffle(np.frombuffer(data, np.uint8), itemsize)
+        return _shuffle(np.frombuffer(data, np.uint8), itemsize).data
     if filter_.id == Filter.FLETCHER32:
         return Fletcher32().encode(np.frombuffer(data, np.uint8))
     if filter_.id == Filter.DEFLATE:
@@ -410,7 +417,7 @@ def _encode(filter_: Filter, data: Any, itemsize: int) -> Any:
     return blosc.compress(raw, name.encode(), min(level, 9), min(shuffle, 2))
 
 
-def _inflate(data: Any, size: int) -> Any:
+def _inflate(data: Bytes, size: int) -> Bytes:
     """Inflate to `size` bytes, or to one byte more for a damaged chunk."""
     if _libdeflate is not None:
         with suppress(Exception):  # zlib reports the error

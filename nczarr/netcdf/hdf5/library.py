@@ -10,15 +10,21 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nczarr.errors import NCZarrError, NetCDFFileError, UnsupportedError, error_context
+from nczarr.netcdf.bytes.file import text_of
+from nczarr.netcdf.bytes.guarded import GuardedFile
+
+if TYPE_CHECKING:
+    from h5py import h5a, h5d, h5f, h5p, h5s, h5t
+    from h5py._objects import ObjectID
 
 _loaded: SimpleNamespace | None = None
 
@@ -88,7 +94,7 @@ def available_filter(number: int) -> bool:
         return bool(hdf5().h5z.filter_avail(number))
 
 
-def access_to(file: Any) -> Any:
+def access_to(file: GuardedFile) -> h5p.PropFAID:
     """Return HDF5's access properties for a file object in Python."""
     api = hdf5()
     made = api.h5p.create(api.h5p.FILE_ACCESS)
@@ -100,7 +106,7 @@ def access_to(file: Any) -> Any:
 
 _ID = ctypes.c_int64
 _BUFFER = ctypes.c_void_p
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
+_SIGNATURES: dict[str, tuple[type, ...]] = {
     "H5Aclose": (_ID,),
     "H5Acreate2": (_ID, ctypes.c_char_p, _ID, _ID, _ID, _ID),
     "H5Aread": (_ID, _ID, _BUFFER),
@@ -117,10 +123,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "H5Tget_member_value": (_ID, ctypes.c_uint, _BUFFER),
 }
 
-_functions: dict[str, Any] = {}
+_functions: dict[str, Callable[..., int]] = {}
 
 
-def _call(name: str, *arguments: Any) -> None:
+def _call(name: str, *arguments: object) -> None:
     """Call a C function. The caller holds the lock. Raises OSError if the function fails."""
     if not _functions:
         _functions.update(_load())
@@ -128,7 +134,7 @@ def _call(name: str, *arguments: Any) -> None:
         raise OSError(f"HDF5's function {name} failed")
 
 
-def _load() -> dict[str, Any]:
+def _load() -> dict[str, Callable[..., int]]:
     module = Path(hdf5().h5p.__file__)
     library = module.with_name("hdf5.dll") if sys.platform == "win32" else module
     found = {}
@@ -147,27 +153,31 @@ def _load() -> dict[str, Any]:
     return found
 
 
-def read_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, out: np.ndarray) -> None:
+def read_dataset(
+    dataset: h5d.DatasetID, type_id: h5t.TypeID, memory: h5s.SpaceID, chosen: h5s.SpaceID, out: np.ndarray
+) -> None:
     """Call H5Dread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
     _call("H5Dread", dataset.id, type_id.id, memory.id, chosen.id, 0, out.ctypes.data)
 
 
-def write_dataset(dataset: Any, type_id: Any, memory: Any, chosen: Any, values: np.ndarray) -> None:
+def write_dataset(
+    dataset: h5d.DatasetID, type_id: h5t.TypeID, memory: h5s.SpaceID, chosen: h5s.SpaceID, values: np.ndarray
+) -> None:
     """Call H5Dwrite from a contiguous array."""
     _call("H5Dwrite", dataset.id, type_id.id, memory.id, chosen.id, 0, values.ctypes.data)
 
 
-def read_attribute(attribute: Any, type_id: Any, out: np.ndarray) -> None:
+def read_attribute(attribute: h5a.AttrID, type_id: h5t.TypeID, out: np.ndarray) -> None:
     """Call H5Aread into a contiguous array. HDF5 owns pointers in it until :func:`reclaim`."""
     _call("H5Aread", attribute.id, type_id.id, out.ctypes.data)
 
 
-def write_attribute(attribute: Any, type_id: Any, values: np.ndarray) -> None:
+def write_attribute(attribute: h5a.AttrID, type_id: h5t.TypeID, values: np.ndarray) -> None:
     """Call H5Awrite from a contiguous array."""
     _call("H5Awrite", attribute.id, type_id.id, values.ctypes.data)
 
 
-def read_text(owner: Any, name: bytes) -> str | None:
+def read_text(owner: ObjectID, name: bytes) -> str | None:
     """Return the text of an attribute, or None if there is none with a text of fixed size."""
     api = hdf5()
     if not api.h5a.exists(owner, name):
@@ -178,10 +188,10 @@ def read_text(owner: Any, name: bytes) -> str | None:
         return None
     raw = np.zeros(kind.get_size(), "S1")
     read_attribute(attribute, kind, raw)
-    return raw.tobytes().split(b"\0")[0].decode("utf-8", "surrogateescape")
+    return text_of(raw.tobytes().split(b"\0")[0])
 
 
-def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) -> bool:
+def make_plain(owner: ObjectID, name: bytes, type_id: h5t.TypeID, space: h5s.SpaceID, raw: bytes) -> bool:
     """Call H5Acreate2 and H5Awrite for raw bytes. Return False if HDF5 refuses, as for a name in use."""
     if not _functions:
         _functions.update(_load())
@@ -196,36 +206,36 @@ def make_plain(owner: Any, name: bytes, type_id: Any, space: Any, raw: bytes) ->
     return True
 
 
-def reclaim(type_id: Any, values: np.ndarray) -> None:
+def reclaim(type_id: h5t.TypeID, values: np.ndarray) -> None:
     """Free the memory behind all pointers of an array that HDF5 filled."""
     space = hdf5().h5s.create_simple((values.size,))
     _call("H5Dvlen_reclaim", type_id.id, space.id, 0, values.ctypes.data)
 
 
-def set_fill_value(creation: Any, type_id: Any, value: np.ndarray) -> None:
+def set_fill_value(creation: h5p.PropDCID, type_id: h5t.TypeID, value: np.ndarray) -> None:
     """Set the fill value of a creation property list, in the dataset's own type. HDF5 copies it."""
     _call("H5Pset_fill_value", creation.id, type_id.id, value.ctypes.data)
 
 
-def get_fill_value(creation: Any, type_id: Any, out: np.ndarray) -> None:
+def get_fill_value(creation: h5p.PropDCID, type_id: h5t.TypeID, out: np.ndarray) -> None:
     """Get the fill value of a creation property list, in the dataset's own type."""
     _call("H5Pget_fill_value", creation.id, type_id.id, out.ctypes.data)
 
 
-def member_value(type_id: Any, index: int, dtype: np.dtype) -> int:
+def member_value(type_id: h5t.TypeID, index: int, dtype: np.dtype) -> int:
     """Return the value of a member of an enum whose base is `dtype`."""
     value = np.zeros((), dtype)
     _call("H5Tget_member_value", type_id.id, index, value.ctypes.data)
     return int(value)
 
 
-def insert_member(type_id: Any, name: bytes, value: int, dtype: np.dtype) -> None:
+def insert_member(type_id: h5t.TypeID, name: bytes, value: int, dtype: np.dtype) -> None:
     """Add a member to an enum whose base is `dtype`."""
     held = np.array(value, dtype)  # the variable keeps the memory alive during the call
     _call("H5Tenum_insert", type_id.id, name, held.ctypes.data)
 
 
-def file_number(file: Any) -> int:
+def file_number(file: h5f.FileID) -> int:
     """Return HDF5's file number, which is equal for all handles of one file."""
     found = ctypes.c_ulong()
     _call("H5Fget_fileno", file.id, ctypes.byref(found))

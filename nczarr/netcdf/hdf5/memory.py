@@ -9,13 +9,14 @@ along a :class:`MemoryLayout`.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from nczarr.errors import UnsupportedError
 from nczarr.model import CompoundType, Type, VlenType
+from nczarr.netcdf.bytes.file import bytes_of, text_of
 
 _POINTER = np.dtype(f"u{ctypes.sizeof(ctypes.c_void_p)}")
 _SEQUENCE = np.dtype([("length", f"u{ctypes.sizeof(ctypes.c_size_t)}"), ("data", _POINTER)])
@@ -94,7 +95,7 @@ def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
     elif isinstance(layout, FixedText):
         size = layout.dtype.itemsize
         data = raw.tobytes()
-        out[:] = [_text(data[i : i + size].split(b"\0", 1)[0]) for i in range(0, len(data), size)]
+        out[:] = [text_of(data[i : i + size].split(b"\0", 1)[0]) for i in range(0, len(data), size)]
     elif isinstance(layout, Sequence):
         assert isinstance(type_, VlenType)
         for i, (length, address) in enumerate(raw.tolist()):
@@ -108,14 +109,8 @@ def _decode(layout: MemoryLayout, raw: np.ndarray, type_: Type) -> np.ndarray:
     return out
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
 def _text_at(address: int) -> str:
-    if not address:
-        return ""
-    return _text(ctypes.string_at(address))
+    return text_of(ctypes.string_at(address)) if address else ""
 
 
 def _sequence_at(base: MemoryLayout, length: int, address: int, type_: Type) -> np.ndarray:
@@ -125,7 +120,7 @@ def _sequence_at(base: MemoryLayout, length: int, address: int, type_: Type) -> 
     return _decode(base, np.frombuffer(data, base.dtype), type_)
 
 
-def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[object]) -> np.ndarray:
     """Encode values of the model into a buffer for HDF5. The inverse of :func:`decode`.
 
     The function appends the targets of the pointers to `keep`. The contiguous buffer is valid as long as that
@@ -141,7 +136,7 @@ def encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any
     return _encode(layout, values.reshape(-1), type_, keep).reshape(values.shape)
 
 
-def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[Any]) -> np.ndarray:
+def _encode(layout: MemoryLayout, values: np.ndarray, type_: Type, keep: list[object]) -> np.ndarray:
     if isinstance(layout, Plain):
         return np.ascontiguousarray(values, layout.dtype)
     out = np.zeros(values.shape, layout.dtype)
@@ -185,20 +180,20 @@ def _fixed_text(text: str, layout: FixedText) -> bytes:
 
 
 def _text_bytes(text: str) -> bytes:
-    data = text.encode("utf-8", "surrogateescape")
+    data = bytes_of(text)
     if b"\0" in data:
         raise UnsupportedError(f"netCDF-4 cannot store a string with a NUL inside: {text!r}")
     return data
 
 
-def _keep_text(text: str, keep: list[Any]) -> int:
+def _keep_text(text: str, keep: list[object]) -> int:
     data = _text_bytes(text)
     buffer = ctypes.create_string_buffer(data)
     keep.append(buffer)
     return ctypes.addressof(buffer)
 
 
-def _as_vector(items: Any, type_: Type) -> np.ndarray:
+def _as_vector(items: Collection[object] | None, type_: Type) -> np.ndarray:
     if items is None:
         return np.empty(0, type_.dtype)
     if isinstance(items, np.ndarray) and items.dtype == type_.dtype and items.ndim == 1:

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from nczarr.model import (
     join_fqn,
 )
 from nczarr.model.chunk_shapes import default_chunks
+from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.hdf5.chunks import complete, describe_filter, encode_chunk, is_ours
 from nczarr.netcdf.hdf5.library import (
     available_filter,
@@ -50,6 +51,10 @@ from nczarr.netcdf.hdf5.memory import MemoryLayout, encode, has_pointers
 from nczarr.netcdf.hdf5.source import chunks_of, decoded_chunk, filters_of, hyperslab, unwritten_chunk
 from nczarr.netcdf.hdf5.tree import NO_VARIABLE, ROOT_BOOKS, SCALE_BOOKS, VARIABLE_BOOKS
 from nczarr.netcdf.hdf5.types import TypeWriter, record_bases
+
+if TYPE_CHECKING:
+    from h5py import h5d, h5f, h5g, h5p, h5s, h5t
+    from h5py._objects import ObjectID
 
 #: Size limit of default chunks, and their length if all dimensions are unlimited.
 _CHUNK_BYTES, _LONE_STEPS = 4 << 20, 1024
@@ -73,8 +78,8 @@ class VariableObject:
         True if chunks differ from the values in memory.
     """
 
-    id: Any
-    type_id: Any
+    id: h5d.DatasetID
+    type_id: h5t.TypeID
     layout: MemoryLayout
     encoded: bool
     chunk: tuple[int, ...] | None = None
@@ -104,30 +109,30 @@ class ObjectMaker:
         self.path = path
         self.types = TypeWriter()
         #: HDF5's string types by length, and the scalar dataspace.
-        self._texts: dict[int, Any] = {}
-        self._single: Any = None
-        self._number: Any = None
+        self._texts: dict[int, h5t.TypeID] = {}
+        self._single: h5s.SpaceID | None = None
+        self._number: h5s.SpaceID | None = None
 
-    def file(self, name: str, access: Any, *, strict: bool) -> Any:
+    def file(self, name: str, access: h5p.PropFAID, *, strict: bool) -> h5f.FileID:
         """Create a file with netCDF's own attributes only; `strict` selects the classic model."""
         api = hdf5()
         access.set_libver_bounds(api.h5f.LIBVER_V18, api.h5f.LIBVER_V18)
         creation = api.h5p.create(api.h5p.FILE_CREATE)
         track(creation, links=True)
-        made = api.h5f.create(name.encode("utf-8", "surrogateescape"), api.h5f.ACC_TRUNC, creation, access)
+        made = api.h5f.create(bytes_of(name), api.h5f.ACC_TRUNC, creation, access)
         root = api.h5g.open(made, b"/")
         self.text(root, b"_NCProperties", _provenance().encode())
         if strict:
             self.write_internal_attribute(root, b"_nc3_strict", (1,), scalar=True)
         return made
 
-    def group(self, parent: Any, name: str) -> Any:
+    def group(self, parent: h5g.GroupID, name: str) -> h5g.GroupID:
         """Create a group."""
         creation = hdf5().h5p.create(hdf5().h5p.GROUP_CREATE)
         track(creation, links=True)
         return hdf5().h5g.create(parent, bytes_of(name), gcpl=creation)
 
-    def type(self, group: Any, type_: UserType, declared: Collection[UserType]) -> None:
+    def type(self, group: h5g.GroupID, type_: UserType, declared: Collection[UserType]) -> None:
         """Commit a type. The types that it contains are committed already."""
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             made = self.types.build(type_)
@@ -140,7 +145,7 @@ class ObjectMaker:
         with hdf5().phil, hdf5_errors(self.path, type_.fqn, "the type cannot be written"):
             self.types.build(type_)
 
-    def dimension(self, group: Any, dimension: Dimension, number: int, fqn: str) -> Any:
+    def dimension(self, group: h5g.GroupID, dimension: Dimension, number: int, fqn: str) -> h5d.DatasetID:
         """Create the scale of a dimension without a coordinate variable: a dataset without data."""
         api = hdf5()
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
@@ -177,7 +182,7 @@ class ObjectMaker:
                     self._put_filter(hdf5().h5p.create(hdf5().h5p.DATASET_CREATE), filter_, fqn)
 
     def variable(
-        self, group: Any, link: bytes, variable: Variable, dataset: Dataset, fqn: str
+        self, group: h5g.GroupID, link: bytes, variable: Variable, dataset: Dataset, fqn: str
     ) -> VariableObject:
         """Create the HDF5 dataset of a variable, without attributes and dimension scales."""
         api = hdf5()
@@ -213,9 +218,9 @@ class ObjectMaker:
         variable: Variable,
         chunk: tuple[int, ...] | None,
         size: int,
-        type_id: Any,
+        type_id: h5t.TypeID,
         layout: MemoryLayout,
-    ) -> Any:
+    ) -> h5p.PropDCID:
         api = hdf5()
         storage = variable.storage
         creation = api.h5p.create(api.h5p.DATASET_CREATE)
@@ -238,13 +243,13 @@ class ObjectMaker:
             if not has_pointers(layout):  # HDF5 must set unwritten pointers to NULL
                 creation.set_fill_time(api.h5d.FILL_TIME_NEVER)
             return creation
-        keep: list[Any] = []
+        keep: list[object] = []
         value = np.empty(1, variable.type.dtype)
         value[0] = fill_value_of(variable)
         set_fill_value(creation, type_id, encode(layout, value, variable.type, keep))
         return creation
 
-    def _put_filter(self, creation: Any, filter_: Filter, fqn: str) -> None:
+    def _put_filter(self, creation: h5p.PropDCID, filter_: Filter, fqn: str) -> None:
         if not available_filter(filter_.id):
             raise UnsupportedError(
                 f"the installed HDF5 has no filter {describe_filter(filter_.id)}",
@@ -261,7 +266,7 @@ class ObjectMaker:
         else:
             creation.set_filter(filter_.id, hdf5().h5z.FLAG_OPTIONAL, filter_.parameters)
 
-    def attributes(self, owner: Any, attributes: Iterable[Attribute], fqn: str) -> None:
+    def attributes(self, owner: ObjectID, attributes: Iterable[Attribute], fqn: str) -> None:
         """Create attributes."""
         for attribute in attributes:
             # Text and single numbers, which are most attributes, go directly to HDF5.
@@ -272,7 +277,7 @@ class ObjectMaker:
                 ):
                     self._attribute(owner, attribute, fqn)
 
-    def _made_plain(self, owner: Any, attribute: Attribute) -> bool:
+    def _made_plain(self, owner: ObjectID, attribute: Attribute) -> bool:
         type_, values = attribute.type, attribute.values
         if not isinstance(type_, PrimitiveType) or type_ == STRING or not values.size:
             return False
@@ -285,7 +290,7 @@ class ObjectMaker:
         raw = values.astype(type_.dtype, copy=False).tobytes()
         return make_plain(owner, bytes_of(attribute.name), type_id, space, raw)
 
-    def _attribute(self, owner: Any, attribute: Attribute, fqn: str) -> None:
+    def _attribute(self, owner: ObjectID, attribute: Attribute, fqn: str) -> None:
         api = hdf5()
         name = bytes_of(attribute.name)
         if api.h5a.exists(owner, name):
@@ -299,16 +304,16 @@ class ObjectMaker:
             return
         made = api.h5a.create(owner, name, type_id, api.h5s.create_simple(attribute.values.shape))
         layout = self.types.layout(attribute.type, type_id)
-        keep: list[Any] = []
+        keep: list[object] = []
         write_attribute(made, type_id, encode(layout, attribute.values, attribute.type, keep))
 
-    def text(self, owner: Any, name: bytes, text: bytes) -> None:
+    def text(self, owner: ObjectID, name: bytes, text: bytes) -> None:
         """Create an attribute of characters."""
         type_id = self._text_type(len(text))
         made = hdf5().h5a.create(owner, name, type_id, self._scalar())
         made.write(np.frombuffer(text, "S1"), type_id)
 
-    def _text_type(self, size: int) -> Any:
+    def _text_type(self, size: int) -> h5t.TypeID:
         found = self._texts.get(size)
         if found is None:
             found = hdf5().h5t.C_S1.copy()
@@ -318,18 +323,18 @@ class ObjectMaker:
                 self._texts[size] = found
         return found
 
-    def _scalar(self) -> Any:
+    def _scalar(self) -> h5s.SpaceID:
         if self._single is None:
             self._single = hdf5().h5s.create(hdf5().h5s.SCALAR)
         return self._single
 
-    def _one(self) -> Any:
+    def _one(self) -> h5s.SpaceID:
         if self._number is None:
             self._number = hdf5().h5s.create_simple((1,))
         return self._number
 
     def write_internal_attribute(
-        self, owner: Any, name: bytes, values: tuple[int, ...], *, scalar: bool = False
+        self, owner: ObjectID, name: bytes, values: tuple[int, ...], *, scalar: bool = False
     ) -> None:
         """Create an integer attribute of netCDF's bookkeeping."""
         api = hdf5()
@@ -369,7 +374,7 @@ def chunk_shape(
     return tuple(chunk)
 
 
-def track(creation: Any, *, links: bool = False) -> None:
+def track(creation: h5p.PropDCID, *, links: bool = False) -> None:
     """Track the creation order of attributes (and links) and store no times: equal input gives equal files."""
     h5p = hdf5().h5p
     both = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
@@ -377,11 +382,6 @@ def track(creation: Any, *, links: bool = False) -> None:
     if links:
         creation.set_link_creation_order(both)
     creation.set_obj_track_times(False)
-
-
-def bytes_of(name: str) -> bytes:
-    """Return a name of the model in the file's encoding."""
-    return name.encode("utf-8", "surrogateescape")
 
 
 def check_names(dataset: Dataset, path: str) -> None:
@@ -437,7 +437,7 @@ def _link_names(group: Group) -> Iterator[tuple[str, str]]:
             yield "dimension", dimension.name
 
 
-def _write_chunks(dataset: Any, axes: tuple[range, ...], values: np.ndarray) -> None:
+def _write_chunks(dataset: h5d.DatasetID, axes: tuple[range, ...], values: np.ndarray) -> None:
     """Write values chunk by chunk through filters that HDF5 itself lacks."""
     plist = dataset.get_create_plist()
     shape, filters = plist.get_chunk(), filters_of(plist)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from nczarr.model import (
     ordered_types,
 )
 from nczarr.model.nodes import dataset_of
+from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors, read_attribute, reclaim
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, decode, has_pointers
 from nczarr.netcdf.hdf5.source import HDF5File, HDF5Source
@@ -43,10 +44,13 @@ from nczarr.netcdf.hdf5.tree import (
     FoundDimensions,
     FoundGroup,
     collect,
-    text_of,
     variable_name,
 )
 from nczarr.netcdf.hdf5.types import KnownTypes
+
+if TYPE_CHECKING:
+    from h5py import h5a, h5d, h5p
+    from h5py._objects import ObjectID
 
 _SZIP_CHOICES = 4 | 32
 
@@ -119,7 +123,9 @@ class _Reader:
                 with hdf5().phil, hdf5_errors(self.file.path, fqn):
                     yield self.variable(group, link, dataset, name, fqn)
 
-    def variable(self, group: FoundGroup, link: bytes, dataset: Any, name: str, fqn: str) -> Variable:
+    def variable(
+        self, group: FoundGroup, link: bytes, dataset: h5d.DatasetID, name: str, fqn: str
+    ) -> Variable:
         type_, layout = self.types.find(dataset.get_type(), group.fqn)
         plist = dataset.get_create_plist()
         books = VARIABLE_BOOKS | (SCALE_BOOKS if hdf5().h5ds.is_scale(dataset) else frozenset())
@@ -154,7 +160,9 @@ class _Reader:
             data=source,
         )
 
-    def attributes(self, owner: Any, books: frozenset[bytes], group: str, fqn: str) -> tuple[Attribute, ...]:
+    def attributes(
+        self, owner: ObjectID, books: frozenset[bytes], group: str, fqn: str
+    ) -> tuple[Attribute, ...]:
         made = []
         for attribute in _attribute_ids(owner):
             if attribute.name not in books:
@@ -163,7 +171,7 @@ class _Reader:
                     made.append(self.attribute(attribute, name, group))
         return tuple(made)
 
-    def attribute(self, attribute: Any, name: str, group: str) -> Attribute:
+    def attribute(self, attribute: h5a.AttrID, name: str, group: str) -> Attribute:
         api = hdf5()
         type_id = attribute.get_type()
         space = attribute.get_space()
@@ -197,7 +205,7 @@ class _Reader:
         return Attribute(name, type_, values)
 
 
-def _attribute_ids(owner: Any) -> Iterator[Any]:
+def _attribute_ids(owner: ObjectID) -> Iterator[h5a.AttrID]:
     """Return the attributes of an object by creation order, or by name if the file has no such order."""
     api = hdf5()
     order = api.h5.INDEX_CRT_ORDER
@@ -211,7 +219,7 @@ def _attribute_ids(owner: Any) -> Iterator[Any]:
             yield api.h5a.open(owner, index=i, index_type=order, order=api.h5.ITER_INC)
 
 
-def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
+def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: h5p.PropDCID) -> object:
     """Return the value of elements beyond the end of a variable that is shorter than its unlimited dimension."""
     for attribute in attributes:
         if attribute.name == "_FillValue" and attribute.type == type_ and len(attribute.values) == 1:
@@ -224,7 +232,7 @@ def _fill(type_: Type, attributes: tuple[Attribute, ...], plist: Any) -> Any:
     return default_fill(type_)
 
 
-def _storage(plist: Any, type_: Type, layout: MemoryLayout) -> Storage:
+def _storage(plist: h5p.PropDCID, type_: Type, layout: MemoryLayout) -> Storage:
     api = hdf5()
     kinds = {api.h5d.COMPACT: "compact", api.h5d.CONTIGUOUS: "contiguous", api.h5d.CHUNKED: "chunked"}
     kind = kinds.get(plist.get_layout())

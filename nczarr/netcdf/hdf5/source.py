@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from nczarr.errors import NetCDFFileError
 from nczarr.lazy import cached_property
 from nczarr.model import Filter, Region, Type
 from nczarr.model.sources import handed
+from nczarr.netcdf.bytes.file import bytes_of
 from nczarr.netcdf.bytes.guarded import GuardedFile
 from nczarr.netcdf.bytes.ranges import FilePlaces, Ranges
 from nczarr.netcdf.hdf5.chunks import (
@@ -47,6 +48,9 @@ from nczarr.system.environment import is_on
 from nczarr.system.finalizing import close_dropped, close_with
 from nczarr.system.forks import Origin
 
+if TYPE_CHECKING:
+    from h5py import h5d, h5f, h5p, h5s, h5t
+
 _OPEN_DATASETS = 8
 _CACHE_LIMIT = 32 << 20
 #: HDF5's default size of the chunk cache of a dataset, in bytes.
@@ -54,10 +58,10 @@ OWN_CACHE = 1 << 20
 
 
 #: The files open for reading and their numbers of users, by HDF5's file number.
-_opened: dict[int, tuple[Any, int]] = {}
+_opened: dict[int, tuple[h5f.FileID, int]] = {}
 
 
-def _shared(file: Any) -> tuple[Any, int]:
+def _shared(file: h5f.FileID) -> tuple[h5f.FileID, int]:
     """Return the first handle of a file in place of a new one, and its number. The caller holds the lock.
 
     A second handle shares HDF5's state of the datasets. In that state, the fill value of strings belongs to
@@ -107,15 +111,15 @@ class _Opened:
 class OpenDataset:
     """An open dataset and its constant creation properties. The caller holds the lock."""
 
-    id: Any
+    id: h5d.DatasetID
 
     @cached_property
-    def plist(self) -> Any:
+    def plist(self) -> h5p.PropDCID:
         """The creation property list."""
         return self.id.get_create_plist()
 
     @cached_property
-    def type_id(self) -> Any:
+    def type_id(self) -> h5t.TypeID:
         """The type in the file."""
         return self.id.get_type()
 
@@ -140,7 +144,8 @@ class HDF5File:
     """
 
     path: str
-    id: Any
+    #: None once the file is closed.
+    id: h5f.FileID
     #: The file object behind the handle, unless HDF5 opened the path. It is closed with the file.
     disk: GuardedFile | None = None
     #: Number of datasets that stay open.
@@ -149,12 +154,12 @@ class HDF5File:
     _decoded: OrderedDict[tuple[bytes, tuple[int, ...]], np.ndarray] = field(default_factory=OrderedDict)
     _places: OrderedDict[bytes, ChunkPlaces] = field(default_factory=OrderedDict)
     #: Closes a file that is open for reading, also when the object is garbage-collected.
-    _close: Any = None
+    _close: _Opened | None = None
     _raw: Ranges | None = None
     _asked: bool = False
 
     @classmethod
-    def open(cls, path: str, file: Any = None, ranges: Ranges | None = None) -> HDF5File:
+    def open(cls, path: str, file: BinaryIO | None = None, ranges: Ranges | None = None) -> HDF5File:
         """Open a file by path or through a file object. :class:`NetCDFFileError` if HDF5 refuses it.
 
         `ranges` are the bytes of the file, for reads without the file object.
@@ -166,7 +171,7 @@ class HDF5File:
             access = api.h5p.create(api.h5p.FILE_ACCESS)
             if file is not None:
                 access.set_fileobj_driver(api.h5fd.fileobj_driver, file)
-            found = api.h5f.open(path.encode("utf-8", "surrogateescape"), api.h5f.ACC_RDONLY, access)
+            found = api.h5f.open(bytes_of(path), api.h5f.ACC_RDONLY, access)
             shared, number = _shared(found)
             opened = cls(path, shared)
             opened._close = _Opened(path, number)
@@ -175,7 +180,7 @@ class HDF5File:
                 opened._raw, opened._asked = ranges, True
             return opened
 
-    def dataset(self, link: bytes) -> Any:
+    def dataset(self, link: bytes) -> h5d.DatasetID:
         """Return the open dataset of a path as h5py's object. The caller holds the lock."""
         return self.opened(link).id
 
@@ -191,7 +196,7 @@ class HDF5File:
             self._datasets.popitem(last=False)
         return found
 
-    def keep(self, link: bytes, dataset: Any) -> None:
+    def keep(self, link: bytes, dataset: h5d.DatasetID) -> None:
         """Add a new dataset to the open ones. The caller holds the lock."""
         self._datasets[link] = OpenDataset(dataset)
         if len(self._datasets) > self.kept:
@@ -217,7 +222,9 @@ class HDF5File:
                 found.id = api.h5d.open(self.id, link, access)
         return found
 
-    def chunk(self, link: bytes, dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    def chunk(
+        self, link: bytes, dataset: h5d.DatasetID, origin: tuple[int, ...], dtype: np.dtype
+    ) -> np.ndarray:
         """Return a chunk that HDF5 cannot decode, as an array. The caller holds the lock."""
         found = self._decoded.get((link, origin))
         if found is None:
@@ -237,7 +244,7 @@ class HDF5File:
             self._raw = ranges_of(self.id, hdf5().h5fd.SEC2)
         return self._raw
 
-    def places(self, link: bytes, dataset: Any) -> ChunkPlaces:
+    def places(self, link: bytes, dataset: h5d.DatasetID) -> ChunkPlaces:
         """Return the locations of a dataset's chunks. The caller holds the lock."""
         found = self._places.pop(link, None)
         if found is None:
@@ -327,7 +334,7 @@ class HDF5Source:
     layout: MemoryLayout
     shape: tuple[int, ...]
     stored: tuple[int, ...]
-    fill: Any
+    fill: object
 
     @property
     def dtype(self) -> np.dtype:
@@ -472,7 +479,9 @@ class HDF5Source:
         big = self.layout.dtype == self.layout.dtype.newbyteorder(">") and self.layout.dtype.itemsize > 1
         return StoredChunks(file, self.file.path, shape, self.stored, big, found)
 
-    def _decoded_here(self, dataset: Any, axes: tuple[range, ...], shape: tuple[int, ...]) -> np.ndarray:
+    def _decoded_here(
+        self, dataset: h5d.DatasetID, axes: tuple[range, ...], shape: tuple[int, ...]
+    ) -> np.ndarray:
         """Read values chunk by chunk through filters that HDF5 itself lacks."""
         if has_pointers(self.layout):
             raise NetCDFFileError("strings and sequences cannot have these filters", fqn=self.fqn)
@@ -506,13 +515,13 @@ class HDF5Source:
         return out
 
 
-def _buffer(plist: Any, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+def _buffer(plist: h5p.PropDCID, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """Return a read buffer. It has zeros if HDF5 leaves elements that are neither written nor filled."""
     filled = plist.fill_value_defined() == hdf5().h5d.FILL_VALUE_USER_DEFINED
     return np.empty(shape, dtype) if filled else np.zeros(shape, dtype)
 
 
-def _refuse_external(plist: Any) -> None:
+def _refuse_external(plist: h5p.PropDCID) -> None:
     """Refuse values in other files: external storage and virtual datasets."""
     h5d = hdf5().h5d
     names: list[str] = []
@@ -525,12 +534,12 @@ def _refuse_external(plist: Any) -> None:
         raise NetCDFFileError(f"the values are in another file, {names[0]!r}", hint=FOLLOW)
 
 
-def filters_of(plist: Any) -> tuple[Filter, ...]:
+def filters_of(plist: h5p.PropDCID) -> tuple[Filter, ...]:
     """Return the filters of a creation property list, in the order of encoding."""
     return tuple(Filter(*plist.get_filter(i)[::2]) for i in range(plist.get_nfilters()))
 
 
-def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def decoded_chunk(dataset: h5d.DatasetID, origin: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return a chunk with filters that HDF5 lacks, in the file's type, or its fill value if unwritten."""
     plist = dataset.get_create_plist()
     shape = plist.get_chunk()
@@ -548,7 +557,7 @@ def decoded_chunk(dataset: Any, origin: tuple[int, ...], dtype: np.dtype) -> np.
     return decode_chunk(data, filters_of(plist), mask, dtype.itemsize, size).view(dtype).reshape(shape)
 
 
-def unwritten_chunk(dataset: Any, dtype: np.dtype) -> np.ndarray:
+def unwritten_chunk(dataset: h5d.DatasetID, dtype: np.dtype) -> np.ndarray:
     """Return an unwritten chunk of a dataset, in the file's own type."""
     plist = dataset.get_create_plist()
     fill = np.zeros((), dtype)
@@ -558,7 +567,7 @@ def unwritten_chunk(dataset: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def chunks_of(
-    dataset: Any, axes: tuple[range, ...]
+    dataset: h5d.DatasetID, axes: tuple[range, ...]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], tuple[range, ...]]]:
     """Yield the chunks of a selection: origin, place in the selection, range inside the chunk."""
     sizes = dataset.get_create_plist().get_chunk()
@@ -566,7 +575,7 @@ def chunks_of(
         yield tuple(p[0] for p in pieces), tuple(p[1] for p in pieces), tuple(p[2] for p in pieces)
 
 
-def fill_with(out: np.ndarray, value: Any) -> None:
+def fill_with(out: np.ndarray, value: object) -> None:
     """Set every element, including elements that are arrays or records with arrays."""
     if not out.dtype.hasobject:
         out[...] = value
@@ -587,7 +596,7 @@ def _cut(axis: range, size: int) -> list[tuple[int, slice, range]]:
     return pieces
 
 
-def hyperslab(dataset: Any, axes: tuple[range, ...]) -> tuple[Any, Any]:
+def hyperslab(dataset: h5d.DatasetID, axes: tuple[range, ...]) -> tuple[h5s.SpaceID, h5s.SpaceID]:
     """Return HDF5's dataspaces for a selection of a dataset: in memory and in the file."""
     h5s = hdf5().h5s
     if not axes:

@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.model import Dimension, join_fqn, normalize_name
+from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.hdf5.library import hdf5, hdf5_errors
 from nczarr.netcdf.hdf5.types import address_of
 from nczarr.system.environment import is_on, limit
+
+if TYPE_CHECKING:
+    from h5py import h5d, h5f, h5g, h5t
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 NON_COORDINATE = b"_nc4_non_coord_"
@@ -36,9 +40,9 @@ class FoundGroup:
     name: str
     fqn: str
     path: bytes
-    id: Any
-    datasets: list[tuple[bytes, Any]] = field(default_factory=list)
-    types: list[tuple[str, Any]] = field(default_factory=list)
+    id: h5g.GroupID
+    datasets: list[tuple[bytes, h5d.DatasetID]] = field(default_factory=list)
+    types: list[tuple[str, h5t.TypeID]] = field(default_factory=list)
     groups: list[FoundGroup] = field(default_factory=list)
 
     def walk(self) -> Iterator[FoundGroup]:
@@ -52,7 +56,7 @@ class FoundGroup:
         return self.path.rstrip(b"/") + b"/" + link
 
 
-def collect(file: Any, path: str) -> FoundGroup:
+def collect(file: h5f.FileID, path: str) -> FoundGroup:
     """Walk the groups of an open HDF5 file.
 
     Raises
@@ -93,14 +97,14 @@ def _collect(group: FoundGroup, path: str, above: frozenset[tuple[int, int]]) ->
         _collect(child, path, above)
 
 
-def _refuse_external(group: Any, link: bytes) -> None:
+def _refuse_external(group: h5g.GroupID, link: bytes) -> None:
     api = hdf5()
     if group.links.get_info(link).type == api.h5l.TYPE_EXTERNAL and not is_on("NCZARR_EXTERNAL_FILES"):
         name = os.fsdecode(group.links.get_val(link)[0])
         raise NetCDFFileError(f"the object is in another file, {name!r}", hint=FOLLOW)
 
 
-def _link_names(group: Any) -> list[bytes]:
+def _link_names(group: h5g.GroupID) -> list[bytes]:
     """Return the link names of a group, in order of creation if the file records it."""
     api = hdf5()
     tracked = group.get_create_plist().get_link_creation_order() & api.h5p.CRT_ORDER_TRACKED
@@ -114,17 +118,12 @@ def _link_names(group: Any) -> list[bytes]:
     return names
 
 
-def variable_name(link: bytes, dataset: Any) -> str | None:
+def variable_name(link: bytes, dataset: h5d.DatasetID) -> str | None:
     """Return the name of a dataset's variable, or None for a dimension without a variable."""
     h5ds = hdf5().h5ds
     if h5ds.is_scale(dataset) and (h5ds.get_scale_name(dataset) or b"").startswith(NO_VARIABLE):
         return None
     return normalize_name(text_of(link.removeprefix(NON_COORDINATE)))
-
-
-def text_of(name: bytes) -> str:
-    """Return a name of the file as text."""
-    return name.decode("utf-8", "surrogateescape")
 
 
 @dataclass(eq=False)
@@ -208,7 +207,7 @@ class FoundDimensions:
                 self.numbers[fqn] = numbers
                 self.extents[fqn] = dataset.shape
 
-    def variable_dimensions(self, group: FoundGroup, dataset: Any) -> tuple[int, ...]:
+    def variable_dimensions(self, group: FoundGroup, dataset: h5d.DatasetID) -> tuple[int, ...]:
         rank = dataset.rank
         numbers = _integers(dataset, b"_Netcdf4Coordinates")
         if numbers is not None and len(numbers) == rank and all(n in self.dimensions for n in numbers):
@@ -225,13 +224,13 @@ class FoundDimensions:
                 found[axis] = self.phony(group, size, limits[axis] == hdf5().h5s.UNLIMITED, found)
         return tuple(n for n in found if n is not None)
 
-    def attached_scale(self, dataset: Any, axis: int) -> FoundDimension | None:
+    def attached_scale(self, dataset: h5d.DatasetID, axis: int) -> FoundDimension | None:
         h5ds = hdf5().h5ds
         if h5ds.get_num_scales(dataset, axis) < 1:
             return None
         seen: list[FoundDimension] = []
 
-        def look(scale: Any) -> None:
+        def look(scale: h5d.DatasetID) -> None:
             known = self.scales.get(address_of(scale))
             if known is not None:
                 seen.append(known)
@@ -262,7 +261,7 @@ class FoundDimensions:
             self.of_group.setdefault(d.group.fqn, []).append(Dimension(d.name, d.size, d.unlimited))
 
 
-def _integers(dataset: Any, name: bytes) -> tuple[int, ...] | None:
+def _integers(dataset: h5d.DatasetID, name: bytes) -> tuple[int, ...] | None:
     """Return an integer attribute of the bookkeeping."""
     if not hdf5().h5a.exists(dataset, name):
         return None

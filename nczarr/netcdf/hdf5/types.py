@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,13 +24,18 @@ from nczarr.model import (
     join_fqn,
     primitive_for_dtype,
 )
+from nczarr.netcdf.bytes.file import bytes_of, text_of
 from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_text, write_attribute
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
+
+if TYPE_CHECKING:
+    from h5py.h5t import TypeID
+    from h5py._objects import ObjectID
 
 _BASES = b"_nczarr_bases"
 
 
-def address_of(object_id: Any) -> tuple[int, int]:
+def address_of(object_id: ObjectID) -> tuple[int, int]:
     """Return the identity of an object of a file."""
     info = hdf5().h5o.get_info(object_id)
     return info.fileno, info.addr
@@ -57,9 +62,9 @@ class KnownTypes:
     _may_name: bool = False
 
     by_address: dict[tuple[int, int], UserType] = field(default_factory=dict)
-    by_group: dict[str, list[tuple[Any, UserType]]] = field(default_factory=dict)
+    by_group: dict[str, list[tuple[TypeID, UserType]]] = field(default_factory=dict)
 
-    def declare(self, found: list[tuple[str, str, Any]]) -> dict[str, UserType]:
+    def declare(self, found: list[tuple[str, str, TypeID]]) -> dict[str, UserType]:
         """Add the named types of a file.
 
         `found` has the group, FQN and HDF5 type of each, in any order, since a type may contain one that
@@ -93,7 +98,7 @@ class KnownTypes:
         self._may_name = True
         return made
 
-    def find(self, type_id: Any, group: str) -> tuple[Type, MemoryLayout]:
+    def find(self, type_id: TypeID, group: str) -> tuple[Type, MemoryLayout]:
         """Return the model's type and the layout of an HDF5 type that is used in a group.
 
         Raises
@@ -127,7 +132,7 @@ class KnownTypes:
             return named, self.layout(type_id, named, group)
         raise NetCDFFileError(f"netCDF has no type for HDF5's class {_KINDS.get(kind, kind)}")
 
-    def _named(self, type_id: Any, group: str) -> UserType | None:
+    def _named(self, type_id: TypeID, group: str) -> UserType | None:
         if type_id.committed() and (known := self.by_address.get(address_of(type_id))):
             return known
         for named in self.by_group.values():
@@ -136,7 +141,7 @@ class KnownTypes:
                     return made
         return None
 
-    def _name_it(self, type_id: Any, group: str) -> UserType | None:
+    def _name_it(self, type_id: TypeID, group: str) -> UserType | None:
         number = 1
         kind = _KINDS[type_id.get_class()].split()[-1]
         while (fqn := join_fqn(group, f"unnamed_{kind}_{number}")) in self.taken:
@@ -148,7 +153,7 @@ class KnownTypes:
             self.unnamed.setdefault(group, []).append(made)
         return made
 
-    def layout(self, type_id: Any, type_: Type, group: str) -> MemoryLayout:
+    def layout(self, type_id: TypeID, type_: Type, group: str) -> MemoryLayout:
         """Return the memory layout of an HDF5 type whose type in the model is `type_`."""
         if isinstance(type_, EnumType):
             return Plain(_number_dtype(type_id.get_super()))
@@ -158,24 +163,11 @@ class KnownTypes:
             return Sequence(base=self.find(type_id.get_super(), group)[1])
         if not isinstance(type_, CompoundType):
             return self.find(type_id, group)[1]
-        offsets, parts = [], []
-        for i in range(type_id.get_nmembers()):
-            base, _ = _array_base(type_id.get_member_type(i))
-            parts.append(self.find(base, group)[1])
-            offsets.append(type_id.get_member_offset(i))
-        dtype = np.dtype(
-            {
-                "names": [f.name for f in type_.fields],
-                "formats": [(p.dtype, f.shape) for p, f in zip(parts, type_.fields, strict=True)],
-                "offsets": offsets,
-                "itemsize": type_id.get_size(),
-            }
-        )
-        if all(isinstance(part, Plain) for part in parts):
-            return Plain(dtype)
-        return Record(dtype, tuple(parts))
+        members = [_array_base(type_id.get_member_type(i))[0] for i in range(type_id.get_nmembers())]
+        parts = [self.find(base, group)[1] for base in members]
+        return _record(type_id, type_, parts)
 
-    def _make(self, type_id: Any, fqn: str, group: str, made: dict[str, UserType]) -> UserType | None:
+    def _make(self, type_id: TypeID, fqn: str, group: str, made: dict[str, UserType]) -> UserType | None:
         h5t = hdf5().h5t
         kind = type_id.get_class()
         if kind == h5t.ENUM:
@@ -183,7 +175,7 @@ class KnownTypes:
             assert isinstance(base, PrimitiveType)
             dtype = _number_dtype(type_id.get_super())
             members = [
-                (_name(type_id.get_member_name(i)), member_value(type_id, i, dtype))
+                (text_of(type_id.get_member_name(i)), member_value(type_id, i, dtype))
                 for i in range(type_id.get_nmembers())
             ]
             return EnumType(fqn, base, tuple(members))
@@ -191,7 +183,7 @@ class KnownTypes:
             return OpaqueType(fqn, type_id.get_size())
         bases = _recorded_bases(type_id)
 
-        def inside(base_id: Any, index: int) -> Type:
+        def inside(base_id: TypeID, index: int) -> Type:
             recorded = bases[index] if index < len(bases) else ""
             if recorded and recorded not in made:
                 raise NetCDFFileError(f"its base {recorded!r} is not one of the file's named types")
@@ -203,7 +195,7 @@ class KnownTypes:
             fields = []
             for i in range(type_id.get_nmembers()):
                 base_id, shape = _array_base(type_id.get_member_type(i))
-                fields.append(Field(_name(type_id.get_member_name(i)), inside(base_id, i), shape))
+                fields.append(Field(text_of(type_id.get_member_name(i)), inside(base_id, i), shape))
             return CompoundType(fqn, tuple(fields))
         return None
 
@@ -214,12 +206,12 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _recorded_bases(type_id: Any) -> list[str]:
+def _recorded_bases(type_id: TypeID) -> list[str]:
     """Return the FQNs of the types inside a named type, from the attribute of :func:`record_bases`."""
     return ((type_id.committed() and read_text(type_id, _BASES)) or "").split("\n")
 
 
-def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) -> None:
+def record_bases(type_id: TypeID, type_: UserType, declared: Collection[UserType]) -> None:
     """Store the names of the types inside a committed type, if HDF5 cannot distinguish them.
 
     HDF5 stores no names for types inside a type, so two declared types of one definition are equal to it. An
@@ -235,7 +227,7 @@ def record_bases(type_id: Any, type_: UserType, declared: Collection[UserType]) 
         return
     api = hdf5()
     names = [base.fqn if isinstance(base, UserType) else "" for base in bases]
-    text = "\n".join(names).encode("utf-8", "surrogateescape")
+    text = bytes_of("\n".join(names))
     kind = api.h5t.C_S1.copy()
     kind.set_size(len(text))
     attribute = api.h5a.create(type_id, _BASES, kind, api.h5s.create(api.h5s.SCALAR))
@@ -258,11 +250,7 @@ def _alike(a: Type, b: Type) -> bool:
     return a == b
 
 
-def _name(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
-
-
-def _number_dtype(type_id: Any) -> np.dtype:
+def _number_dtype(type_id: TypeID) -> np.dtype:
     h5t = hdf5().h5t
     kind = type_id.get_class()
     order = "<" if type_id.get_order() in (h5t.ORDER_LE, h5t.ORDER_NONE) else ">"
@@ -280,7 +268,7 @@ def _number_dtype(type_id: Any) -> np.dtype:
     return np.dtype(f"{order}{'u' if type_id.get_sign() == h5t.SGN_NONE else 'i'}{size}")
 
 
-def _array_base(type_id: Any) -> tuple[Any, tuple[int, ...]]:
+def _array_base(type_id: TypeID) -> tuple[TypeID, tuple[int, ...]]:
     shape: tuple[int, ...] = ()
     while type_id.get_class() == hdf5().h5t.ARRAY:
         shape += tuple(type_id.get_array_dims())
@@ -292,16 +280,16 @@ class TypeWriter:
     """Converts the model's types to HDF5's. Named types are committed once and reused."""
 
     def __init__(self) -> None:
-        self.committed: dict[str, Any] = {}
+        self.committed: dict[str, TypeID] = {}
 
-    def make(self, type_: Type, endian: str = "native") -> Any:
+    def make(self, type_: Type, endian: str = "native") -> TypeID:
         """Return the HDF5 type of a type of the model: the committed one if it exists."""
         if isinstance(type_, UserType):
             return self.committed.get(type_.fqn) or self.build(type_)
         assert isinstance(type_, PrimitiveType)
         return _primitive(type_, endian)
 
-    def build(self, type_: UserType) -> Any:
+    def build(self, type_: UserType) -> TypeID:
         """Return a new HDF5 type that is not committed yet.
 
         Raises
@@ -317,7 +305,7 @@ class TypeWriter:
                     "netCDF-4 files cannot store an enum with two names for one value", fqn=type_.fqn
                 )
             for name, value in type_.members:
-                insert_member(made, name.encode("utf-8", "surrogateescape"), value, type_.dtype)
+                insert_member(made, bytes_of(name), value, type_.dtype)
             return made
         if isinstance(type_, OpaqueType):
             made = h5t.create(h5t.OPAQUE, type_.size)
@@ -336,10 +324,10 @@ class TypeWriter:
             offset += parts[-1][2].get_size()
         made = h5t.create(h5t.COMPOUND, -(-offset // alignment) * alignment)
         for name, start, part in parts:
-            made.insert(name.encode("utf-8", "surrogateescape"), start, part)
+            made.insert(bytes_of(name), start, part)
         return made
 
-    def layout(self, type_: Type, type_id: Any) -> MemoryLayout:
+    def layout(self, type_: Type, type_id: TypeID) -> MemoryLayout:
         """Return the memory layout of a type from :meth:`make`."""
         if isinstance(type_, PrimitiveType):
             if type_ == STRING:
@@ -352,21 +340,25 @@ class TypeWriter:
         if isinstance(type_, VlenType):
             return Sequence(base=self.layout(type_.base, type_id.get_super()))
         assert isinstance(type_, CompoundType)
-        parts = []
-        for i, f in enumerate(type_.fields):
-            parts.append(self.layout(f.type, _array_base(type_id.get_member_type(i))[0]))
-        dtype = np.dtype(
-            {
-                "names": [f.name for f in type_.fields],
-                "formats": [(p.dtype, f.shape) for p, f in zip(parts, type_.fields, strict=True)],
-                "offsets": [type_id.get_member_offset(i) for i in range(len(parts))],
-                "itemsize": type_id.get_size(),
-            }
-        )
-        return Plain(dtype) if all(isinstance(p, Plain) for p in parts) else Record(dtype, tuple(parts))
+        members = [_array_base(type_id.get_member_type(i))[0] for i in range(len(type_.fields))]
+        parts = [self.layout(f.type, base) for f, base in zip(type_.fields, members, strict=True)]
+        return _record(type_id, type_, parts)
 
 
-def _primitive(type_: PrimitiveType, endian: str) -> Any:
+def _record(type_id: TypeID, type_: CompoundType, parts: list[MemoryLayout]) -> MemoryLayout:
+    """Return the layout of a compound from those of its fields."""
+    dtype = np.dtype(
+        {
+            "names": [f.name for f in type_.fields],
+            "formats": [(p.dtype, f.shape) for p, f in zip(parts, type_.fields, strict=True)],
+            "offsets": [type_id.get_member_offset(i) for i in range(len(parts))],
+            "itemsize": type_id.get_size(),
+        }
+    )
+    return Plain(dtype) if all(isinstance(p, Plain) for p in parts) else Record(dtype, tuple(parts))
+
+
+def _primitive(type_: PrimitiveType, endian: str) -> TypeID:
     h5t = hdf5().h5t
     if type_ in (CHAR, STRING):
         made = h5t.C_S1.copy()
