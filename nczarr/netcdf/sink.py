@@ -8,13 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
-from nczarr.errors import (
-    DatasetExistsError,
-    NCZarrError,
-    NetCDFFileError,
-    PartlyStoredError,
-    SelectionError,
-)
+from nczarr.errors import DatasetExistsError, NCZarrError, NetCDFFileError, PartlyStoredError, SelectionError
 from nczarr.model import Dataset, Region
 from nczarr.netcdf.bytes.file import DiskFile
 from nczarr.netcdf.edit.editor import block_shape

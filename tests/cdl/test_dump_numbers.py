@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nczarr.cdl.write.lines import ROW_END, Folder, Line
+from nczarr.cdl.write.data import ROW_END, Folder, Line
 from nczarr.cdl.write.numbers import (
     Columns,
     attribute_number,

@@ -20,12 +20,20 @@ from nczarr.cdl.read.attributes import (
     storage_of,
 )
 from nczarr.cdl.read.data import Binder
-from nczarr.cdl.read.scope import DimensionState, GroupScope, VariableState, suggestion
+from nczarr.cdl.read.scope import (
+    DimensionState,
+    GroupScope,
+    VariableState,
+    clean_name,
+    dataset_name,
+    name_of,
+    suggestion,
+)
 from nczarr.cdl.read.values import ElementReader
 from nczarr.cdl.syntax import tree
+from nczarr.cdl.syntax.constants import ALIASES, ConstantError, parse_constant
 from nczarr.cdl.syntax.runs import split_statements
 from nczarr.cdl.syntax.source import Problems
-from nczarr.cdl.syntax.tokens import ConstantError, clean_name, dataset_name, name_of, parse_constant
 from nczarr.model import (
     PRIMITIVES,
     Attribute,
@@ -45,7 +53,6 @@ from nczarr.model import (
 )
 from nczarr.system.environment import limit
 
-_ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 _SECTIONS = frozenset(["types", "dimensions", "variables", "data", "group"])
 #: Attribute names that the netCDF library reserves.
 _RESERVED = frozenset(
@@ -97,13 +104,13 @@ class Analyzer:
         if group.depth > self._deepest:
             self._problems.add(
                 f"more than {self._deepest} groups inside each other",
-                group.name.start_pos,
+                group.name,
                 hint="the setting NCZARR_MAX_DEPTH allows more",
             )
             return
         name = name_of(group.name, self._problems)
         if name in scope.groups:
-            self._problems.add(f"the group {name!r} is declared twice", group.name.start_pos)
+            self._problems.add(f"the group {name!r} is declared twice", group.name)
         self._body(scope.child(name), group.body)
 
     def _declaration(
@@ -137,7 +144,7 @@ class Analyzer:
     def _dimension(self, scope: GroupScope, dimension: tree.Dimension) -> None:
         name = name_of(dimension.name, self._problems)
         if name in scope.dimensions:
-            self._problems.add(f"the dimension {name!r} is declared twice", dimension.name.start_pos)
+            self._problems.add(f"the dimension {name!r} is declared twice", dimension.name)
             return
         unlimited = dimension.size.type == "UNLIMITED"
         size = 0 if unlimited else self._size(dimension.size, "dimension")
@@ -149,10 +156,10 @@ class Analyzer:
         if number is None:
             return 1
         if number < 0:
-            self._problems.add(f"the size {number} of the {what} is negative", token.start_pos)
+            self._problems.add(f"the size {number} of the {what} is negative", token)
             return 1
         if number > np.iinfo("i8").max:
-            self._problems.add(f"the size {number} of the {what} is too large", token.start_pos)
+            self._problems.add(f"the size {number} of the {what} is too large", token)
             return 1
         return number
 
@@ -160,10 +167,10 @@ class Analyzer:
         try:
             constant = parse_constant(token)
         except ConstantError as error:
-            self._problems.add(str(error), token.start_pos)
+            self._problems.add(str(error), token)
             return None
         if constant.kind in ("byte", "ubyte", "short", "ushort"):
-            self._problems.add(f"expected a plain integer, not {token}", token.start_pos)
+            self._problems.add(f"expected a plain integer, not {token}", token)
             return None
         return int(constant.value)
 
@@ -172,13 +179,13 @@ class Analyzer:
     def _type(self, scope: GroupScope, token: Token) -> Type | None:
         """Return the type that a token names; None and a problem if there is none."""
         if token.type == "PRIMITIVE":
-            return PRIMITIVES[_ALIASES.get(str(token), str(token))]
+            return PRIMITIVES[ALIASES.get(str(token), str(token))]
         try:
             return scope.find_type(token)
         except KeyError:
             name = clean_name(token)
             hint = suggestion(name, [*PRIMITIVES, *scope.visible("types")])
-            self._problems.add(f"there is no type {name!r}", token.start_pos, hint=hint)
+            self._problems.add(f"there is no type {name!r}", token, hint=hint)
             return None
 
     def _user_type(
@@ -199,25 +206,25 @@ class Analyzer:
         if made is not None and not self._is_reasonable(made, part.name):
             made = None
         if name in scope.types:
-            self._problems.add(f"the type {name!r} is declared twice", part.name.start_pos)
+            self._problems.add(f"the type {name!r} is declared twice", part.name)
         scope.types[name] = made
 
     def _enum(self, scope: GroupScope, fqn: str, enum: tree.Enum) -> EnumType | None:
         base = self._type(scope, enum.base)
         if base is not None and not (isinstance(base, PrimitiveType) and base.is_integer):
-            self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base.start_pos)
+            self._problems.add(f"an enum needs an integer type, not {base.name}", enum.base)
             return None
         members: dict[str, int] = {}
         for member in enum.members:
             name = name_of(member.name, self._problems)
             value = self._integer(member.value)
             if name in members:
-                self._problems.add(f"the member {name!r} is declared twice", member.name.start_pos)
+                self._problems.add(f"the member {name!r} is declared twice", member.name)
             if value is None or base is None:
                 continue
             limits = np.iinfo(base.dtype)
             if not limits.min <= value <= limits.max:
-                self._problems.add(f"{value} is not a value of the type {base.name}", member.value.start_pos)
+                self._problems.add(f"{value} is not a value of the type {base.name}", member.value)
                 value = 0  # avoids follow-up problems where the member is used
             members[name] = value
         return EnumType(fqn, base, tuple(members.items())) if isinstance(base, PrimitiveType) else None
@@ -227,7 +234,7 @@ class Analyzer:
         if size is not None and not 1 <= size <= self._most_bytes:
             self._problems.add(
                 f"an opaque type has 1 to {self._most_bytes} bytes, not {size}",
-                opaque.size.start_pos,
+                opaque.size,
                 hint="the setting NCZARR_MAX_VALUE_BYTES allows more" if size > 1 else None,
             )
             return None
@@ -241,7 +248,7 @@ class Analyzer:
             for field in group.fields:
                 name = name_of(field.name, self._problems)
                 if name in fields:
-                    self._problems.add(f"the field {name!r} is declared twice", field.name.start_pos)
+                    self._problems.add(f"the field {name!r} is declared twice", field.name)
                 shape = tuple(self._size(size, "field") for size in field.sizes)
                 if 0 in shape:
                     at = field.sizes[shape.index(0)].start_pos
@@ -267,13 +274,13 @@ class Analyzer:
         if depth > self._deepest:
             self._problems.add(
                 f"more than {self._deepest} types inside each other",
-                token.start_pos,
+                token,
                 hint="the setting NCZARR_MAX_DEPTH allows more",
             )
         if size > self._most_bytes:
             self._problems.add(
                 f"a value of the type {type_.name!r} has {size} bytes, more than {self._most_bytes}",
-                token.start_pos,
+                token,
                 hint="the setting NCZARR_MAX_VALUE_BYTES allows more",
             )
         return depth <= self._deepest and size <= self._most_bytes
@@ -283,7 +290,7 @@ class Analyzer:
     def _variable(self, scope: GroupScope, type_: Type | None, variable: tree.Variable) -> None:
         name = name_of(variable.name, self._problems)
         if name in scope.variables:
-            self._problems.add(f"the variable {name!r} is declared twice", variable.name.start_pos)
+            self._problems.add(f"the variable {name!r} is declared twice", variable.name)
         dimensions = tuple(self._reference(scope, token) for token in variable.dimensions)
         fqn = join_fqn(scope.fqn, name)
         scope.variables[name] = VariableState(name, fqn, variable.name, type_, dimensions)
@@ -292,13 +299,13 @@ class Analyzer:
         if token.type == "INTEGER":
             size = self._size(token, "dimension")
             if size == 0:
-                self._problems.add("an anonymous dimension cannot have the size 0", token.start_pos)
+                self._problems.add("an anonymous dimension cannot have the size 0", token)
             return size
         found = scope.find_dimension(token)
         if found is None:
             name = clean_name(token)
             hint = suggestion(name, scope.visible("dimensions"))
-            self._problems.add(f"there is no dimension {name!r}", token.start_pos, hint=hint)
+            self._problems.add(f"there is no dimension {name!r}", token, hint=hint)
         return found
 
     def _assignment(self, scope: GroupScope, assignment: tree.Assignment) -> None:
@@ -307,7 +314,7 @@ class Analyzer:
             name = clean_name(assignment.owner)
             self._problems.add(
                 f"there is no variable {name!r} in the group {scope.fqn!r}",
-                assignment.owner.start_pos,
+                assignment.owner,
                 hint=suggestion(name, scope.variables),
             )
             return
@@ -359,7 +366,7 @@ class Analyzer:
         if name in _SECTIONS:
             hint = "the sections come in the order types, dimensions, variables, data, groups, each once"
         message = f"there is no variable {name!r} in the group {scope.fqn!r}, and no such type"
-        self._problems.add(message, token.start_pos, hint=hint)
+        self._problems.add(message, token, hint=hint)
 
     def _plain(
         self, variable: VariableState | None, name: str, type_: Type | None, attribute: tree.Attribute
@@ -367,13 +374,13 @@ class Analyzer:
         items = attribute.values.items
         if name == _FILL_VALUE:
             if variable is None:
-                self._problems.add("_FillValue is an attribute of variables only", attribute.name.start_pos)
+                self._problems.add("_FillValue is an attribute of variables only", attribute.name)
                 return None
             if variable.type is None:
                 return None
             return self._attributes.fill_value(variable.type, attribute.name, items, declared=type_)
         if variable is not None and name in _RESERVED:
-            self._problems.add(f"the attribute name {name!r} is reserved by netCDF", attribute.name.start_pos)
+            self._problems.add(f"the attribute name {name!r} is reserved by netCDF", attribute.name)
             return None
         if type_ is None:
             return self._attributes.untyped(name, attribute.name, items)
@@ -389,10 +396,10 @@ class Analyzer:
         token, items = attribute.name, attribute.values.items
         name = str(token)
         if type_token is not None:
-            self._problems.add(f"the special attribute {name} takes no type", type_token.start_pos)
+            self._problems.add(f"the special attribute {name} takes no type", type_token)
         if (variable is None) != (name in GLOBAL):
             owner = "the dataset" if name in GLOBAL else "a variable"
-            self._problems.add(f"{name} is an attribute of {owner} only", token.start_pos)
+            self._problems.add(f"{name} is an attribute of {owner} only", token)
             return
         if variable is None:
             if name == "_Format":

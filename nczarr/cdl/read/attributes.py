@@ -14,8 +14,8 @@ from lark import Token
 
 from nczarr.cdl.read.scope import VariableState
 from nczarr.cdl.read.values import ElementReader, count_values, expand, position_of
+from nczarr.cdl.syntax.constants import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.source import Problems, as_text
-from nczarr.cdl.syntax.tokens import Constant, ConstantError, convert, is_number, parse_constant
 from nczarr.cdl.syntax.tree import Value
 from nczarr.filters import FILTERS
 from nczarr.model import CHAR, PRIMITIVES, Attribute, Filter, PrimitiveType, Storage, Type, VlenType
@@ -96,7 +96,7 @@ class AttributeReader:
         files have such values, and ncgen turns them into arbitrary integers.
         """
         if count_values(items) != 1:
-            self._problems.add("_FillValue takes one value", token.start_pos)
+            self._problems.add("_FillValue takes one value", token)
             return None
         item = items[0]
         if isinstance(item, Token) and str(item) == "_":
@@ -130,13 +130,7 @@ def _widest(constants: Sequence[Constant]) -> PrimitiveType:
             return PRIMITIVES[kind]
     if any(c.kind == "uint64" and c.value > np.iinfo("i8").max for c in constants):
         return PRIMITIVES["uint64"]
-    best: Any = None
-    for kind in kinds:
-        type_ = PRIMITIVES[kind]
-        if best is None or type_.dtype.itemsize >= best.dtype.itemsize:
-            best = type_
-    assert isinstance(best, PrimitiveType)
-    return best
+    return max((PRIMITIVES[kind] for kind in reversed(kinds)), key=lambda type_: type_.dtype.itemsize)
 
 
 #: Special attributes of the dataset. All but the first are informative only.
@@ -182,7 +176,7 @@ def dataset_format(token: Token, items: Sequence[Value], problems: Problems) -> 
     text = _single_text(token, items, problems)
     if text is not None and text not in _FORMAT_OF:
         hint = "one of " + ", ".join(repr(name) for name in _FORMATS)
-        problems.add(f"there is no format {text!r}", token.start_pos, hint=hint)
+        problems.add(f"there is no format {text!r}", token, hint=hint)
     return _FORMAT_OF.get(text or "")
 
 
@@ -196,7 +190,7 @@ def read_special(token: Token, items: Sequence[Value], problems: Problems) -> An
         if levels is None:
             return None
         if len(levels) != 1 or levels[0] > _MOST_DEFLATE:
-            problems.add(f"{name} is one integer from 0 to {_MOST_DEFLATE}", token.start_pos)
+            problems.add(f"{name} is one integer from 0 to {_MOST_DEFLATE}", token)
             return None
         return levels[0]
     text = _single_text(token, items, problems)
@@ -204,13 +198,13 @@ def read_special(token: Token, items: Sequence[Value], problems: Problems) -> An
         return None
     if name in _FLAGS:
         if text.lower() not in ("true", "false", "1", "0"):
-            problems.add(f'{name} is "true" or "false", not {text!r}', token.start_pos)
+            problems.add(f'{name} is "true" or "false", not {text!r}', token)
             return None
         return text.lower() in ("true", "1")
     if name in _CHOICES:
         if text.lower() not in _CHOICES[name]:
             choices = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
-            problems.add(f"{name} is {choices}, not {text!r}", token.start_pos)
+            problems.add(f"{name} is {choices}, not {text!r}", token)
             return None
         return text.lower()
     return _filters(token, text, problems) if name == "_Filter" else text
@@ -221,11 +215,11 @@ def _filters(token: Token, text: str, problems: Problems) -> tuple[Filter, ...] 
     for part in text.split("|"):
         numbers = [int(n) for n in part.split(",")] if _FILTER.fullmatch(part) else []
         if not numbers or max(numbers) > _MOST_UINT or min(numbers) < _LEAST_INT:
-            problems.add(f'_Filter is "id,parameter,…|id,…", not {text!r}', token.start_pos)
+            problems.add(f'_Filter is "id,parameter,…|id,…", not {text!r}', token)
             return None
         parameters = tuple(n & _MOST_UINT for n in numbers[1:])
         if numbers[0] == Filter.DEFLATE and (len(parameters) != 1 or parameters[0] > _MOST_DEFLATE):
-            problems.add(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}", token.start_pos)
+            problems.add(f"the filter 1 (deflate) has one level from 0 to {_MOST_DEFLATE}", token)
             return None
         found.append(Filter(numbers[0], parameters))
     return tuple(found)
@@ -240,11 +234,11 @@ def _integers(token: Token, items: Sequence[Value], problems: Problems) -> list[
             problems.add(str(error), position_of(item))
             return None
         if constant is None or constant.kind not in ("int", "uint", "int64", "uint64"):
-            problems.add(f"{token} takes plain integers", position_of(item) or token.start_pos)
+            problems.add(f"{token} takes plain integers", position_of(item) or token)
             return None
         numbers.append(constant.value)
     if not numbers:
-        problems.add(f"{token} has no value", token.start_pos)
+        problems.add(f"{token} has no value", token)
         return None
     return numbers
 
@@ -254,7 +248,7 @@ def _single_text(token: Token, items: Sequence[Value], problems: Problems) -> st
     try:
         constant = parse_constant(item) if isinstance(item, Token) else None
     except ConstantError as error:
-        problems.add(str(error), token.start_pos)
+        problems.add(str(error), token)
         return None
     if constant is not None and constant.kind == "string":
         return str(constant.value.decode("utf-8", "replace"))
@@ -291,13 +285,13 @@ def storage_of(variable: VariableState, problems: Problems) -> Storage:
     if layout == "contiguous" and any(variable.unlimited):
         problems.add(
             f"the variable {variable.name!r} has an unlimited dimension, so it cannot be contiguous",
-            tokens["_Storage"].start_pos,
+            tokens["_Storage"],
         )
     endian = special.get("_Endianness", "native")
     if "_Endianness" in special:
         type_ = variable.type
         if isinstance(type_, VlenType) or (isinstance(type_, PrimitiveType) and type_.name == "string"):
-            problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"].start_pos)
+            problems.add(f"the type {type_.name!r} has no byte order", tokens["_Endianness"])
         elif type_ is not None and type_.dtype.itemsize == 1:
             endian = "native"
     return Storage(layout, chunks, tuple(filters), endian, bool(special.get("_NoFill", False)))
@@ -307,13 +301,13 @@ def _chunk_shape(variable: VariableState, numbers: list[int], problems: Problems
     token = variable.special_tokens["_ChunkSizes"]
     rank = len(variable.dimensions)
     if len(numbers) > rank:
-        problems.add(f"{len(numbers)} chunk sizes for {rank} dimensions", token.start_pos)
+        problems.add(f"{len(numbers)} chunk sizes for {rank} dimensions", token)
         return None
     shape = []
     for axis, (size, unlimited) in enumerate(zip(variable.sizes, variable.unlimited, strict=True)):
         wanted = numbers[axis] if axis < len(numbers) else 0
         if wanted < 0 or (wanted > size and not unlimited):
-            problems.add(f"the chunk size {wanted} does not fit a dimension of size {size}", token.start_pos)
+            problems.add(f"the chunk size {wanted} does not fit a dimension of size {size}", token)
             return None
         shape.append(wanted or (1 if unlimited else size))
     return tuple(shape) if rank else None

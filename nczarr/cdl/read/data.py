@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from lark import Token
@@ -103,7 +102,7 @@ class Binder:
         if total > _LARGE and total > _SPARSE * _LARGE:
             self._problems.add(
                 f"the variable {variable.name!r} of shape {shape} is too large to be read into memory",
-                variable.data_token.start_pos,
+                variable.data_token,
             )
             return None
         out = self._allocate(variable, type_, shape)
@@ -113,7 +112,7 @@ class Binder:
         return MemorySource(out)
 
     def _flat(
-        self, variable: VariableState, type_: Type, shape: tuple[int, ...], total: int, missing: Any
+        self, variable: VariableState, type_: Type, shape: tuple[int, ...], total: int, missing: object
     ) -> ArraySource | None:
         assert variable.data is not None
         items = variable.data.items
@@ -141,7 +140,7 @@ class Binder:
         except (MemoryError, ValueError):
             self._problems.add(
                 f"the variable {variable.name!r} of shape {variable.sizes} is too large for the memory",
-                variable.token.start_pos,
+                variable.token,
             )
             return None
 
@@ -159,7 +158,7 @@ class Binder:
         out: np.ndarray,
         dimensions: list[DimensionState | int | None],
         items: Sequence[Value],
-        missing: Any,
+        missing: object,
     ) -> None:
         """Copy a list into the contiguous array `out` on `dimensions`."""
         type_ = variable.type
@@ -205,8 +204,9 @@ class Binder:
         flat: np.ndarray,
         dimensions: Sequence[DimensionState | int | None],
         items: Sequence[Value],
-        missing: Any,
+        missing: object,
     ) -> None:
+        assert isinstance(missing, bytes)
         fill = bytes(missing) or b"\0"
         ignored: list[Value] = []
         pieces = self._elements.texts(items, fill, ignored)
@@ -260,7 +260,7 @@ def _need(dimension: DimensionState | int, size: int) -> None:
         dimension.size = max(dimension.size, size)
 
 
-def _fill(flat: np.ndarray, done: int, type_: Type, missing: Any) -> None:
+def _fill(flat: np.ndarray, done: int, type_: Type, missing: object) -> None:
     """Set the elements that a list omits."""
     if done >= len(flat):
         return
@@ -282,7 +282,7 @@ class BeginningSource:
     """
 
     beginning: np.ndarray
-    fill: Any
+    fill: object
     shape: tuple[int, ...]
 
     @property

@@ -1,4 +1,6 @@
-"""Store the declarations of a CDL text and look up names in them.
+"""Read names, store the declarations of a CDL text, and look up names in them.
+
+Names are unescaped, decoded as UTF-8 and normalised to NFC.
 
 Dimensions and types: in the group, then upwards, the nearest first; a type that only one group of the whole tree
 declares is found from everywhere. Variables: in the group only. A path names exactly one group.
@@ -6,6 +8,7 @@ declares is found from everywhere. Variables: in the group only. A path names ex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,9 +16,92 @@ from typing import Any
 
 from lark import Token
 
-from nczarr.cdl.syntax.tokens import clean_name, path_of
+from nczarr.cdl.syntax.source import Problems, as_text
 from nczarr.cdl.syntax.tree import Values
-from nczarr.model import Attribute, Type, UserType, join_fqn
+from nczarr.model import Attribute, Type, UserType, check_name, join_fqn, normalize_name
+from nczarr.model.names import check_length
+
+_ESCAPED = re.compile(r"\\([\x00-\xff])")
+_COMPONENT = re.compile(r"/((?:[^/\\]|\\[\x00-\xff])+)")
+_IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
+
+
+def clean_name(raw: str) -> str:
+    r"""Undo CDL's escapes, decode, and normalize.
+
+    `raw` is the text of a token: one character for each byte.
+
+    Examples
+    --------
+    >>> clean_name(r"\2m\ temp")
+    '2m temp'
+    """
+    text = _ESCAPED.sub(r"\1", str(raw)) if "\\" in raw else str(raw)
+    return text if text.isascii() else normalize_name(as_text(text))
+
+
+def name_of(token: Token, problems: Problems) -> str:
+    """Return the netCDF name of a token; report a problem if the name is illegal."""
+    name = clean_name(token)
+    position = token.start_pos
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        problems.add("the name is not UTF-8", position)
+        return name
+    wrong = check_name(name) or check_length(name)
+    if wrong is not None:
+        problems.add(wrong, position)
+    return name
+
+
+def path_of(token: str) -> list[str]:
+    """Return the names in a path.
+
+    Examples
+    --------
+    >>> path_of("/g/x")
+    ['g', 'x']
+    """
+    return [clean_name(part) for part in _COMPONENT.findall(token)]
+
+
+def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
+    r"""Return the readings of an enum constant: pairs of a type's name (or None) and a member's name.
+
+    A name may contain dots, so several readings are possible. The whole text as a member's name comes first.
+
+    Examples
+    --------
+    >>> split_enum_constant("/g/colour.red")
+    [(None, 'colour.red'), ('colour', 'red')]
+    """
+    last = _COMPONENT.findall(token)[-1] if token.startswith("/") else token
+    readings: list[tuple[str | None, str]] = [(None, clean_name(last))]
+    for match in re.finditer(r"\.", last):
+        before, after = last[: match.start()], last[match.end() :]
+        escaped = (len(before) - len(before.rstrip("\\"))) % 2
+        if before and after and not escaped:
+            readings.append((clean_name(before), clean_name(after)))
+    return readings
+
+
+def dataset_name(header: str) -> str:
+    r"""Return the dataset's name in ``netcdf NAME``.
+
+    ncgen drops blanks and control characters and keeps backslashes. An identifier with escapes, as ncdump
+    prints it, is unescaped.
+
+    Examples
+    --------
+    >>> dataset_name("netcdf my\\ data "), dataset_name("netCDF a b ")
+    ('my data', 'ab')
+    """
+    text = header[len("netcdf") :].strip(" \t\r\n\f")
+    if "\\" in text and _IDENTIFIER.fullmatch(text):
+        return clean_name(text)
+    kept = "".join(c for c in text if c > " ")
+    return as_text(kept)
 
 
 @dataclass(eq=False)

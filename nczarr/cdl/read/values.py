@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.read.scope import suggestion
+from nczarr.cdl.read.scope import split_enum_constant, suggestion
+from nczarr.cdl.syntax.constants import (
+    Constant,
+    ConstantError,
+    convert,
+    is_number,
+    opaque_bytes,
+    parse_constant,
+)
 from nczarr.cdl.syntax.runs import (
     NeedsSlowPath,
     count_run,
@@ -22,15 +30,6 @@ from nczarr.cdl.syntax.runs import (
     text_strings,
 )
 from nczarr.cdl.syntax.source import Problems, as_text
-from nczarr.cdl.syntax.tokens import (
-    Constant,
-    ConstantError,
-    convert,
-    is_number,
-    opaque_bytes,
-    parse_constant,
-    split_enum_constant,
-)
 from nczarr.cdl.syntax.tree import Block, Call, Value
 from nczarr.model import (
     CHAR,
@@ -124,7 +123,7 @@ def missing_value(type_: Type) -> Any:
     return default_fill(type_)
 
 
-def put(out: np.ndarray, index: tuple[int, ...], value: Any) -> None:
+def put(out: np.ndarray, index: tuple[int, ...], value: object) -> None:
     """Set one element; an array stored in an object array is one object."""
     out[index] = value
 
@@ -148,7 +147,7 @@ class ElementReader:
         out: np.ndarray,
         type_: Type,
         items: Iterable[Value],
-        fill: Any = None,
+        fill: object = None,
         dates: Dates | None = None,
     ) -> int:
         """Read a flat list into the one-dimensional `out`, up to its end; return the number of elements set.
@@ -179,7 +178,7 @@ class ElementReader:
                 done += 1
         return done
 
-    def _run(self, out: np.ndarray, type_: Type, token: Token, fill: Any) -> int | None:
+    def _run(self, out: np.ndarray, type_: Type, token: Token, fill: object) -> int | None:
         if fill is None:
             fill = missing_value(type_)
         done = 0
@@ -203,7 +202,7 @@ class ElementReader:
         index: tuple[int, ...],
         type_: Type,
         value: Value,
-        fill: Any = None,
+        fill: object = None,
         dates: Dates | None = None,
     ) -> None:
         """Read one element into ``out[index]``."""
@@ -220,19 +219,19 @@ class ElementReader:
                 return
             element = self._element(type_, constant, value, dates)
         except ConstantError as error:
-            self._problems.add(str(error), value.start_pos)
+            self._problems.add(str(error), value)
             return
         if element is not None:
             with np.errstate(over="ignore", invalid="ignore"):
                 put(out, index, element)
 
-    def _element(self, type_: Type, constant: Constant, token: Token, dates: Dates | None) -> Any:
+    def _element(self, type_: Type, constant: Constant, token: Token, dates: Dates | None) -> object:
         if isinstance(type_, EnumType):
             return self._member(type_, constant, token)
         if isinstance(type_, OpaqueType):
             if constant.kind != "opaque":
                 raise ConstantError(
-                    f"{_shown(constant)} is not a value of the opaque type {type_.name!r}; write 0x and digits"
+                    f"{constant.shown} is not a value of the opaque type {type_.name!r}; write 0x and digits"
                 )
             return np.frombuffer(opaque_bytes(constant.value, type_.size), type_.dtype)[0]
         if isinstance(type_, VlenType | CompoundType):
@@ -241,18 +240,18 @@ class ElementReader:
             )
         assert isinstance(type_, PrimitiveType)
         if constant.kind == "word":
-            raise ConstantError(f"{_shown(constant)!r} is not a value of the type {type_.name}")
+            raise ConstantError(f"{constant.shown!r} is not a value of the type {type_.name}")
         if constant.kind == "string" and dates is not None and type_.dtype.kind in "iuf":
             number = dates(bytes(constant.value).decode("utf-8", "replace"))
             if number is not None:
                 return number if type_.is_float else round(number)
         if constant.kind == "string" and type_.name == "char":
             if len(constant.value) > 1:
-                raise ConstantError(f"{_shown(constant)} has more than one character")
+                raise ConstantError(f"{constant.shown} has more than one character")
             return bytes(constant.value)
         return convert(constant, type_)
 
-    def _member(self, type_: EnumType, constant: Constant, token: Token) -> Any:
+    def _member(self, type_: EnumType, constant: Constant, token: Token) -> int | None:
         # ncgen refuses numbers here, but a value without a member has no other form.
         if is_number(constant.kind) and isinstance(constant.value, int) and not constant.is_character:
             limits = np.iinfo(type_.dtype)
@@ -261,7 +260,7 @@ class ElementReader:
         # A reserved word can be the name of a member.
         if constant.kind != "word" and token.type not in ("SPECIAL_FLOAT", "NIL"):
             raise ConstantError(
-                f"{_shown(constant)} is not a value of the enum {type_.name!r}; write the name of a member"
+                f"{constant.shown} is not a value of the enum {type_.name!r}; write the name of a member"
             )
         members = dict(type_.members)
         for enum, member in split_enum_constant(token):
@@ -271,25 +270,23 @@ class ElementReader:
         if name == "_UNDEFINED":  # ncdump prints this for a 0 without a member
             return 0
         hint = suggestion(name, [*members, *(f"{type_.name}.{m}" for m in members)])
-        self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token.start_pos, hint=hint)
+        self._problems.add(f"the enum {type_.name!r} has no member {name!r}", token, hint=hint)
         return None
 
     def _call(self, out: np.ndarray, index: tuple[int, ...], type_: Type, call: Call) -> None:
         name = as_text(call.name)
         if name != "time":
             hint = "the only function is time"
-            self._problems.add(f"there is no function {name!r}", call.name.start_pos, hint=hint)
+            self._problems.add(f"there is no function {name!r}", call.name, hint=hint)
             return
         text = call.arguments[0][1:-1] if len(call.arguments) == 1 else ""
         match = _DATE.fullmatch(text.strip())
         number = _hours(match) if match else None
         if number is None or not isinstance(type_, PrimitiveType) or type_.dtype.kind not in "iuf":
-            self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name.start_pos)
+            self._problems.add('expected time("YYYY-MM-DD hh:mm:ss") for a number', call.name)
             return
         if not type_.is_float and not np.iinfo(type_.dtype).min <= int(number) <= np.iinfo(type_.dtype).max:
-            self._problems.add(
-                f"{int(number)} hours are no value of the type {type_.name}", call.name.start_pos
-            )
+            self._problems.add(f"{int(number)} hours are no value of the type {type_.name}", call.name)
             return
         put(out, index, number if type_.is_float else int(number))
 
@@ -308,7 +305,7 @@ class ElementReader:
 
     def _vlen(self, type_: VlenType, block: Block) -> np.ndarray:
         items = block.values.items
-        if type_.base.name == "char" and isinstance(type_.base, PrimitiveType):
+        if type_.base == CHAR:
             raw = b"".join(self.texts(items, b"\0"))
             return np.frombuffer(raw, "S1").copy()
         values = np.zeros(count_values(items), type_.base.dtype)
@@ -339,7 +336,7 @@ class ElementReader:
 
     def _field(self, out: np.ndarray, index: tuple[int, ...], field: Field, block: Block) -> None:
         size = math.prod(field.shape)
-        if field.type.name == "char" and isinstance(field.type, PrimitiveType):
+        if field.type == CHAR:
             width = field.shape[-1] if len(field.shape) > 1 else 0
             raw = b"".join(pad_rows(self.texts(block.values.items, b"\0"), width, b"\0"))
             count = len(raw)
@@ -396,7 +393,7 @@ class ElementReader:
             ):
                 ignored.append(item)
             else:
-                shown = _shown(constant) if constant is not None else "a function"
+                shown = constant.shown if constant is not None else "a function"
                 self._problems.add(f"expected text, not {shown}", position_of(item))
         return pieces
 
@@ -438,11 +435,6 @@ def _hours(match: re.Match[str]) -> float | None:
         return None
     start = cftime.datetime(1970, 1, 1, calendar="proleptic_gregorian")
     return float((date - start).total_seconds() + float(second)) / 3600
-
-
-def _shown(constant: Constant) -> str:
-    text = as_text(constant.text)
-    return text if len(text) <= 40 else text[:40] + "…"
 
 
 _SINCE = re.compile(r"\s*\w+\s+since\s+\S+", re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Turn CDL text into a syntax tree.
 
 The grammar is ``grammar/cdl.lark``; the tree has one class for each of its rules. This package also reads single
-tokens: names with their escapes, constants, and runs (long stretches of values in one token). ``cdl.read`` resolves
-names and gives values their types.
+tokens: constants, and runs (long stretches of values in one token). ``cdl.read`` reads and resolves names and gives
+values their types.
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.tokens import unescape
+from nczarr.cdl.syntax.constants import ALIASES, unescape
 from nczarr.cdl.syntax.tree import Attribute, Declaration, Values, Variable
 from nczarr.model import PRIMITIVES
 
@@ -163,7 +163,7 @@ _CONSTANT = re.compile(
     r"|(?P<SPECIAL_FLOAT>[A-Za-z]++)|(?P<NEGATIVE_INFINITY>-[A-Za-z]++)"
     r"|(?P<INTEGER>[-+]?+[0-9]++(?![.eE0-9])[A-Za-z]*+)|(?P<REAL>[-+]?+[0-9.][0-9.eEfFdDlL+-]*+)"
 )
-_PRIMITIVE = frozenset([*PRIMITIVES, "real", "long", "integer", "ulong", "uinteger"])
+_PRIMITIVE = frozenset([*PRIMITIVES, *ALIASES])
 
 
 def split_statements(run: Token) -> Iterator[Declaration | Attribute]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from lark import Token
+
 from nczarr.display import visible
 from nczarr.errors import CDLError
 
@@ -74,8 +76,9 @@ class Problems:
         self.source = source
         self._found: list[tuple[int, CDLError]] = []
 
-    def add(self, message: str, position: int | None, *, hint: str | None = None) -> None:
-        """Record a problem; raise :class:`TooManyProblems` at the limit."""
+    def add(self, message: str, place: Token | int | None, *, hint: str | None = None) -> None:
+        """Record a problem at a token or position; raise :class:`TooManyProblems` at the limit."""
+        position = place.start_pos if isinstance(place, Token) else place
         error = self.source.error(message, position, hint=hint)
         self._found.append((position or 0, error))
         if len(self._found) >= _MOST_PROBLEMS:

@@ -7,7 +7,7 @@ parses: each field of a class takes one child of its rule, and a field of type t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from lark import Token, ast_utils
 
@@ -198,7 +198,7 @@ class File(ast_utils.Ast):
     body: Body
 
 
-def node_maker(cls: type) -> staticmethod[[list[Any]], Any]:
+def node_maker(cls: type) -> staticmethod[[list[object]], object]:
     """Return a method for Lark's transformer that builds a node from the children of its rule."""
     children_of = [f for f in fields(cls) if f.init]
     rest = next((i for i, f in enumerate(children_of) if str(f.type).startswith("tuple")), None)
@@ -206,7 +206,7 @@ def node_maker(cls: type) -> staticmethod[[list[Any]], Any]:
         return staticmethod(lambda children: cls(*children))
     after = len(children_of) - rest - 1
 
-    def collect(children: list[Any]) -> Any:
+    def collect(children: list[object]) -> object:
         end = len(children) - after
         return cls(*children[:rest], tuple(children[rest:end]), *children[end:])
 

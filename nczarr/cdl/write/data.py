@@ -1,19 +1,20 @@
-"""Write the data section of CDL: the values of variables, a block at a time."""
+"""Write the data section of CDL: the values of variables, a block at a time, in folded lines.
+
+Lines are folded as ncdump does, one item at a time or a run of numbers at once.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 import numpy as np
 
-from nczarr.cdl.write.lines import ROW_END, Folder, Line, text_size
-from nczarr.cdl.write.names import escape_name
 from nczarr.cdl.write.numbers import float_columns, integer_columns, special_float
 from nczarr.cdl.write.options import DumpOptions
-from nczarr.cdl.write.values import ValueText, near, quote_printable, same_as_ncdump
+from nczarr.cdl.write.values import ToText, ValueText, escape_name, near, quote_printable, same_as_ncdump
 from nczarr.model import (
     CHAR,
     Dataset,
@@ -32,8 +33,141 @@ _WHOLE_CHUNKS = 1 << 23  # … or more, if whole chunks fit
 _FORMAT = re.compile(r"(?P<head>%[-+ #0]*\d*(?:\.\d+)?)(?:hh?|ll?|[Lqjzt])?(?P<kind>[diouxXeEfFgGc%])")
 _NEWLINE = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 
-#: Value to text.
-Dates = Callable[[Any], str]
+_CONTINUED = 4
+
+#: End of a row of numbers: the comma, and a mark that becomes a new line.
+ROW_END = b",\x01"
+_MARK = b"\x01"
+
+
+def text_size(text: str) -> int:
+    """Return the length in bytes of UTF-8, as ncdump counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+
+
+class Line:
+    """Output that starts a new line before an item that would make the line too long.
+
+    `length` is the longest line without the `indent`, the blanks before every line.
+    """
+
+    def __init__(self, file: TextIO, length: int, indent: int) -> None:
+        self.file = file
+        self.limit = length - 2
+        self.indent = indent
+        self.position = 0
+
+    def put(self, item: str) -> None:
+        """Write an item that must not be split; items of one or two characters never start a line."""
+        size = text_size(item)
+        if size > 2 and size + self.position > self.limit:
+            self.file.write("\n" + " " * (self.indent + _CONTINUED))
+            self.position = self.indent + _CONTINUED
+        self.file.write(item)
+        if item.endswith("\n"):
+            self.position = self.indent
+        else:
+            self.position += size
+
+
+class Folder:
+    r"""Folds runs of numbers: the lines of :class:`Line`, at the speed of a regular expression.
+
+    It takes items that end with ``", "``, or at the end of a row with :data:`ROW_END`; items have no blanks.
+
+    `length` and `indent` are as for :class:`Line`; `position` is the length of what is in the first line already,
+    or None if rows follow, each on a line of its own.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.StringIO()
+    >>> folder = Folder(file, 20, 0, 4)
+    >>> folder.feed(b"1000, 2000, ")
+    >>> folder.finish(b"3000,\x01")
+    >>> file.getvalue().splitlines()
+    ['1000, 2000, ', '    3000']
+    """
+
+    def __init__(self, file: TextIO, length: int, indent: int, position: int | None) -> None:
+        limit = length - 2
+        self._file = file
+        self._newline = b"\n" + b" " * (indent + _CONTINUED)
+        self._row = limit - indent - 2
+        more = _fitting(limit - indent - _CONTINUED)
+        # A row starts with its mark; then what fits, or nothing. An item that never fits is alone.
+        alone = rb"[^ \x01]+, [^ \x01]{1,2},(?=\x01)|[^ \x01]+,(?: |(?=\x01))"
+        self._lines = re.compile(rb"%b|\x01(?:%b)?|%b" % (more, _fitting(self._row), alone))
+        self._first = None if position is None else re.compile(_fitting(limit - position))
+        self._carry = _MARK if position is None else b""
+        self._started = False
+
+    def feed(self, text: bytes, longest_row: int | None = None) -> None:
+        """Take items and write all lines but the last, which may still grow.
+
+        With `longest_row`, `text` is whole rows, none longer: if that is short, no line is folded.
+        """
+        text = self._carry + text
+        if longest_row is not None and longest_row <= self._row:
+            self._carry = _MARK
+            self._write([text[:-1]])
+            return
+        if self._first is not None:
+            match = self._first.match(text)
+            if match is not None and match.end() == len(text):
+                self._carry = text
+                return
+            text = self._start(match, text)
+        lines = self._lines.findall(text)
+        self._carry = lines.pop()
+        self._write(lines)
+
+    def finish(self, text: bytes) -> None:
+        """Take the last items and write them without the final comma and mark."""
+        text = self._carry + text
+        if self._first is not None:
+            text = self._start(self._first.match(text), text)
+        lines = self._lines.findall(text)
+        if lines and lines[-1] == _MARK:
+            lines.pop()
+        if lines:
+            lines[-1] = lines[-1][:-1]
+            self._write(lines)
+
+    def _start(self, match: re.Match[bytes] | None, text: bytes) -> bytes:
+        """Write the first line, and return the rest."""
+        self._first = None
+        start = match.group() if match is not None else b""
+        rest = text[len(start) :]
+        self._write([start[:-1] if rest == _MARK else start])
+        return b"" if rest == _MARK else rest
+
+    def _write(self, lines: list[bytes]) -> None:
+        if self._started:
+            lines.insert(0, b"")
+        rows = self._newline.join(lines).split(_MARK)
+        if len(rows) > 1:  # a row starts on its own line with less indent
+            end = self._newline
+            rows[:-1] = [row.removesuffix(end) for row in rows[:-1]]
+            if not self._started and not rows[0]:
+                rows[:2] = [b"  " + rows[1]]
+        self._started = self._started or bool(lines)
+        self._file.write(b"\n  ".join(rows).decode("ascii"))
+
+
+def _fitting(width: int) -> bytes:
+    r"""Return an expression for a line of `width` characters: as many items as possible, or the end of a row.
+
+    The comma at the end of a row does not count, and a last item of one or two characters is never moved.
+    """
+    if width < 3:
+        return rb"[^ \x01]{1,2},(?=\x01)"
+    most = width - 2
+    # Most lines are full and not near the end of a row; try that first.
+    return (
+        rb"(?>[^\x01]{1,%d}, )(?=[^,]+, )|(?:[^\x01]{1,%d}, )?[^ \x01]{1,2},(?=\x01)"
+        rb"|[^\x01]{1,%d},(?=\x01)|[^\x01]{1,%d}, "
+    ) % (most, most, width, most)
 
 
 class DataWriter:
@@ -45,7 +179,7 @@ class DataWriter:
         self._line = line
         self._values = values
 
-    def write(self, variable: Variable, dates: Dates | None = None) -> None:
+    def write(self, variable: Variable, dates: ToText | None = None) -> None:
         """Write ``name = values ;``, or nothing for a variable without elements or data.
 
         `dates` turns a value of a time variable into a date.
@@ -105,7 +239,7 @@ class DataWriter:
         line.position = line.indent
 
     def _text(
-        self, variable: Variable, part: np.ndarray, fill: Any, row_end: int, columns: int
+        self, variable: Variable, part: np.ndarray, fill: np.number | None, row_end: int, columns: int
     ) -> np.ndarray:
         """Return the byte matrix of numbers and separators; `row_end` is the index of the last element of a row."""
         separator = len(ROW_END)
@@ -125,7 +259,7 @@ class DataWriter:
         text[row_end::columns, width + 1] = ROW_END[1]
         return text
 
-    def _missing(self, part: np.ndarray, fill: Any) -> np.ndarray:
+    def _missing(self, part: np.ndarray, fill: np.number) -> np.ndarray:
         if part.dtype.kind != "f":
             return part == fill
         if self._options.ncdump:
@@ -153,12 +287,12 @@ class DataWriter:
 
     # All other values, one item at a time.
 
-    def _rows(self, variable: Variable, shape: tuple[int, ...], dates: Dates | None) -> None:
+    def _rows(self, variable: Variable, shape: tuple[int, ...], dates: ToText | None) -> None:
         line, options = self._line, self._options
         outer, columns = shape[:-1], shape[-1] if shape else 1
         records = [i > 0 and self._dataset.is_unlimited(d) for i, d in enumerate(variable.dimensions)]
         last = tuple([n - 1 for n in outer])
-        text_like = _is_char(variable) and self._c_format(variable) is None
+        text_like = variable.type == CHAR and self._c_format(variable) is None
         noted = options.full is not None or (dates is not None and not options.ncdump)
         elements = _Elements(self._blocks(variable, shape))
         for index in np.ndindex(outer):
@@ -188,7 +322,7 @@ class DataWriter:
             for end in (" ;", "\n") if index == last else (",\n", "  "):
                 line.put(end)
 
-    def _items(self, variable: Variable, pieces: Iterator[np.ndarray], dates: Dates | None) -> str:
+    def _items(self, variable: Variable, pieces: Iterator[np.ndarray], dates: ToText | None) -> str:
         """Write all values of a row but the last; return the last."""
         held: list[str] = []
         for piece in pieces:
@@ -199,10 +333,10 @@ class DataWriter:
         return held[0]
 
     def _noted_items(
-        self, variable: Variable, pieces: Iterator[np.ndarray], index: tuple[int, ...], dates: Dates | None
-    ) -> tuple[str, Any]:
+        self, variable: Variable, pieces: Iterator[np.ndarray], index: tuple[int, ...], dates: ToText | None
+    ) -> tuple[str, object]:
         """Write all values of a row but the last, each with a comment; return the last text and value."""
-        held: tuple[str, Any] | None = None
+        held: tuple[str, object] | None = None
         column = 0
         quoted = dates if self._options.ncdump else None
         for piece in pieces:
@@ -216,7 +350,7 @@ class DataWriter:
         return held
 
     def _note(
-        self, variable: Variable, index: tuple[int, ...], column: int, value: Any, dates: Dates | None
+        self, variable: Variable, index: tuple[int, ...], column: int, value: object, dates: ToText | None
     ) -> str:
         """Return the comment after a value and the start of the next line."""
         notes = []
@@ -232,7 +366,7 @@ class DataWriter:
     def _name(self, variable: Variable) -> str:
         return escape_name(variable.name, percent=not self._options.ncdump)
 
-    def _texts(self, variable: Variable, piece: np.ndarray, dates: Dates | None) -> list[str]:
+    def _texts(self, variable: Variable, piece: np.ndarray, dates: ToText | None) -> list[str]:
         """Return each value as text, ``_`` for the fill value."""
         fill = self._fill(variable)
         form = self._c_format(variable)
@@ -253,7 +387,7 @@ class DataWriter:
             missing = [same_values(fill, value) for value in piece]
         return ["_" if gone else to_text(value) for gone, value in zip(missing, piece, strict=True)]
 
-    def _c_format(self, variable: Variable) -> Dates | None:
+    def _c_format(self, variable: Variable) -> ToText | None:
         """Return the function for the attribute ``C_format``, which ncdump obeys unless digits are requested."""
         options = self._options
         attribute = variable.attribute.get("C_format")
@@ -310,17 +444,13 @@ class _Elements:
             yield piece
 
 
-def _is_char(variable: Variable) -> bool:
-    return isinstance(variable.type, PrimitiveType) and variable.type.name == "char"
-
-
 def _brief(index: tuple[int, ...], columns: int, language: str) -> str:
     if language == "c":
         return "".join(f"{i}," for i in index) + ("0" if columns == 1 else f" 0-{columns - 1}")
     return ("1" if columns == 1 else f"1-{columns} ") + "".join(f",{i + 1}" for i in reversed(index))
 
 
-def c_format(text: str, type_: Type) -> Dates | None:
+def c_format(text: str, type_: Type) -> ToText | None:
     """Return a C format as a function from value to text; None if it does not suit the type.
 
     Examples

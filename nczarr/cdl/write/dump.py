@@ -8,14 +8,11 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TextIO
 
-from nczarr.cdl.write.data import DataWriter
-from nczarr.cdl.write.lines import Line
-from nczarr.cdl.write.names import escape_name, escape_path, plain_path
+from nczarr.cdl.write.data import DataWriter, Line
 from nczarr.cdl.write.numbers import attribute_number
-from nczarr.cdl.write.options import DumpOptions
-from nczarr.cdl.write.special import HIDDEN, global_specials, kind_name, variable_specials
+from nczarr.cdl.write.options import HIDDEN, DumpOptions, global_specials, kind_name, variable_specials
 from nczarr.cdl.write.times import TimeTexts
-from nczarr.cdl.write.values import ValueText, quote
+from nczarr.cdl.write.values import ValueText, escape_name, escape_path, plain_path, quote
 from nczarr.errors import CDLError, LossError
 from nczarr.model import (
     CHAR,

@@ -6,11 +6,9 @@ import re
 from typing import TextIO
 from xml.sax.saxutils import escape
 
-from nczarr.cdl.write.names import plain_path
 from nczarr.cdl.write.numbers import special_float
-from nczarr.cdl.write.options import DumpOptions
-from nczarr.cdl.write.special import HIDDEN
-from nczarr.cdl.write.values import ValueText
+from nczarr.cdl.write.options import HIDDEN, DumpOptions
+from nczarr.cdl.write.values import ValueText, plain_path
 from nczarr.errors import LossError
 from nczarr.model import (
     CHAR,

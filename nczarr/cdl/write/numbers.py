@@ -47,7 +47,7 @@ def special_float(value: float, single: bool) -> str | None:
     return text + "f" if single else text
 
 
-def significant_digits(value: Any, digits: int, exact: bool) -> int:
+def significant_digits(value: np.floating, digits: int, exact: bool) -> int:
     """Return the number of digits to print: `digits`, or with `exact` as many as restore the same bits.
 
     `value` is a finite numpy.float32 or numpy.float64.
@@ -65,7 +65,7 @@ def significant_digits(value: Any, digits: int, exact: bool) -> int:
     return digits
 
 
-def float_text(value: Any, digits: int, exact: bool) -> str:
+def float_text(value: np.floating, digits: int, exact: bool) -> str:
     """Return a float as text for a data section.
 
     With `exact`, a negative zero keeps its point: without it, the text would be an integer, which has no sign.

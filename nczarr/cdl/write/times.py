@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsFloat
 
 from nczarr.cdl.write.numbers import special_float
 from nczarr.cdl.write.options import DumpOptions
+from nczarr.cdl.write.values import ToText
 from nczarr.model import CHAR, Attribute, Dataset, PrimitiveType, Variable
 
 #: Year, month, day, hour with its fraction.
@@ -256,13 +256,13 @@ class TimeTexts:
         if self._on and attribute.name == "bounds" and attribute.type == CHAR:
             self._bounds[attribute.text.partition("\0")[0]] = variable
 
-    def of(self, variable: Variable) -> Callable[[Any], str] | None:
+    def of(self, variable: Variable) -> ToText | None:
         """Return a function from value to quoted date; None if the variable is not a time."""
         if not self._on:
             return None
         return self._to_text(variable, self._bounds.get(variable.name, variable))
 
-    def _to_text(self, variable: Variable, owner: Variable) -> Callable[[Any], str] | None:
+    def _to_text(self, variable: Variable, owner: Variable) -> ToText | None:
         units, calendar = owner.attribute.get("units"), owner.attribute.get("calendar")
         if not isinstance(variable.type, PrimitiveType) or variable.type.dtype.kind not in "iuf":
             return None
@@ -273,7 +273,7 @@ class TimeTexts:
         if parsed is None:
             return None
 
-        def to_text(value: Any) -> str:
+        def to_text(value: SupportsFloat) -> str:
             number = float(value)
             try:
                 return special_float(number, False) or f'"{parsed.text(number, self._separator)}"'

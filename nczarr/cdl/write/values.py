@@ -1,19 +1,22 @@
-"""Format single values of any type: strings, enums, opaques, compounds, vlens, and numbers inside them."""
+r"""Format names, and single values of any type: strings, enums, opaques, compounds, vlens, numbers inside them.
+
+CDL escapes more in names than an FQN does: a leading digit, and every ASCII character with a meaning in CDL.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from nczarr.cdl.write.names import escape_name
 from nczarr.cdl.write.numbers import float_text
 from nczarr.cdl.write.options import DumpOptions
 from nczarr.model import (
+    CHAR,
     CompoundType,
     Dataset,
     EnumType,
@@ -21,11 +24,18 @@ from nczarr.model import (
     PrimitiveType,
     Type,
     VlenType,
+    parse_fqn,
     same_values,
 )
 
 #: Value to text.
 ToText = Callable[[Any], str]
+
+_SPECIAL = re.compile(r"""[ !"#$%&'()*,:;<=>?\[\\\]^`{|}~]""")
+_DIGITS = "0123456789"
+#: No netCDF name begins with the last four, so ncdump does not escape them.
+_NOT_FIRST = _DIGITS + ".+-@"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _NAMED = {
     "\b": r"\b",
@@ -42,6 +52,49 @@ _NAMED = {
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\\'\"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 _UNSAFE_NCDUMP = re.compile(r"[\x00-\x1f\x7f\\'\"]")
 _NOT_PRINTABLE = re.compile(r"[^ -~]|[\\'\"]")
+
+
+def escape_name(name: str, *, percent: bool = True) -> str:
+    r"""Write a name as a CDL identifier.
+
+    With `percent`, ``%`` and a leading ``.``, ``+``, ``-`` or ``@`` are escaped too: CDL requires that; ncdump does
+    not do it.
+
+    Examples
+    --------
+    >>> print(escape_name("2 m (air)"))
+    \2\ m\ \(air\)
+    >>> print(escape_name("a%"), escape_name("a%", percent=False))
+    a\% a%
+    """
+    text = _SPECIAL.sub(r"\\\g<0>", name)
+    if not percent:
+        text = text.replace("\\%", "%")
+    if _CONTROL.search(text):
+        text = _CONTROL.sub(lambda c: f"\\%{ord(c[0]):02x}", text)
+    return "\\" + text if text.startswith(tuple(_NOT_FIRST if percent else _DIGITS)) else text
+
+
+def escape_path(components: Sequence[str], *, percent: bool = True) -> str:
+    """Write simple names as an absolute path.
+
+    Examples
+    --------
+    >>> print(escape_path(["g", "a b"]))
+    /g/a\\ b
+    """
+    return "".join("/" + escape_name(name, percent=percent) for name in components)
+
+
+def plain_path(fqn: str) -> str:
+    """Return an FQN in the form of the netCDF tools: components without escapes.
+
+    Examples
+    --------
+    >>> plain_path(r"/g\\ 1/x")
+    '/g 1/x'
+    """
+    return "/" + "/".join(parse_fqn(fqn))
 
 
 def _octal(match: re.Match[str]) -> str:
@@ -84,10 +137,7 @@ class ValueText:
 
     def __init__(self, dataset: Dataset, options: DumpOptions) -> None:
         self._ncdump = options.ncdump
-        self.digits = {
-            "float": options.float_digits or 7,
-            "double": options.double_digits or 15,
-        }
+        self.digits = {"float": options.float_digits or 7, "double": options.double_digits or 15}
         self.exact = {
             "float": not options.ncdump and options.float_digits is None,
             "double": not options.ncdump and options.double_digits is None,
@@ -122,7 +172,7 @@ class ValueText:
             return lambda value: float_text(kind(value), digits, exact)
         return lambda value: str(int(value))
 
-    def _string(self, value: Any) -> str:
+    def _string(self, value: str | None) -> str:
         if value is None:
             return "NIL"
         if self._ncdump:
@@ -151,14 +201,14 @@ class ValueText:
         if self._ncdump:
             texts.setdefault(0, "_UNDEFINED")
 
-        def text(value: Any) -> str:
+        def text(value: int) -> str:
             number = int(value)
             return texts.get(number) or str(number)
 
         return text
 
     def _vlen(self, type_: VlenType) -> ToText:
-        if type_.base.name == "char" and isinstance(type_.base, PrimitiveType):
+        if type_.base == CHAR:
             return lambda value: "{" + (self.chars(value.tobytes()) if len(value) else "") + "}"
         inside = self.of(type_.base)
         return lambda value: "{" + ", ".join([inside(v) for v in value]) + "}"
@@ -168,7 +218,7 @@ class ValueText:
         for field in type_.fields:
             if not field.shape:
                 parts.append((field.name, self.of(field.type)))
-            elif field.type.name == "char" and isinstance(field.type, PrimitiveType):
+            elif field.type == CHAR:
                 parts.append((field.name, self._char_rows(field.shape)))
             else:
                 parts.append((field.name, self._field_array(self.of(field.type))))
@@ -177,7 +227,7 @@ class ValueText:
     def _char_rows(self, shape: tuple[int, ...]) -> ToText:
         count, length = math.prod(shape[:-1]), shape[-1]
 
-        def text(value: Any) -> str:
+        def text(value: np.ndarray) -> str:
             raw = value.tobytes()
             rows = [self.chars(raw[i * length : (i + 1) * length]) for i in range(count)]
             return "{" + ", ".join(rows) + "}"
@@ -208,7 +258,7 @@ def same_as_ncdump(type_: Type, fill: Any, value: Any) -> bool:
     return bool(same_values(fill, value))
 
 
-def near(values: np.ndarray, fill: Any) -> np.ndarray:
+def near(values: np.ndarray, fill: np.number) -> np.ndarray:
     """ncdump's test whether floats are the fill value: within the machine epsilon.
 
     Examples

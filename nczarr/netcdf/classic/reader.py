@@ -12,15 +12,7 @@ import numpy as np
 
 from nczarr.errors import NetCDFFileError
 from nczarr.formats import CLASSIC
-from nczarr.model import (
-    Attribute,
-    Dataset,
-    Dimension,
-    Region,
-    Variable,
-    join_fqn,
-    normalize_name,
-)
+from nczarr.model import Attribute, Dataset, Dimension, Region, Variable, join_fqn, normalize_name
 from nczarr.netcdf.bytes.file import text_of
 from nczarr.netcdf.bytes.ranges import FilePlaces, largest_part
 from nczarr.netcdf.classic.header import (

@@ -404,9 +404,7 @@ def check_names(dataset: Dataset, path: str) -> None:
             for attribute in attributes:
                 if attribute.name in names:
                     raise LossError(
-                        f"netCDF-4 reserves the attribute name {attribute.name!r}",
-                        path=path,
-                        fqn=owner,
+                        f"netCDF-4 reserves the attribute name {attribute.name!r}", path=path, fqn=owner
                     )
 
 

@@ -29,8 +29,8 @@ from nczarr.netcdf.hdf5.library import hdf5, insert_member, member_value, read_t
 from nczarr.netcdf.hdf5.memory import FixedText, MemoryLayout, Plain, Record, Sequence, Text
 
 if TYPE_CHECKING:
-    from h5py.h5t import TypeID
     from h5py._objects import ObjectID
+    from h5py.h5t import TypeID
 
 _BASES = b"_nczarr_bases"
 

@@ -1,6 +1,6 @@
-"""Turn single tokens into netCDF names and typed constants.
+"""Turn single tokens into typed constants.
 
-Names are unescaped, decoded as UTF-8 and normalised to NFC. A suffix sets the type of a number. Without a suffix the
+A suffix sets the type of a number. Without a suffix the
 type is the smallest of ``int``, ``uint``, ``int64`` and ``uint64`` that holds the number. A character in single quotes
 is a ``byte``. Constants are converted to other types as C does.
 """
@@ -15,91 +15,7 @@ from typing import Any
 import numpy as np
 from lark import Token
 
-from nczarr.cdl.syntax.source import Problems, as_text
-from nczarr.model import PRIMITIVES, PrimitiveType, check_name, normalize_name
-from nczarr.model.names import check_length
-
-_ESCAPED = re.compile(r"\\([\x00-\xff])")
-_COMPONENT = re.compile(r"/((?:[^/\\]|\\[\x00-\xff])+)")
-_IDENTIFIER = re.compile(r"(?:[^\\\x00-\x20]|\\[ -~])+")
-
-
-def clean_name(raw: str) -> str:
-    r"""Undo CDL's escapes, decode, and normalize.
-
-    `raw` is the text of a token: one character for each byte.
-
-    Examples
-    --------
-    >>> clean_name(r"\2m\ temp")
-    '2m temp'
-    """
-    text = _ESCAPED.sub(r"\1", str(raw)) if "\\" in raw else str(raw)
-    return text if text.isascii() else normalize_name(as_text(text))
-
-
-def name_of(token: Token, problems: Problems) -> str:
-    """Return the netCDF name of a token; report a problem if the name is illegal."""
-    name = clean_name(token)
-    position = token.start_pos
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        problems.add("the name is not UTF-8", position)
-        return name
-    wrong = check_name(name) or check_length(name)
-    if wrong is not None:
-        problems.add(wrong, position)
-    return name
-
-
-def path_of(token: str) -> list[str]:
-    """Return the names in a path.
-
-    Examples
-    --------
-    >>> path_of("/g/x")
-    ['g', 'x']
-    """
-    return [clean_name(part) for part in _COMPONENT.findall(token)]
-
-
-def split_enum_constant(token: str) -> list[tuple[str | None, str]]:
-    r"""Return the readings of an enum constant: pairs of a type's name (or None) and a member's name.
-
-    A name may contain dots, so several readings are possible. The whole text as a member's name comes first.
-
-    Examples
-    --------
-    >>> split_enum_constant("/g/colour.red")
-    [(None, 'colour.red'), ('colour', 'red')]
-    """
-    last = _COMPONENT.findall(token)[-1] if token.startswith("/") else token
-    readings: list[tuple[str | None, str]] = [(None, clean_name(last))]
-    for match in re.finditer(r"\.", last):
-        before, after = last[: match.start()], last[match.end() :]
-        escaped = (len(before) - len(before.rstrip("\\"))) % 2
-        if before and after and not escaped:
-            readings.append((clean_name(before), clean_name(after)))
-    return readings
-
-
-def dataset_name(header: str) -> str:
-    r"""Return the dataset's name in ``netcdf NAME``.
-
-    ncgen drops blanks and control characters and keeps backslashes. An identifier with escapes, as ncdump
-    prints it, is unescaped.
-
-    Examples
-    --------
-    >>> dataset_name("netcdf my\\ data "), dataset_name("netCDF a b ")
-    ('my data', 'ab')
-    """
-    text = header[len("netcdf") :].strip(" \t\r\n\f")
-    if "\\" in text and _IDENTIFIER.fullmatch(text):
-        return clean_name(text)
-    kept = "".join(c for c in text if c > " ")
-    return as_text(kept)
+from nczarr.model import PRIMITIVES, PrimitiveType
 
 
 class ConstantError(Exception):
@@ -124,6 +40,15 @@ class Constant:
         """True for a character in single quotes."""
         return self.text[:1] == "'"
 
+    @property
+    def shown(self) -> str:
+        """The text for a message."""
+        text = self.text.encode("latin-1").decode("utf-8", "replace")
+        return text if len(text) <= 40 else text[:40] + "…"
+
+
+#: Other names of types, as in ncgen.
+ALIASES = {"real": "float", "long": "int", "integer": "int", "ulong": "uint", "uinteger": "uint"}
 
 _INTEGER = re.compile(r"([-+]?)([0-9]+)([A-Za-z]*)")
 _SUFFIXES = {
@@ -201,7 +126,7 @@ def parse_constant(token: Token) -> Constant:
     return Constant(kind, value, token.start_pos or 0, text)
 
 
-def _read(terminal: str, text: str) -> tuple[str, Any]:
+def _read(terminal: str, text: str) -> tuple[str, object]:
     if terminal == "NUMBERS":
         if text == "_":
             return "fill", None
@@ -257,7 +182,7 @@ def _integer(text: str) -> tuple[str, int]:
     raise ConstantError(f"the number {text[:40]} is too small: no integer type holds it")
 
 
-def _real(text: str) -> tuple[str, Any]:
+def _real(text: str) -> tuple[str, object]:
     single = text[-1] in "fF"
     try:
         value = float(text.rstrip("fFdDlL"))
@@ -271,7 +196,7 @@ def _real(text: str) -> tuple[str, Any]:
         return "float", np.float32(value)
 
 
-def _hexadecimal(text: str) -> tuple[str, Any]:
+def _hexadecimal(text: str) -> tuple[str, object]:
     digits = text[2:].rstrip("sSlL")
     suffix = text[2 + len(digits) :].lower()
     if not suffix:
@@ -329,7 +254,7 @@ def _wrap(number: int, type_: PrimitiveType) -> int:
     return number - (1 << bits) if type_.dtype.kind == "i" and number >> (bits - 1) else number
 
 
-def convert(constant: Constant, type_: PrimitiveType) -> Any:
+def convert(constant: Constant, type_: PrimitiveType) -> object:
     """Convert a constant to an atomic type as C does: integers wrap, fractions are cut off.
 
     Raises
@@ -351,22 +276,22 @@ def convert(constant: Constant, type_: PrimitiveType) -> Any:
     if type_.name == "char":
         if kind in ("byte", "ubyte"):
             return bytes([value & 255])
-        raise ConstantError(f"{_shown(constant)} is not text")
+        raise ConstantError(f"{constant.shown} is not text")
     if kind == "string":
         return _scan(value, type_)
     if not is_number(kind):
-        raise ConstantError(f"{_shown(constant)} is not a value of the type {type_.name}")
+        raise ConstantError(f"{constant.shown} is not a value of the type {type_.name}")
     if type_.is_float:
         return float(value)
     if isinstance(value, int):
         return _wrap(value, type_)
     if not math.isfinite(value):
-        raise ConstantError(f"{_shown(constant)} has no value of the type {type_.name}")
+        raise ConstantError(f"{constant.shown} has no value of the type {type_.name}")
     number = math.trunc(float(value))
     limits = np.iinfo(type_.dtype)
     lowest = min(int(limits.min), -int(limits.max) - 1)
     if not lowest <= number <= max(int(limits.max), 0xFFFF_FFFF if type_.dtype.itemsize < 4 else 0):
-        raise ConstantError(f"{_shown(constant)} is out of the range of {type_.name}")
+        raise ConstantError(f"{constant.shown} is out of the range of {type_.name}")
     return _wrap(number, type_)
 
 
@@ -380,10 +305,10 @@ def _to_string(constant: Constant) -> str:
         return f"{value:.8g}"
     if is_number(kind):
         return str(value)
-    raise ConstantError(f"{_shown(constant)} is not text")
+    raise ConstantError(f"{constant.shown} is not text")
 
 
-def _scan(raw: bytes, type_: PrimitiveType) -> Any:
+def _scan(raw: bytes, type_: PrimitiveType) -> object:
     """Return the number at the start of a text as C's scanf reads it; 0 if there is none."""
     if type_.is_float:
         hexadecimal = _HEX_PREFIX.match(raw)
@@ -395,10 +320,10 @@ def _scan(raw: bytes, type_: PrimitiveType) -> Any:
     return _wrap(int(match[1][:40]), type_) if match is not None else 0
 
 
-def _from_bytes(constant: Constant, type_: PrimitiveType) -> Any:
+def _from_bytes(constant: Constant, type_: PrimitiveType) -> object:
     """Reinterpret the bytes of a hexadecimal constant as a number in little-endian order."""
     if type_.dtype == object:
-        raise ConstantError(f"{_shown(constant)} is not text")
+        raise ConstantError(f"{constant.shown} is not text")
     raw = opaque_bytes(constant.value, type_.dtype.itemsize)
     value = np.frombuffer(raw, type_.dtype.newbyteorder("<"))[0]
     return bytes(raw) if type_.name == "char" else value.item()
@@ -413,8 +338,3 @@ def opaque_bytes(digits: str, size: int) -> bytes:
     '123000'
     """
     return bytes.fromhex(digits[: 2 * size].ljust(2 * size, "0"))
-
-
-def _shown(constant: Constant) -> str:
-    text = constant.text.encode("latin-1").decode("utf-8", "replace")
-    return text if len(text) <= 40 else text[:40] + "…"
