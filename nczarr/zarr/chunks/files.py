@@ -73,19 +73,26 @@ class Directory:
         if self.descriptor is not None:
             os.close(self.descriptor)
 
-    def open(self, name: str) -> tuple[int, os.stat_result] | None:
-        """Return the file descriptor and the status of a file opened for reading; None if it does not exist."""
+    def _open(self, name: str) -> int | None:
+        """Return the descriptor of a file opened for reading; None if it does not exist."""
         if self.descriptor is None and not self._start:
             return None
         try:
-            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
+            return os.open(self._start + name, _READ, dir_fd=self.descriptor)
         except FileNotFoundError:
             refuse_dangling(self._start + name, self.place(name), self.descriptor)
             return None
+
+    def open(self, name: str) -> tuple[int, os.stat_result] | None:
+        """Return the file descriptor and the status of a file opened for reading; None if it does not exist."""
+        try:
+            descriptor = self._open(name)
         except OSError as error:
             raise StoreError(
                 f"cannot read: {error.strerror}", path=self.place(name), hint=HINTS.get(error.errno or 0)
             ) from error
+        if descriptor is None:
+            return None
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             return descriptor, status
@@ -106,12 +113,8 @@ class Directory:
         OSError
             If the file cannot be read.
         """
-        if self.descriptor is None and not self._start:
-            return -1
-        try:
-            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
-        except FileNotFoundError:
-            refuse_dangling(self._start + name, self.place(name), self.descriptor)
+        descriptor = self._open(name)
+        if descriptor is None:
             return -1
         try:
             return os.preadv(descriptor, [buffer], 0)
@@ -126,11 +129,8 @@ class Directory:
         OSError
             If the file cannot be read.
         """
-        if self.descriptor is None and not self._start:
-            return False
-        try:
-            descriptor = os.open(self._start + name, _READ, dir_fd=self.descriptor)
-        except FileNotFoundError:
+        descriptor = self._open(name)
+        if descriptor is None:
             return False
         try:
             # A read of two bytes at the end returns only one: cheaper than fstat.

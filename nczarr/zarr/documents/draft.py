@@ -17,16 +17,8 @@ from typing import Literal
 
 from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
-from nczarr.zarr.documents.v2_encoding import (
-    codecs_from_v2,
-    codecs_to_v2,
-    dtype_to_v2,
-    fill_from_v2,
-    fill_to_v2,
-    object_type,
-    parse_v2_dtype,
-)
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, TimeType, bad, show
@@ -40,17 +32,9 @@ _CODEC = re.compile(r"https?://(?:www\.)?purl\.org/zarr/spec/codecs?/([A-Za-z0-9
 _VERSION = re.compile(r"https?://.+/(?:v)?([0-9]+)(?:\.[0-9]+)*(?:/.*)?")
 _CORE_TYPE = re.compile(r"bool|[iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
 _REQUIRED = ("shape", "data_type", "chunk_grid", "fill_value")
-_ARRAY_KEYS = frozenset(
-    (
-        *_REQUIRED,
-        "zarr_format",
-        "chunk_memory_layout",
-        "compressor",
-        "chunk_codecs",
-        "extensions",
-        "attributes",
-    )
-)
+_ARRAY_KEYS = frozenset({
+    *_REQUIRED, "zarr_format", "chunk_memory_layout", "compressor", "chunk_codecs", "extensions", "attributes",
+})  # fmt: skip
 _GROUP_KEYS = frozenset(("zarr_format", "extensions", "attributes"))
 _SPELLED = ("data_type", "compressor", "chunk_memory_layout", "fill_value")
 
@@ -186,17 +170,17 @@ def _data_type(value: object, filters: object) -> tuple[DataType, Endian | None]
     if isinstance(value, str):
         if not _CORE_TYPE.fullmatch(value):
             raise bad(f"data_type: {show(value)} is not a data type of the core protocol")
-        return parse_v2_dtype(value, "data_type")
+        return encoding.parse_v2_dtype(value, "data_type")
     if not isinstance(value, dict) or not isinstance(value.get("extension"), str) or "type" not in value:
         raise bad(f"data_type: {show(value)} is not a data type, or an object with extension and type")
     try:
         if value["type"] == "|O":
-            return object_type(filters), None
-        return parse_v2_dtype(value["type"], "data_type.type")
+            return encoding.object_type(filters), None
+        return encoding.parse_v2_dtype(value["type"], "data_type.type")
     except MetadataError:
         fallback = value.get("fallback")
         if isinstance(fallback, str) and _CORE_TYPE.fullmatch(fallback):
-            return parse_v2_dtype(fallback, "data_type.fallback")
+            return encoding.parse_v2_dtype(fallback, "data_type.fallback")
         raise
 
 
@@ -264,13 +248,15 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
         if not isinstance(order, str):
             raise bad(f"chunk_memory_layout: {show(order)} is unknown")
         steps, compressor = _compression(document)
-        codecs = codecs_from_v2(data_type, endian, len(shape), order, (filters or []) + steps, compressor)
+        codecs = encoding.codecs_from_v2(
+            data_type, endian, len(shape), order, (filters or []) + steps, compressor
+        )
         if document.get("storage_transformers"):
             grid, codecs = _sharded(document["storage_transformers"], grid, codecs)
         if filters and "filters" in attributes and not any(e.name == _FILTERS_URI for e in extensions):
             attributes = {key: value for key, value in attributes.items() if key != "filters"}
         try:
-            fill = fill_from_v2(data_type, document["fill_value"], endian)
+            fill = encoding.fill_from_v2(data_type, document["fill_value"], endian)
         except NCZarrError as error:
             error.message = f"fill_value: {error.message}"
             raise
@@ -359,7 +345,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     for key in ("dimension_names", "storage_transformers"):
         if getattr(metadata, key):
             raise UnsupportedError(f"{key}: the 2019 draft has no {key.replace('_', ' ')}")
-    endian, order, filters, compressor = codecs_to_v2(metadata.codecs, len(metadata.shape))
+    endian, order, filters, compressor = encoding.codecs_to_v2(metadata.codecs, len(metadata.shape))
     extensions = _extension_list(metadata)
     if filters:
         items = [_codec_document(item) for item in filters]
@@ -372,7 +358,7 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
         "data_type": _type_document(metadata.data_type, endian),
         "chunk_grid": grid,
         "chunk_memory_layout": order,
-        "fill_value": fill_to_v2(metadata.data_type, metadata.fill_value, endian),
+        "fill_value": encoding.fill_to_v2(metadata.data_type, metadata.fill_value, endian),
         "extensions": extensions,
         "attributes": metadata.attributes,
         **metadata.extra,
@@ -399,7 +385,7 @@ def _respell(document: JsonObject, metadata: ArrayMetadata) -> None:
 
 
 def _type_document(data_type: DataType, endian: Endian | None) -> Json:
-    text = dtype_to_v2(data_type, endian)
+    text = encoding.dtype_to_v2(data_type, endian)
     if isinstance(text, str):
         if text == "|b1":
             return "bool"

@@ -11,16 +11,8 @@ import numpy as np
 
 from nczarr.errors import NCZarrError, UnsupportedError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
+from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.json import ParseCache
-from nczarr.zarr.documents.v2_encoding import (
-    codecs_from_v2,
-    codecs_to_v2,
-    dtype_to_v2,
-    fill_from_v2,
-    fill_to_v2,
-    object_type,
-    parse_v2_dtype,
-)
 from nczarr.zarr.grids import RegularGrid, parse_chunk_shape, parse_shape
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata, NamedConfig
 from nczarr.zarr.types.base import DataType, Endian, Json, JsonMapping, JsonObject, Scalar, bad, show
@@ -135,16 +127,18 @@ def _shared(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
 
 def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, tuple[NamedConfig, ...]]:
     if parts["dtype"] == "|O":
-        data_type, endian = object_type(parts["filters"]), None
+        data_type, endian = encoding.object_type(parts["filters"]), None
     else:
-        data_type, endian = parse_v2_dtype(parts["dtype"])
-    codecs = codecs_from_v2(data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"])
+        data_type, endian = encoding.parse_v2_dtype(parts["dtype"])
+    codecs = encoding.codecs_from_v2(
+        data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"]
+    )
     return data_type, endian, codecs
 
 
 def _fill(data_type: DataType, value: object, endian: Endian | None, raw_text: bool) -> Scalar:
     try:
-        return fill_from_v2(data_type, value, endian, raw_text=raw_text)
+        return encoding.fill_from_v2(data_type, value, endian, raw_text=raw_text)
     except NCZarrError as error:
         error.message = f"fill_value: {error.message}"
         raise
@@ -190,11 +184,11 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
         if getattr(metadata, key):
             raise UnsupportedError(f"{key}: Zarr v2 has no {key.replace('_', ' ')}")
     ndim, data_type = len(metadata.shape), metadata.data_type
-    endian, order, filters, compressor = codecs_to_v2(metadata.codecs, ndim)
+    endian, order, filters, compressor = encoding.codecs_to_v2(metadata.codecs, ndim)
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
         filters = [_ordered(item, endian) for item in filters]
     parts = {
-        "dtype": dtype_to_v2(data_type, endian),
+        "dtype": encoding.dtype_to_v2(data_type, endian),
         "compressor": compressor,
         "filters": filters,
         "order": order,
@@ -202,7 +196,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     origin = metadata.origin or {}
     parts = _respell(parts, origin, metadata)
     raw_text = parts["dtype"] == ">S1" or _by_netcdf(metadata.extra, metadata.attributes)
-    fill = fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
+    fill = encoding.fill_to_v2(data_type, metadata.fill_value, endian, raw_text=raw_text)
     if "fill_value" in origin and _same_fill(
         data_type, origin["fill_value"], metadata.fill_value, endian, raw_text
     ):
@@ -256,14 +250,14 @@ def _same_codecs(codecs: tuple[NamedConfig, ...], metadata: ArrayMetadata) -> bo
         return True
     # Codecs of a v3 document may have other names and convert to the same v2 codecs.
     ndim = len(metadata.shape)
-    return codecs_to_v2(codecs, ndim) == codecs_to_v2(metadata.codecs, ndim)
+    return encoding.codecs_to_v2(codecs, ndim) == encoding.codecs_to_v2(metadata.codecs, ndim)
 
 
 def _same_fill(
     data_type: DataType, spelled: Json, value: Scalar, endian: Endian | None, raw_text: bool
 ) -> bool:
     try:
-        read = fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
+        read = encoding.fill_from_v2(data_type, spelled, endian, raw_text=raw_text)
     except NCZarrError:
         return False
     if read is None or value is None:

@@ -20,27 +20,8 @@ import numpy as np
 from nczarr.errors import MetadataError, UnsupportedError
 from nczarr.zarr.grids import parse_shape
 from nczarr.zarr.metadata import NamedConfig
-from nczarr.zarr.types.base import (
-    BoolType,
-    BytesType,
-    ComplexType,
-    DataType,
-    Endian,
-    FixedBytesType,
-    FixedTextType,
-    FloatType,
-    IntegerType,
-    Json,
-    JsonObject,
-    RawBitsType,
-    Scalar,
-    StringType,
-    TimeType,
-    bad,
-    decode_base64,
-    encode_base64,
-    show,
-)
+from nczarr.zarr.types import base as types
+from nczarr.zarr.types.base import DataType, Endian, Json, JsonObject, Scalar, bad, show
 from nczarr.zarr.types.registry import StructField, StructType, data_type_for
 
 #: Filters that encode object arrays as bytes; ``vlen-array`` has the same format as ``vlen-bytes``.
@@ -67,9 +48,9 @@ def object_type(filters: object) -> DataType:
     first = filters[0] if isinstance(filters, list) and filters else None
     name = first.get("id") if isinstance(first, dict) else None
     if name == "vlen-utf8":
-        return StringType()
+        return types.StringType()
     if isinstance(name, str) and name in VARIABLE_FILTERS:
-        return BytesType()
+        return types.BytesType()
     raise UnsupportedError(
         f"dtype: the first filter of an object array is {show(name)}; supported: {', '.join(VARIABLE_FILTERS)}"
     )
@@ -230,28 +211,30 @@ def codecs_to_v2(
     return endian, order, [*filters, *on_bytes] or None, compressor
 
 
+#: The members of codecs with a v3 name in v2's form, with their defaults.
+_V2_FORMS: dict[str, JsonObject] = {
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "blocksize": 0},
+    "gzip": {"level": 5},
+    "zstd": {"level": 0, "checksum": False},
+}
+
+
 def _v2_codec(codec: NamedConfig, i: int) -> JsonObject:
-    configuration = dict(codec.configuration)
     if codec.name.startswith("numcodecs."):
-        name = codec.name.removeprefix("numcodecs.")
-        if name == "blosc":
-            configuration.pop("typesize", None)
-        return {"id": name, **configuration}
-    if codec.name == "blosc":
-        shuffle = configuration.get("shuffle", "noshuffle")
-        return {
-            "id": "blosc",
-            "cname": configuration.get("cname", "lz4"),
-            "clevel": configuration.get("clevel", 5),
-            "shuffle": _SHUFFLES.index(shuffle) if shuffle in _SHUFFLES else shuffle,
-            "blocksize": configuration.get("blocksize", 0),
-        }
-    if codec.name == "zstd":
-        result = {"id": "zstd", "level": configuration.get("level", 0)}
-        return {**result, "checksum": True} if configuration.get("checksum") else result
-    if codec.name == "gzip":
-        return {"id": "gzip", "level": configuration.get("level", 5)}
-    raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no codec {codec.name!r}")
+        result = {"id": codec.name.removeprefix("numcodecs."), **codec.configuration}
+        if result["id"] == "blosc":
+            result.pop("typesize", None)
+        return result
+    if codec.name not in _V2_FORMS:
+        raise UnsupportedError(f"codecs[{i}]: Zarr v2 has no codec {codec.name!r}")
+    result = {"id": codec.name}
+    for option, default in _V2_FORMS[codec.name].items():
+        result[option] = codec.configuration.get(option, default)
+    if result.get("shuffle") in _SHUFFLES:
+        result["shuffle"] = _SHUFFLES.index(result["shuffle"])
+    if not result.get("checksum", True):
+        del result["checksum"]
+    return result
 
 
 _TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
@@ -314,7 +297,7 @@ def parse_v2_dtype(value: object, key: str = "dtype") -> tuple[DataType, Endian 
 
 def _simple(value: str, key: str) -> tuple[DataType, Endian | None]:
     if value == "bool":  # the drafts' name
-        return BoolType(), None
+        return types.BoolType(), None
     match = _TYPE.fullmatch(value)
     if match is None:
         raise bad(f"{key}: {show(value)} is not a known data type")
@@ -381,30 +364,30 @@ def fill_from_v2(
     >>> int(fill_from_v2(parse_data_type("int16"), [-99], "little"))
     -99
     """
-    if isinstance(value, list) and len(value) == 1 and not isinstance(data_type, RawBitsType):
+    if isinstance(value, list) and len(value) == 1 and not isinstance(data_type, types.RawBitsType):
         value = value[0]
     if value is None:
         return None
-    if isinstance(data_type, BoolType):
+    if isinstance(data_type, types.BoolType):
         return data_type.fill_from_json(bool(value) if value in (0, 1) else value)
-    if isinstance(data_type, IntegerType):
+    if isinstance(data_type, types.IntegerType):
         is_integral = isinstance(value, float) and value.is_integer()
         return data_type.fill_from_json(int(value) if is_integral or isinstance(value, bool) else value)
-    if isinstance(data_type, FloatType):
+    if isinstance(data_type, types.FloatType):
         return data_type.fill_from_json(_float_name(value))
-    if isinstance(data_type, ComplexType):
+    if isinstance(data_type, types.ComplexType):
         parts = value if isinstance(value, list) else [value, 0.0]
         return data_type.fill_from_json([_float_name(part) for part in parts])
-    if isinstance(data_type, TimeType):
+    if isinstance(data_type, types.TimeType):
         return data_type.fill_from_json(value)
     if type(value) is int and value == 0:  # zarr-python 2's default for every type
         return data_type.zero()
-    if isinstance(data_type, StringType | FixedTextType):
+    if isinstance(data_type, types.StringType | types.FixedTextType):
         return data_type.fill_from_json(value)
     if not isinstance(value, str):
         raise bad(f"{show(value)} is not a string")
     if isinstance(data_type, StructType):
-        data = decode_base64(value, data_type.dtype.itemsize)
+        data = types.decode_base64(value, data_type.dtype.itemsize)
         return np.frombuffer(data, data_type.stored_dtype(endian)).astype(data_type.dtype)[0]
     return _bytes_fill(data_type, value, raw_text)
 
@@ -424,7 +407,7 @@ def _bytes_fill(data_type: DataType, value: str, raw_text: bool) -> Scalar:
         data = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise bad(f"{show(value)} contains a lone surrogate, so it is not valid text") from None
-    if isinstance(data_type, FixedBytesType):
+    if isinstance(data_type, types.FixedBytesType):
         return data_type.to_scalar(data[: data_type.length_bytes])
     return data
 
@@ -443,17 +426,17 @@ def fill_to_v2(data_type: DataType, value: object, endian: Endian | None, *, raw
     if value is None:
         return None
     if isinstance(data_type, StructType):
-        return encode_base64(
+        return types.encode_base64(
             np.asarray(value, data_type.dtype).astype(data_type.stored_dtype(endian)).tobytes()
         )
-    if isinstance(data_type, RawBitsType):
-        return encode_base64(data_type.to_scalar(value).tobytes())
-    if raw_text and (isinstance(data_type, BytesType) or data_type.dtype.kind == "S"):
+    if isinstance(data_type, types.RawBitsType):
+        return types.encode_base64(data_type.to_scalar(value).tobytes())
+    if raw_text and (isinstance(data_type, types.BytesType) or data_type.dtype.kind == "S"):
         return bytes(data_type.to_scalar(value)).decode("utf-8", "surrogateescape")
     result = data_type.fill_to_json(value)
     if isinstance(result, list):
         return [_plain_nan(part) for part in result]
-    return _plain_nan(result) if isinstance(data_type, FloatType) else result
+    return _plain_nan(result) if isinstance(data_type, types.FloatType) else result
 
 
 def _plain_nan(value: object) -> Json:

@@ -27,20 +27,12 @@ from nczarr.zarr.types.base import DataType, Json, JsonObject, Scalar, bad, show
 from nczarr.zarr.types.registry import parse_data_type
 
 Parsed = TypeVar("Parsed")
-_ARRAY_REQUIRED = frozenset(
-    ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs")
-)
-_ARRAY_KEYS = frozenset(
-    (
-        "zarr_format",
-        "node_type",
-        *_ARRAY_REQUIRED,
-        "attributes",
-        "dimension_names",
-        "storage_transformers",
-        "extensions",
-    )
-)
+_ARRAY_REQUIRED = frozenset({
+    "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
+})  # fmt: skip
+_ARRAY_KEYS = _ARRAY_REQUIRED | {
+    "zarr_format", "node_type", "attributes", "dimension_names", "storage_transformers", "extensions",
+}  # fmt: skip
 _GROUP_KEYS = frozenset(("zarr_format", "node_type", "attributes", "extensions", "consolidated_metadata"))
 _ENCODING = itemgetter("data_type", "fill_value", "chunk_key_encoding", "codecs")
 Encoding = tuple[DataType, Scalar, ChunkKeyEncoding, tuple[NamedConfig, ...]]
@@ -49,8 +41,6 @@ _encodings = ParseCache[Encoding]()
 _ATTRIBUTES = b'"attributes":'
 #: Metadata without attributes, by the texts before and after the attributes; cleared at the limit.
 _around: dict[tuple[bytes, bytes], ArrayMetadata] = {}
-#: The texts before and after the attributes of the last array, and its metadata.
-_last: tuple[bytes, bytes, ArrayMetadata | None] = (b"", b"", None)
 _MAX_KEPT = 1024
 _MAX_AROUND = 4096
 
@@ -106,27 +96,13 @@ def parse_unread(is_array: bool, text: bytes, attributes: bytes | None) -> Array
     """Return the metadata in a v3 document, given its text and the text of its attributes; see `parse_found`."""
     if not is_array or attributes is None:
         return parse_found(parse_part(text), is_array)
-    global _last
     whole, own = bytes(text), bytes(attributes)
-    before, after, metadata = _last
-    start = len(before)
-    # Most arrays are like the previous one; this comparison takes less than half the time of a lookup.
-    like_last = (
-        start + len(own) + len(after) == len(whole)
-        and whole.startswith(before)
-        and whole.startswith(own, start)
-        and whole.endswith(after)
-    )
-    if not like_last or metadata is None:
-        before, name, after = whole.partition(_ATTRIBUTES)
-        after = after.lstrip()
-        if not after.startswith(own):
-            return _array(parse_part(text))
-        key = before, after[len(own) :]
-        metadata = _around.get(key) or _read_around(*key)
-        if metadata is None:
-            return _array(parse_part(text))
-        _last = before + name, key[1], metadata
+    before, _, after = whole.partition(_ATTRIBUTES)
+    after = after.lstrip()
+    key = before, after[len(own) :]
+    metadata = (_around.get(key) or _read_around(*key)) if after.startswith(own) else None
+    if metadata is None:
+        return _array(parse_part(text))
     found = parse_part(attributes)
     return metadata.with_attributes(found if type(found) is dict else _attributes({"attributes": found}))
 
@@ -194,17 +170,17 @@ def _whole_array(document: JsonObject) -> ArrayMetadata:
 
 def _encoding(data_type_json: object, fill: object, key_encoding: object, codecs: object) -> Encoding:
     data_type = _at("data_type", parse_data_type, data_type_json)
-    return data_type, _fill_value(data_type, fill), _key_encoding(key_encoding), _codecs(codecs)
-
-
-def _fill_value(data_type: DataType, fill: object) -> Scalar:
+    configs = parse_named_configs(codecs, "codecs")
+    if not configs:
+        raise bad("codecs: the list is empty")
     try:
-        return _at("fill_value", data_type.fill_from_json, fill)
+        fill_value = _at("fill_value", data_type.fill_from_json, fill)
     except MetadataError as error:
         if fill is not None:
             raise
         # GDAL writes null: missing chunks have no value then, but the other chunks are readable.
         raise ExtensionError(error.message, hint="write the array again with a fill value") from None
+    return data_type, fill_value, _key_encoding(key_encoding), configs
 
 
 def _at(key: str, parse: Callable[[object], Parsed], value: object) -> Parsed:
@@ -231,13 +207,6 @@ def _grid(value: object, shape: tuple[int, ...]) -> ChunkGrid:
 def _key_encoding(value: object) -> ChunkKeyEncoding:
     config = _required(value, "chunk_key_encoding")
     return parse_chunk_key_encoding(config.name, config.configuration)
-
-
-def _codecs(value: object) -> tuple[NamedConfig, ...]:
-    codecs = parse_named_configs(value, "codecs")
-    if not codecs:
-        raise bad("codecs: the list is empty")
-    return codecs
 
 
 def _attributes(document: JsonObject) -> JsonObject:

@@ -32,33 +32,17 @@ import numpy as np
 from nczarr.errors import ExtensionError, MetadataError, UnsupportedError
 from nczarr.lazy import cached_property
 from nczarr.zarr.plugins import Registry
-from nczarr.zarr.types.base import (
-    MAX_ITEM_BYTES,
-    NUMERIC_TYPES,
-    BytesType,
-    DataType,
-    FixedBytesType,
-    FixedTextType,
-    Json,
-    JsonMapping,
-    RawBitsType,
-    Scalar,
-    StringType,
-    TimeType,
-    bad,
-    decode_base64,
-    encode_base64,
-    show,
-)
+from nczarr.zarr.types import base
+from nczarr.zarr.types.base import DataType, Json, JsonMapping, Scalar, bad, show
 
 _RAW = re.compile(r"r([1-9][0-9]{0,10})")
 _PLAIN: dict[str, DataType] = {
-    **NUMERIC_TYPES,
-    "string": StringType(),
-    "bytes": BytesType(),
-    "variable_length_bytes": BytesType("variable_length_bytes"),
+    **base.NUMERIC_TYPES,
+    "string": base.StringType(),
+    "bytes": base.BytesType(),
+    "variable_length_bytes": base.BytesType("variable_length_bytes"),
 }
-_BY_KIND = {(t.dtype.kind, t.dtype.itemsize): t for t in NUMERIC_TYPES.values()}
+_BY_KIND = {(t.dtype.kind, t.dtype.itemsize): t for t in base.NUMERIC_TYPES.values()}
 #: Parsers of a name and a configuration, for the types with parameters.
 DATA_TYPES = Registry[Callable[[str, JsonMapping], DataType]]("nczarr.data_types", "data type", MetadataError)
 
@@ -107,9 +91,9 @@ def parse_data_type(value: object) -> DataType:
         return plain
     if match := _RAW.fullmatch(name):
         bits = int(match[1])
-        if bits % 8 or bits // 8 > MAX_ITEM_BYTES:
-            raise bad(f"{name}: the number of bits is not a multiple of 8 below {8 * MAX_ITEM_BYTES}")
-        return RawBitsType(name)
+        if bits % 8 or bits // 8 > base.MAX_ITEM_BYTES:
+            raise bad(f"{name}: the number of bits is not a multiple of 8 below {8 * base.MAX_ITEM_BYTES}")
+        return base.RawBitsType(name)
     parse = DATA_TYPES.find(name)
     if parse is None:
         known = ", ".join((*_PLAIN, *DATA_TYPES.names()))
@@ -124,9 +108,9 @@ def _struct(name: str, configuration: JsonMapping) -> DataType:
 
 
 for _names, _parse in (
-    (("numpy.datetime64", "numpy.timedelta64"), TimeType.parse),
-    (("fixed_length_utf32",), FixedTextType.parse),
-    (("null_terminated_bytes", "raw_bytes"), FixedBytesType.parse),
+    (("numpy.datetime64", "numpy.timedelta64"), base.TimeType.parse),
+    (("fixed_length_utf32",), base.FixedTextType.parse),
+    (("null_terminated_bytes", "raw_bytes"), base.FixedBytesType.parse),
     (("struct", "structured"), _struct),
 ):
     for _name in _names:
@@ -165,11 +149,11 @@ def data_type_for(dtype: np.dtype | str | type) -> DataType:
         return _struct_for(dt)
     if dt.kind in "USV" and dt.itemsize and dt.subdtype is None:
         if dt.kind == "U":
-            return FixedTextType(length_bytes=dt.itemsize)
-        return FixedBytesType("null_terminated_bytes" if dt.kind == "S" else "raw_bytes", dt.itemsize)
+            return base.FixedTextType(length_bytes=dt.itemsize)
+        return base.FixedBytesType("null_terminated_bytes" if dt.kind == "S" else "raw_bytes", dt.itemsize)
     if dt.kind in "Mm":
         unit, scale = np.datetime_data(dt)  # type: ignore[arg-type]
-        return TimeType("numpy.datetime64" if dt.kind == "M" else "numpy.timedelta64", unit, scale)
+        return base.TimeType("numpy.datetime64" if dt.kind == "M" else "numpy.timedelta64", unit, scale)
     hint = 'use "string" or "bytes" as the dtype' if dt.hasobject else None
     raise UnsupportedError(f"Zarr has no data type for the dtype {dt}", hint=hint)
 
@@ -251,12 +235,12 @@ class StructType(DataType):
                 raise bad(f"configuration.fields: {field.name!r} has no fixed size")
             count = 1
             for length in field.shape:
-                if not 1 <= length <= MAX_ITEM_BYTES:
+                if not 1 <= length <= base.MAX_ITEM_BYTES:
                     raise bad(f"configuration.fields: {field.name!r} has a dimension of length {length}")
                 count *= length
             size += field.data_type.itemsize * count
-            if size > MAX_ITEM_BYTES:
-                raise bad(f"configuration.fields: the record has more than {MAX_ITEM_BYTES} bytes")
+            if size > base.MAX_ITEM_BYTES:
+                raise bad(f"configuration.fields: the record has more than {base.MAX_ITEM_BYTES} bytes")
         return cls(name, fields)
 
     @property
@@ -280,7 +264,7 @@ class StructType(DataType):
 
     def fill_from_json(self, value: object) -> Scalar:
         if isinstance(value, str):
-            data = decode_base64(value, self.dtype.itemsize)
+            data = base.decode_base64(value, self.dtype.itemsize)
             return np.frombuffer(data, self.stored_dtype("little")).astype(self.dtype)[0]
         if not isinstance(value, dict):
             raise bad(f"{show(value)} is not an object with the fields of the struct")
@@ -298,5 +282,5 @@ class StructType(DataType):
     def fill_to_json(self, value: object) -> Json:
         scalar = np.asarray(self.to_scalar(value), self.dtype)
         if self.name == "structured" or self.has_array_fields:
-            return encode_base64(scalar.astype(self.stored_dtype("little")).tobytes())
+            return base.encode_base64(scalar.astype(self.stored_dtype("little")).tobytes())
         return {field.name: field.data_type.fill_to_json(scalar[field.name][()]) for field in self.fields}

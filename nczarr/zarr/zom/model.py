@@ -375,8 +375,8 @@ def _in_v3_spelling(properties: JsonMapping) -> JsonObject:
     if isinstance(data_type, str) and data_type[:1] in ("|", "<", ">"):
         parsed, endian = parse_v2_dtype(data_type, "data_type")
         result["data_type"] = parsed.to_json()
-        if isinstance(codecs, list) and not any(map(_makes_bytes, codecs)):
-            at = next((i for i, codec in enumerate(codecs) if not _is_for_arrays(codec)), len(codecs))
+        if isinstance(codecs, list) and not any(_is_a(codec, ArrayBytesCodec) for codec in codecs):
+            at = next((i for i, codec in enumerate(codecs) if not _is_a(codec, ArrayArrayCodec)), len(codecs))
             codecs.insert(at, {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})})
     return result
 
@@ -393,20 +393,11 @@ def _without_null(value: object) -> Json:
     return value
 
 
-def _kind_of(codec: Json) -> Json:
+def _is_a(codec: Json, kind: type) -> bool:
+    """Return True if a codec in a document has a class of the given kind."""
     name = codec.get("name") if isinstance(codec, Mapping) else codec
     found = find_codec(name) if isinstance(name, str) else None
-    return None if found is None else found[1]
-
-
-def _makes_bytes(codec: Json) -> bool:
-    kind = _kind_of(codec)
-    return isinstance(kind, type) and issubclass(kind, ArrayBytesCodec)
-
-
-def _is_for_arrays(codec: Json) -> bool:
-    kind = _kind_of(codec)
-    return isinstance(kind, type) and issubclass(kind, ArrayArrayCodec)
+    return found is not None and isinstance(found[1], type) and issubclass(found[1], kind)
 
 
 def _known_spelling(codec: Json) -> Json:
