@@ -87,6 +87,8 @@ class Directory:
         """Return the file descriptor and the status of a file opened for reading; None if it does not exist."""
         try:
             descriptor = self._open(name)
+        except StoreError:  # a dangling link
+            raise
         except OSError as error:
             raise StoreError(
                 f"cannot read: {error.strerror}", path=self.place(name), hint=HINTS.get(error.errno or 0)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from nczarr.errors import ExtensionError, MetadataError, NCZarrError, UnsupportedError, error_context
+from nczarr.errors import ExtensionError, MetadataError, NCZarrError, error_context
 from nczarr.zarr.chunk_keys import ChunkKeyEncoding
 from nczarr.zarr.documents import v2_encoding as encoding
 from nczarr.zarr.documents.extensions import apply_on_metadata, find_extension
@@ -255,11 +255,7 @@ def parse_array(document: JsonMapping, place: str, *, experimental: bool = False
             grid, codecs = _sharded(document["storage_transformers"], grid, codecs)
         if filters and "filters" in attributes and not any(e.name == _FILTERS_URI for e in extensions):
             attributes = {key: value for key, value in attributes.items() if key != "filters"}
-        try:
-            fill = encoding.fill_from_v2(data_type, document["fill_value"], endian)
-        except NCZarrError as error:
-            error.message = f"fill_value: {error.message}"
-            raise
+        fill = encoding.parse_fill(data_type, document["fill_value"], endian)
         metadata = ArrayMetadata(
             shape=shape,
             data_type=data_type,
@@ -338,19 +334,13 @@ def array_document(metadata: ArrayMetadata) -> JsonObject:
     UnsupportedError
         If the draft cannot represent a part of the metadata; the message names it.
     """
-    if not isinstance(metadata.chunk_grid, RegularGrid):
-        raise UnsupportedError("chunk_grid: the 2019 draft supports only regular chunk grids")
-    if metadata.chunk_key_encoding.name != "v2":
-        raise UnsupportedError('chunk_key_encoding: the 2019 draft supports only the encoding "v2"')
-    for key in ("dimension_names", "storage_transformers"):
-        if getattr(metadata, key):
-            raise UnsupportedError(f"{key}: the 2019 draft has no {key.replace('_', ' ')}")
+    regular = encoding.regular_grid(metadata, "the 2019 draft", "dimension_names", "storage_transformers")
     endian, order, filters, compressor = encoding.codecs_to_v2(metadata.codecs, len(metadata.shape))
     extensions = _extension_list(metadata)
     if filters:
         items = [_codec_document(item) for item in filters]
         extensions.append({"extension": _FILTERS_URI, "must_understand": True, "filters": items})
-    grid: JsonObject = {"type": "regular", "chunk_shape": list(metadata.chunk_grid.chunk_shape)}
+    grid: JsonObject = {"type": "regular", "chunk_shape": list(regular.chunk_shape)}
     if metadata.chunk_key_encoding.separator == "/":
         grid["separator"] = "/"
     document: JsonObject = {

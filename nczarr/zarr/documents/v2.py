@@ -122,7 +122,7 @@ def parse_array(zarray: JsonMapping, zattrs: JsonObject | None, place: str) -> A
 
 def _shared(zarray: JsonMapping, ndim: int, raw_text: bool) -> Encoding:
     data_type, endian, codecs = _encoding(zarray, ndim)
-    return data_type, codecs, _fill(data_type, zarray["fill_value"], endian, raw_text)
+    return data_type, codecs, encoding.parse_fill(data_type, zarray["fill_value"], endian, raw_text=raw_text)
 
 
 def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, tuple[NamedConfig, ...]]:
@@ -134,14 +134,6 @@ def _encoding(parts: JsonMapping, ndim: int) -> tuple[DataType, Endian | None, t
         data_type, endian, ndim, parts["order"], parts["filters"], parts["compressor"]
     )
     return data_type, endian, codecs
-
-
-def _fill(data_type: DataType, value: object, endian: Endian | None, raw_text: bool) -> Scalar:
-    try:
-        return encoding.fill_from_v2(data_type, value, endian, raw_text=raw_text)
-    except NCZarrError as error:
-        error.message = f"fill_value: {error.message}"
-        raise
 
 
 def group_documents(metadata: GroupMetadata) -> dict[str, JsonObject]:
@@ -176,13 +168,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     UnsupportedError
         If v2 cannot represent a part of the metadata; the message names it.
     """
-    if not isinstance(metadata.chunk_grid, RegularGrid):
-        raise UnsupportedError("chunk_grid: Zarr v2 supports only regular chunk grids")
-    if metadata.chunk_key_encoding.name != "v2":
-        raise UnsupportedError('chunk_key_encoding: Zarr v2 supports only the encoding "v2"')
-    for key in ("dimension_names", "storage_transformers", "extensions"):
-        if getattr(metadata, key):
-            raise UnsupportedError(f"{key}: Zarr v2 has no {key.replace('_', ' ')}")
+    grid = encoding.regular_grid(metadata, "Zarr v2", "dimension_names", "storage_transformers", "extensions")
     ndim, data_type = len(metadata.shape), metadata.data_type
     endian, order, filters, compressor = encoding.codecs_to_v2(metadata.codecs, ndim)
     if filters and any(item["id"] in ("delta", "fixedscaleoffset", "quantize", "astype") for item in filters):
@@ -204,7 +190,7 @@ def array_documents(metadata: ArrayMetadata) -> dict[str, JsonObject]:
     zarray: JsonObject = {
         "zarr_format": 2,
         "shape": list(metadata.shape),
-        "chunks": list(metadata.chunk_grid.chunk_shape),
+        "chunks": list(grid.chunk_shape),
         **parts,
         "fill_value": fill,
     }

@@ -17,9 +17,9 @@ from contextlib import suppress
 
 import numpy as np
 
-from nczarr.errors import MetadataError, UnsupportedError
-from nczarr.zarr.grids import parse_shape
-from nczarr.zarr.metadata import NamedConfig
+from nczarr.errors import MetadataError, NCZarrError, UnsupportedError
+from nczarr.zarr.grids import RegularGrid, parse_shape
+from nczarr.zarr.metadata import ArrayMetadata, NamedConfig
 from nczarr.zarr.types import base as types
 from nczarr.zarr.types.base import DataType, Endian, Json, JsonObject, Scalar, bad, show
 from nczarr.zarr.types.registry import StructField, StructType, data_type_for
@@ -237,6 +237,24 @@ def _v2_codec(codec: NamedConfig, i: int) -> JsonObject:
     return result
 
 
+def regular_grid(metadata: ArrayMetadata, version: str, *without: str) -> RegularGrid:
+    """Return the grid of an array whose chunks v2 and the draft can describe.
+
+    Raises
+    ------
+    UnsupportedError
+        If the version has no such grid or keys, or if one of the fields `without` is not empty.
+    """
+    if not isinstance(metadata.chunk_grid, RegularGrid):
+        raise UnsupportedError(f"chunk_grid: {version} supports only regular chunk grids")
+    if metadata.chunk_key_encoding.name != "v2":
+        raise UnsupportedError(f'chunk_key_encoding: {version} supports only the encoding "v2"')
+    for key in without:
+        if getattr(metadata, key):
+            raise UnsupportedError(f"{key}: {version} has no {key.replace('_', ' ')}")
+    return metadata.chunk_grid
+
+
 _TYPE = re.compile(r"([<>|=]?)([biufcSUVMm])([0-9]{0,10})(\[[0-9A-Za-zμ]+\])?")
 _FLOAT_NAMES = {
     "nan": "NaN",
@@ -378,11 +396,9 @@ def fill_from_v2(
     if isinstance(data_type, types.ComplexType):
         parts = value if isinstance(value, list) else [value, 0.0]
         return data_type.fill_from_json([_float_name(part) for part in parts])
-    if isinstance(data_type, types.TimeType):
-        return data_type.fill_from_json(value)
-    if type(value) is int and value == 0:  # zarr-python 2's default for every type
-        return data_type.zero()
-    if isinstance(data_type, types.StringType | types.FixedTextType):
+    if not isinstance(data_type, types.TimeType) and type(value) is int and value == 0:
+        return data_type.zero()  # zarr-python 2's default for every type
+    if isinstance(data_type, types.TimeType | types.StringType | types.FixedTextType):
         return data_type.fill_from_json(value)
     if not isinstance(value, str):
         raise bad(f"{show(value)} is not a string")
@@ -390,6 +406,15 @@ def fill_from_v2(
         data = types.decode_base64(value, data_type.dtype.itemsize)
         return np.frombuffer(data, data_type.stored_dtype(endian)).astype(data_type.dtype)[0]
     return _bytes_fill(data_type, value, raw_text)
+
+
+def parse_fill(data_type: DataType, value: Json, endian: Endian | None, *, raw_text: bool = False) -> Scalar:
+    """Return the fill value of a document; errors name its key."""
+    try:
+        return fill_from_v2(data_type, value, endian, raw_text=raw_text)
+    except NCZarrError as error:
+        error.message = f"fill_value: {error.message}"
+        raise
 
 
 def _float_name(value: object) -> Json:

@@ -21,7 +21,7 @@ from nczarr.errors import DatasetNotFoundError, MetadataError, UnsupportedError,
 from nczarr.zarr.documents import draft as documents_draft
 from nczarr.zarr.documents.consolidated import DocumentTexts
 from nczarr.zarr.documents.json import dump_json, parse_object
-from nczarr.zarr.hierarchy.layout import Documents, Found, Layout, Metadata, RawNode, join_key, read_documents
+from nczarr.zarr.hierarchy.layout import Documents, Found, Layout, Metadata, RawNode, join_key
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.names import check_name, split_path
 from nczarr.zarr.types.base import JsonObject, show
@@ -69,13 +69,10 @@ class DraftLayout(Layout):
 
     def read(self, keys: list[str]) -> dict[str, RawNode]:
         nodes: dict[str, RawNode] = {}
-        for key, data in zip(keys, read_documents(self.store, keys), strict=True):
+        for key, data in self.read_documents(keys):
             found = self._path(key)
-            if data is None or found is None:
-                continue
-            path, is_array = found
-            if is_array or path not in nodes:
-                nodes[path] = RawNode(is_array, {key: parse_object(data, self.store.place(key))})
+            if found is not None and (found[1] or found[0] not in nodes):
+                nodes[found[0]] = RawNode(found[1], {key: parse_object(data, self.store.place(key))})
         return nodes
 
     def parse(self, raw: RawNode, path: str) -> Metadata:

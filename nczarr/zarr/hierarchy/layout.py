@@ -196,20 +196,13 @@ class Nodes(Mapping[str, Metadata]):
 
 
 def read_document(store: Store, key: str) -> bytes | None:
-    """Read one metadata document; see :func:`read_documents`."""
-    if isinstance(store, LocalStore):
-        return store.get_range(key, 0, LIMITS.document_bytes + 1)
-    return store.get(key)
-
-
-def read_documents(store: Store, keys: list[str]) -> Sequence[bytes | None]:
-    """Read metadata documents in one batch, and local files only up to the size limit of a document.
+    """Read one metadata document, and a local file only up to the size limit of a document.
 
     Without the limit, a huge sparse file would exhaust the memory.
     """
     if isinstance(store, LocalStore):
-        return [read_document(store, key) for key in keys]
-    return store.get_many(keys)
+        return store.get_range(key, 0, LIMITS.document_bytes + 1)
+    return store.get(key)
 
 
 class Layout(ABC):
@@ -236,6 +229,14 @@ class Layout(ABC):
         DatasetNotFoundError
             If the store has no hierarchy of this layout, or no required consolidated metadata.
         """
+
+    def read_documents(self, keys: list[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the existing ones of metadata documents, read in one batch; see :func:`read_document`."""
+        if isinstance(self.store, LocalStore):
+            found: Sequence[bytes | None] = [read_document(self.store, key) for key in keys]
+        else:
+            found = self.store.get_many(keys)
+        return ((key, data) for key, data in zip(keys, found, strict=True) if data is not None)
 
     @abstractmethod
     def read(self, keys: list[str]) -> dict[str, RawNode]:

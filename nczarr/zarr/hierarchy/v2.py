@@ -18,7 +18,6 @@ from nczarr.zarr.hierarchy.layout import (
     RawNode,
     join_key,
     read_document,
-    read_documents,
 )
 from nczarr.zarr.metadata import ArrayMetadata, GroupMetadata
 from nczarr.zarr.types.base import JsonObject
@@ -54,14 +53,9 @@ class V2Layout(Layout):
         return self.search(nodes[""], has_copies, lambda: self.discover(True).nodes)
 
     def read(self, keys: list[str]) -> dict[str, RawNode]:
-        return _nodes(
-            {
-                key: parse_object(data, self.store.place(key), lenient=True)
-                for key, data in zip(keys, read_documents(self.store, keys), strict=True)
-                if data is not None
-            },
-            False,
-        )
+        found = self.read_documents(keys)
+        documents = {key: parse_object(data, self.store.place(key), lenient=True) for key, data in found}
+        return _nodes(documents, False)
 
     def parse(self, raw: RawNode, path: str) -> Metadata:
         if not raw.documents:

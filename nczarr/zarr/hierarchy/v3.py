@@ -19,7 +19,6 @@ from nczarr.zarr.hierarchy.layout import (
     RawNode,
     join_key,
     read_document,
-    read_documents,
 )
 from nczarr.zarr.metadata import GroupMetadata
 from nczarr.zarr.types.base import JsonObject
@@ -70,18 +69,15 @@ class V3Layout(Layout):
 
     def read(self, keys: list[str]) -> dict[str, RawNode]:
         result: dict[str, RawNode] = {}
-        for key, data in zip(keys, read_documents(self.store, keys), strict=True):
-            if data is not None:
-                place, path = self.store.place(key), key.removesuffix("zarr.json").removesuffix("/")
-                try:
-                    document = parse_object(data, place)
-                    kind = documents_v3.node_type(document, place)
-                except MetadataError as error:
-                    if not path:
-                        raise
-                    result[path] = DamagedNode(error)
-                    continue
-                result[path] = RawNode(kind == "array", {key: document})
+        for key, data in self.read_documents(keys):
+            place, path = self.store.place(key), key.removesuffix("zarr.json").removesuffix("/")
+            try:
+                document = parse_object(data, place)
+                result[path] = RawNode(documents_v3.node_type(document, place) == "array", {key: document})
+            except MetadataError as error:
+                if not path:
+                    raise
+                result[path] = DamagedNode(error)
         return result
 
     def is_unchanged(self, path: str, known: RawNode) -> bool:
