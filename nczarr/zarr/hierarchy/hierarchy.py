@@ -56,6 +56,7 @@ class Hierarchy:
     Examples
     --------
     >>> from nczarr.stores import MemoryStore
+    >>> from nczarr.zarr import create_hierarchy
     >>> hierarchy = create_hierarchy(MemoryStore(), attributes={"title": "x"})
     >>> hierarchy.put_group("g", GroupMetadata())
     >>> list(hierarchy.nodes), hierarchy.layout
@@ -142,6 +143,7 @@ class Hierarchy:
         Examples
         --------
         >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr import create_hierarchy
         >>> h = create_hierarchy(MemoryStore())
         >>> h.put_group("g", GroupMetadata()); h.put_group("g/h", GroupMetadata())
         >>> h.children(), h.children("g")
@@ -204,6 +206,7 @@ class Hierarchy:
         Examples
         --------
         >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr import open_hierarchy
         >>> store = MemoryStore()
         >>> store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
         >>> store.set("g/zarr.json", b'{"zarr_format": 3, "node_type": "group", "extensions": []}')
@@ -508,6 +511,7 @@ class Hierarchy:
         Examples
         --------
         >>> from nczarr.stores import MemoryStore
+        >>> from nczarr.zarr import create_hierarchy
         >>> hierarchy = create_hierarchy(MemoryStore())
         >>> hierarchy.is_outdated("")
         False
