@@ -7,11 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import nczarr
+from nczarr.cli.options import define, option
 
-_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 #: Commands with the option ``--isolated``. ``check`` lacks it, because it always reads netCDF files in a child process.
 _READING = ("copy", "dump", "info", "tree", "ls", "diff", "digest")
-_HIERARCHY = "a Zarr hierarchy (path or URL)"
+#: The commands with their descriptions.
+COMMANDS = {
+    "copy": "Copy a dataset from any format to any other.",
+    "dump": "Print a dataset as CDL text, as ncdump does.",
+    "gen": "Generate a dataset from CDL text, as ncgen does.",
+    "info": "Summarise a dataset and the storage of each variable.",
+    "tree": "Show the groups and variables as a tree.",
+    "ls": "List the full names of groups and variables.",
+    "diff": "Compare two datasets; exit status 1 if they differ, 2 on an error.",
+    "digest": "Print checksums of datasets and variables, independent of format and chunks.",
+    "check": "Check a Zarr dataset; exit status 1 on a finding, 2 on an error.",
+    "repair": "Repair the metadata of a dataset that other programs have changed.",
+    "consolidate": "Rewrite the consolidated metadata.",
+    "clean": "Complete or remove the output of interrupted writers.",
+    "zom": "Print a Zarr Object Model (ZEP 6) as JSON, compare it, or create a hierarchy from it.",
+    "validate": "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
+    "completion": "Print the completion script of nczarr for a shell.",
+    "plot": "Draw a variable as a line, an image or a map (extra: view).",
+    "view": "Show a dataset in the browser (extra: view).",
+}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -48,7 +67,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(
         title="commands", dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
     )
-    for name, (text, complete) in COMMANDS.items():
+    for name, text in COMMANDS.items():
         # As in ncdump, -h of dump prints the header; its help is --help.
         verb = verbs.add_parser(
             name,
@@ -58,190 +77,66 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if command is None or command == name:
-            _complete(verb, name, complete)
+            _add_common_options(verb, name)
+            _definition(name)(verb)
     return parser
 
 
-def _complete(
-    parser: argparse.ArgumentParser, name: str, complete: Callable[[argparse.ArgumentParser], tuple[Any, str]]
-) -> None:
+def _add_common_options(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "dump":
-        parser.add_argument("--help", action="help", help="show this help message and exit")
-    parser.add_argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="option of the file system of a URL, such as anon=true; may be repeated",
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="PREFIX",
-        help="let references read files below this path or URL too, not only beside the references; may be repeated",
-    )
+        option(parser, "--help", "show this help message and exit", action="help")
+    settings: dict[str, Any] = {"action": "append", "default": []}
+    text = "option of the file system of a URL, such as anon=true; may be repeated"
+    option(parser, "--storage-option", text, "KEY=VALUE", **settings)
+    text = "let references read files below this path or URL too, not only beside the references; may be repeated"
+    option(parser, "--allow", text, "PREFIX", **settings)
     if name in _READING:
-        parser.add_argument(
-            "--isolated",
-            action="store_true",
-            help="read netCDF files in a child process, so that damaged files which crash or hang HDF5 are errors",
+        text = (
+            "read netCDF files in a child process, so that damaged files which crash or hang HDF5 are errors"
         )
-    run, examples = complete(parser)
-    parser.set_defaults(run=run)
-    parser.epilog = f"examples:\n{examples}"
+        option(parser, "--isolated", text)
 
 
-# Each of the following functions adds the options of one command, and returns the function that runs it and its
-# examples. They import the modules of the command, so that each command imports its own modules only.
+def _definition(name: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Return the function that defines a command, from its module; no other modules of commands are imported."""
+    if name in ("copy", "gen"):
+        from nczarr.cli import conversion
+
+        return conversion.define_copy if name == "copy" else conversion.define_gen
+    if name == "dump":
+        from nczarr.cli import dumping
+
+        return dumping.define_dump
+    if name in ("info", "tree", "ls"):
+        from nczarr.cli import inspection as i
+
+        return {"info": i.define_info, "tree": i.define_tree, "ls": i.define_ls}[name]
+    if name in ("diff", "digest", "check"):
+        from nczarr.cli import checking as c
+
+        return {"diff": c.define_diff, "digest": c.define_digest, "check": c.define_check}[name]
+    if name in ("repair", "consolidate", "clean"):
+        from nczarr.cli import maintenance as m
+
+        return {"repair": m.define_repair, "consolidate": m.define_consolidate, "clean": m.define_clean}[name]
+    if name in ("zom", "validate"):
+        from nczarr.cli import object_model
+
+        return object_model.define_zom if name == "zom" else object_model.define_validate
+    if name in ("plot", "view"):
+        from nczarr.cli import viewing
+
+        return viewing.define_plot if name == "plot" else viewing.define_view
+    return _define_completion
 
 
-def _shown(parser: argparse.ArgumentParser, kind: str | Callable[[argparse.Namespace], str]) -> None:
-    """Add the terminal options to a command; `kind` is the language of its output, for syntax highlighting."""
-    parser.set_defaults(shown_as=kind)
-    terminal = parser.add_argument_group("on a terminal (extra: cli)")
-    terminal.add_argument(
-        "--color",
-        "--colour",
-        choices=["auto", "always", "never"],
-        default="auto",
-        help="when to use colours (default: on a terminal, unless NO_COLOR is set)",
-    )
-    terminal.add_argument(
-        "--no-pager", action="store_true", help="do not start the pager (NCZARR_PAGER, PAGER, or less)"
-    )
-
-
-def _copy(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import conversion
-
-    conversion.add_copy_options(parser)
-    return conversion.run_copy, conversion.COPYING
-
-
-def _dump(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import dumping
-
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
-    dumping.add_dump_options(parser)
-    _shown(parser, dumping.shown_as)
-    return dumping.run_dump, (
-        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
-        "  nczarr dump -v time -i -o time.cdl run42.nc\n  nczarr dump -v temp -d time=2020-03 run42.zarr\n"
-    )
-
-
-def _gen(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import conversion
-
-    conversion.add_gen_options(parser)
-    return conversion.run_gen, conversion.GENERATING
-
-
-def _info(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import inspection
-
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument(
-        "--stats", action="store_true", help="read all values, and print minimum, maximum and missing values"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _shown(parser, "table")
-    return inspection.run_info, (
-        "  nczarr info run42.zarr\n  nczarr info --stats run42.nc       with minimum and maximum values\n"
-        "  nczarr info --json s3://bucket/run42.zarr\n"
-    )
-
-
-def _tree(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import inspection
-
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    _shown(parser, "tree")
-    return inspection.run_tree, "  nczarr tree run42.zarr\n  nczarr tree --json run42.nc\n"
-
-
-def _ls(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import inspection
-
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-l", "--long", action="store_true", help="also print types and shapes")
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
-    _shown(parser, "names")
-    return (
-        inspection.run_ls,
-        "  nczarr ls run42.zarr\n  nczarr ls -l run42.zarr            with types and shapes\n",
-    )
-
-
-def _diff(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import comparing
-
-    comparing.add_diff_options(parser)
-    _shown(parser, "differences")
-    return comparing.run_diff, comparing.COMPARING
-
-
-def _digest(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import comparing
-
-    comparing.add_digest_options(parser)
-    return comparing.run_digest, comparing.DIGESTING
-
-
-def _check(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import maintenance
-
-    maintenance.add_check_options(parser)
-    _shown(parser, "findings")
-    return maintenance.run_check, "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n"
-
-
-def _repair(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import maintenance
-
-    maintenance.add_repair_options(parser)
-    _shown(parser, "findings")
-    return maintenance.run_repair, "  nczarr repair run42.zarr\n"
-
-
-def _consolidate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import maintenance
-
-    parser.add_argument("source", nargs="+", help=_HIERARCHY)
-    return maintenance.run_consolidate, "  nczarr consolidate run42.zarr\n"
-
-
-def _clean(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import maintenance
-
-    maintenance.add_clean_command(parser)
-    return maintenance.run_clean, "  nczarr clean run42.zarr\n"
-
-
-def _zom(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import object_model
-
-    object_model.add_zom_options(parser)
-    _shown(parser, lambda options: "text" if options.match or options.compare else "json")
-    return object_model.run_zom, object_model.MODELLING
-
-
-def _validate(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import object_model
-
-    object_model.add_validate_options(parser)
-    _shown(parser, "text")
-    return object_model.run_validate, object_model.VALIDATING
-
-
-def _completion(parser: argparse.ArgumentParser) -> tuple[Any, str]:
+def _define_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
-    return _run_completion, (
+    define(
+        parser,
+        _run_completion,
         "  nczarr completion bash > ~/.local/share/bash-completion/completions/nczarr\n"
-        "  nczarr completion zsh > ~/.zfunc/_nczarr\n"
+        "  nczarr completion zsh > ~/.zfunc/_nczarr\n",
     )
 
 
@@ -256,45 +151,3 @@ def _run_completion(options: argparse.Namespace) -> None:
             "nczarr completion needs the package shtab", hint="pip install shtab"
         ) from None
     print(shtab.complete(build_parser(), options.shell))
-
-
-def _plot(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import viewing
-
-    viewing.add_plot_options(parser)
-    return viewing.run_plot, viewing.PLOTTING
-
-
-def _view(parser: argparse.ArgumentParser) -> tuple[Any, str]:
-    from nczarr.cli import viewing
-
-    viewing.add_view_options(parser)
-    return viewing.run_view, viewing.VIEWING
-
-
-#: The commands by name: description, and function that adds the options.
-COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], tuple[Any, str]]]] = {
-    "copy": ("Copy a dataset from any format to any other.", _copy),
-    "dump": ("Print a dataset as CDL text, as ncdump does.", _dump),
-    "gen": ("Generate a dataset from CDL text, as ncgen does.", _gen),
-    "info": ("Summarise a dataset and the storage of each variable.", _info),
-    "tree": ("Show the groups and variables as a tree.", _tree),
-    "ls": ("List the full names of groups and variables.", _ls),
-    "diff": ("Compare two datasets; exit status 1 if they differ, 2 on an error.", _diff),
-    "digest": ("Print checksums of datasets and variables, independent of format and chunks.", _digest),
-    "check": ("Check a Zarr dataset; exit status 1 on a finding, 2 on an error.", _check),
-    "repair": ("Repair the metadata of a dataset that other programs have changed.", _repair),
-    "consolidate": ("Rewrite the consolidated metadata.", _consolidate),
-    "clean": ("Complete or remove the output of interrupted writers.", _clean),
-    "zom": (
-        "Print a Zarr Object Model (ZEP 6) as JSON, compare it, or create a hierarchy from it.",
-        _zom,
-    ),
-    "validate": (
-        "Validate object models against the JSON schemas of ZEP 6; exit status 1 on a problem.",
-        _validate,
-    ),
-    "completion": ("Print the completion script of nczarr for a shell.", _completion),
-    "plot": ("Draw a variable as a line, an image or a map (extra: view).", _plot),
-    "view": ("Show a dataset in the browser (extra: view).", _view),
-}

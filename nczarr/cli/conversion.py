@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import nczarr
-from nczarr.cli.opening import add_dimension_option, refuse_twice, selection_of, storage_options
+from nczarr.cli.options import (
+    SOURCE,
+    add_dimension_option,
+    add_quiet_option,
+    define,
+    names_in,
+    option,
+    refuse_twice,
+    selection_of,
+    storage_options,
+)
 from nczarr.cli.terminal import progress_bar, say
 from nczarr.convert import Report
 from nczarr.display import format_bytes, shown_location, visible
@@ -19,9 +29,67 @@ from nczarr.errors import DatasetNotFoundError, UnsupportedError
 from nczarr.formats import kind_of_source
 from nczarr.transfer import NoProgress
 
-SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+#: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
+_PASSED = (
+    "chunks", "chunk_bytes", "shards", "compression", "quantize", "concat", "join", "layout", "codecs", "char",
+    "compound", "format", "memory", "workers", "dask", "durable",
+)  # fmt: skip
+#: Options that are passed as lists of names.
+_NAMES = ("variables", "only", "groups", "exclude", "unlimited")
+_FLAGS = (
+    "append", "replace", "resume", "digest", "virtual", "checksum", "manifest", "fixed", "extensions", "nzug", "lossy",
+    "overwrite",
+)  # fmt: skip
 
-COPYING = """\
+
+def define_copy(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr copy``."""
+    option(parser, "source", SOURCE + "; several, or a quoted pattern 'in/*.nc'", nargs="*")
+    text = "NAME.nc for a netCDF file, NAME.cdl for CDL text, DIR/ for one Zarr dataset per source; any other name "
+    option(parser, "target", text + "for Zarr")
+    several = parser.add_argument_group("several sources")
+    option(
+        several, "--concat", "join the sources along this dimension, or a new dimension of this name", "DIM"
+    )
+    text = "read the names of sources from a file, one per line; - for standard input"
+    option(several, "--files-from", text, "FILE")
+    text = (
+        "outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep the "
+        "attributes of the first file; exact: refuse any difference (default: outer)"
+    )
+    option(several, "--join", text, choices=["outer", "first", "exact"])
+    option(several, "--append", "append to the target along its unlimited dimension")
+    option(several, "--replace", "with --append: overwrite existing steps")
+    subset = parser.add_argument_group(
+        "subset (patterns: /ocean/t* matches full names, t* matches names in all groups)"
+    )
+    for names, text in (
+        ("-v --variables", "copy these variables and their coordinates"),
+        ("-V --only", "copy exactly these variables"),
+        ("-g --groups", "copy these groups"),
+        ("-x --exclude", "copy all but these variables and groups"),
+    ):
+        option(subset, names, text, "A,B", action="append")
+    add_dimension_option(subset)
+    text = "rename a variable, dimension or group, or an attribute: /a/b@units=c"
+    option(subset, "--rename", text, "/A/B=C", action="append", default=[])
+    _add_storage_options(parser)
+    _add_output_options(parser)
+    verification = parser.add_argument_group("verification")
+    option(verification, "--verify", "read source and target again after the copy, and compare them")
+    text = (
+        "continue an interrupted copy, and keep the partial output of an interrupt; compare a finished copy"
+    )
+    option(verification, "--resume", text)
+    option(verification, "--digest", "store the digest as the attribute nczarr_sha256")
+    option(verification, "--dry-run", "print the plan, and write nothing")
+    text = "write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk"
+    option(parser, "--virtual", text)
+    option(parser, "--json", "print the plan, the result or the error as JSON")
+    define(
+        parser,
+        run_copy,
+        """\
   nczarr copy run42.nc run42.zarr               netCDF to Zarr; exchange the arguments for the reverse
   nczarr copy -v temp,salt run42.nc part.zarr   two variables and their coordinates
   nczarr copy -d time=2020-01:2020-06 -d lat=30.:60. run42.nc spring.zarr
@@ -30,220 +98,69 @@ COPYING = """\
   nczarr copy 'daily/*.nc' all.zarr --concat time
   nczarr copy yesterday.nc all.zarr --append
   nczarr copy daily/*.nc out/                   write out/NAME.zarr for each source
-"""
-GENERATING = """\
-  nczarr gen sample.cdl sample.zarr
-  ncdump run42.nc | nczarr gen - run42.zarr
-"""
-
-#: Options that are passed unchanged to :func:`nczarr.copy` as keywords.
-_PASSED = (
-    "only", "groups", "exclude", "chunks", "chunk_bytes", "shards", "compression", "quantize",
-    "unlimited", "concat", "join", "layout", "codecs", "char", "compound", "format", "memory", "workers", "dask",
-    "durable",
-)  # fmt: skip
-_FLAGS = (
-    "append",
-    "replace",
-    "resume",
-    "digest",
-    "virtual",
-    "checksum",
-    "manifest",
-    "fixed",
-    "extensions",
-    "nzug",
-    "lossy",
-    "overwrite",
-)
-
-
-def add_copy_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr copy``."""
-    parser.add_argument("source", nargs="*", help=SOURCE + "; several, or a quoted pattern 'in/*.nc'")
-    parser.add_argument(
-        "target",
-        help="NAME.nc for a netCDF file, NAME.cdl for CDL text, DIR/ for one Zarr dataset per source; any other name "
-        "for Zarr",
+""",
     )
-    _add_sources_options(parser)
-    _add_subset_options(parser)
+
+
+def define_gen(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr gen``."""
+    option(parser, "source", "the CDL file; - for standard input")
+    option(parser, "target", "NAME.nc for a netCDF file, any other name for Zarr")
     _add_storage_options(parser)
     _add_output_options(parser)
-    _add_verification_options(parser)
-    parser.add_argument(
-        "--virtual",
-        action="store_true",
-        help="write references to the chunks of netCDF files: TARGET is NAME.json, .parquet or .icechunk",
-    )
-    parser.add_argument("--json", action="store_true", help="print the plan, the result or the error as JSON")
-
-
-def add_gen_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr gen``."""
-    parser.add_argument("source", help="the CDL file; - for standard input")
-    parser.add_argument("target", help="NAME.nc for a netCDF file, any other name for Zarr")
-    _add_storage_options(parser)
-    _add_output_options(parser)
-
-
-def _add_sources_options(parser: argparse.ArgumentParser) -> None:
-    several = parser.add_argument_group("several sources")
-    several.add_argument(
-        "--concat",
-        metavar="DIM",
-        help="join the sources along this dimension, or a new dimension of this name",
-    )
-    several.add_argument(
-        "--files-from",
-        metavar="FILE",
-        help="read the names of sources from a file, one per line; - for standard input",
-    )
-    several.add_argument(
-        "--join",
-        choices=["outer", "first", "exact"],
-        help="outer: keep the attributes of all files, and refuse conflicts that change their meaning; first: keep "
-        "the attributes of the first file; exact: refuse any difference (default: outer)",
-    )
-    several.add_argument(
-        "--append", action="store_true", help="append to the target along its unlimited dimension"
-    )
-    several.add_argument("--replace", action="store_true", help="with --append: overwrite existing steps")
-
-
-def _add_subset_options(parser: argparse.ArgumentParser) -> None:
-    subset = parser.add_argument_group(
-        "subset (patterns: /ocean/t* matches full names, t* matches names in all groups)"
-    )
-    subset.add_argument(
-        "-v",
-        "--variables",
-        action="append",
-        metavar="A,B",
-        help="copy these variables and their coordinates",
-    )
-    subset.add_argument("-V", "--only", action="append", metavar="A,B", help="copy exactly these variables")
-    subset.add_argument("-g", "--groups", action="append", metavar="A,B", help="copy these groups")
-    subset.add_argument(
-        "-x", "--exclude", action="append", metavar="A,B", help="copy all but these variables and groups"
-    )
-    add_dimension_option(subset)
-    subset.add_argument(
-        "--rename",
-        action="append",
-        default=[],
-        metavar="/A/B=C",
-        help="rename a variable, dimension or group, or an attribute: /a/b@units=c",
-    )
-
-
-def _add_verification_options(parser: argparse.ArgumentParser) -> None:
-    verification = parser.add_argument_group("verification")
-    verification.add_argument(
-        "--verify", action="store_true", help="read source and target again after the copy, and compare them"
-    )
-    verification.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted copy, and keep the partial output of an interrupt; compare a finished copy",
-    )
-    verification.add_argument(
-        "--digest", action="store_true", help="store the digest as the attribute nczarr_sha256"
-    )
-    verification.add_argument("--dry-run", action="store_true", help="print the plan, and write nothing")
+    examples = "  nczarr gen sample.cdl sample.zarr\n  ncdump run42.nc | nczarr gen - run42.zarr\n"
+    define(parser, run_gen, examples)
 
 
 def _add_storage_options(parser: argparse.ArgumentParser) -> None:
     storage = parser.add_argument_group("storage")
-    storage.add_argument(
-        "-c",
-        "--chunks",
-        metavar="DIM=N,…",
-        help="chunk lengths: time=1,lat=100 (-1: whole dimension), or auto",
+    text = "chunk lengths: time=1,lat=100 (-1: whole dimension), or auto"
+    option(storage, "-c --chunks", text, "DIM=N,…")
+    option(storage, "--chunk-bytes", "approximate size of a chunk: 4MiB", "SIZE")
+    option(storage, "--shards", "Zarr: shard lengths, a size such as 128MiB, or auto", "DIM=N,…")
+    text = (
+        "zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr to "
+        "netCDF: deflate)"
     )
-    storage.add_argument("--chunk-bytes", metavar="SIZE", help="approximate size of a chunk: 4MiB")
-    storage.add_argument(
-        "--shards", metavar="DIM=N,…", help="Zarr: shard lengths, a size such as 128MiB, or auto"
+    option(storage, "--compression", text, "CODEC")
+    option(storage, "--checksum", "store a checksum for every chunk (crc32c, fletcher32)")
+    option(storage, "--manifest", "Zarr: record the chunks, so that check finds deleted chunks")
+    text = "round floats to significant digits: temp=3, BitRound:10"
+    option(storage, "--quantize", text, "[NAME=]DIGITS")
+    option(storage, "-u --fixed", "make all unlimited dimensions fixed")
+    option(storage, "--unlimited", "make this dimension unlimited", "DIM", action="append")
+    text = "netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers"
+    option(storage, "-k --format", text, "KIND")
+    option(storage, "--memory", "maximum size of the values in memory (default: 512MiB)", "SIZE")
+    option(storage, "--workers", "number of writer threads (default: number of processors)", "N", type=int)
+    text = (
+        "distribute the blocks over the Dask cluster at this address; local: over --workers processes on this "
+        "machine"
     )
-    storage.add_argument(
-        "--compression",
-        metavar="CODEC",
-        help="zstd:3, gzip:6, blosc:lz4:5, none, or source (default from netCDF to Zarr: blosc:zstd, from plain Zarr "
-        "to netCDF: deflate)",
-    )
-    storage.add_argument(
-        "--checksum", action="store_true", help="store a checksum for every chunk (crc32c, fletcher32)"
-    )
-    storage.add_argument(
-        "--manifest", action="store_true", help="Zarr: record the chunks, so that check finds deleted chunks"
-    )
-    storage.add_argument(
-        "--quantize", metavar="[NAME=]DIGITS", help="round floats to significant digits: temp=3, BitRound:10"
-    )
-    storage.add_argument("-u", "--fixed", action="store_true", help="make all unlimited dimensions fixed")
-    storage.add_argument("--unlimited", metavar="DIM", action="append", help="make this dimension unlimited")
-    storage.add_argument(
-        "-k",
-        "--format",
-        metavar="KIND",
-        help="netCDF: classic, 64-bit-offset, cdf5, nc4, nc7, or nccopy's numbers",
-    )
-    storage.add_argument(
-        "--memory", metavar="SIZE", help="maximum size of the values in memory (default: 512MiB)"
-    )
-    storage.add_argument(
-        "--workers", type=int, metavar="N", help="number of writer threads (default: number of processors)"
-    )
-    storage.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="distribute the blocks over the Dask cluster at this address; local: over --workers processes on this "
-        "machine",
-    )
+    option(storage, "--dask", text, "ADDRESS")
 
 
 def _add_output_options(parser: argparse.ArgumentParser) -> None:
     zarr = parser.add_argument_group("Zarr output")
-    zarr.add_argument(
-        "--layout",
-        choices=["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"],
-        help="representation of netCDF on Zarr (default: nczarr-v3)",
+    layouts = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]
+    option(zarr, "--layout", "representation of netCDF on Zarr (default: nczarr-v3)", choices=layouts)
+    text = "portable: codecs that all readers support; numcodecs: numcodecs' codecs (default: portable)"
+    option(zarr, "--codecs", text, choices=["portable", "numcodecs"])
+    text = "store char as null_terminated_bytes or as uint8 (default: bytes)"
+    option(zarr, "--char", text, choices=["bytes", "uint8"])
+    text = "store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)"
+    option(zarr, "--compound", text, choices=["struct", "bytes"])
+    option(zarr, "--no-consolidated", "write no consolidated metadata")
+    option(zarr, "--extensions", "write the 'extensions' list of ZEP 10, which most current readers refuse")
+    option(zarr, "--nzug", "declare NZUG-1.0 in the attributes of the root group")
+    option(parser, "--overwrite", "replace an existing dataset")
+    text = (
+        "sync the output to disk before the command ends, so that it survives a power failure (default: on local "
+        "disks)"
     )
-    zarr.add_argument(
-        "--codecs",
-        choices=["portable", "numcodecs"],
-        help="portable: codecs that all readers support; numcodecs: numcodecs' codecs (default: portable)",
-    )
-    zarr.add_argument(
-        "--char",
-        choices=["bytes", "uint8"],
-        help="store char as null_terminated_bytes or as uint8 (default: bytes)",
-    )
-    zarr.add_argument(
-        "--compound",
-        choices=["struct", "bytes"],
-        help="store compounds as struct (zarr-python 3.2 and later) or as uint8 (default: bytes)",
-    )
-    zarr.add_argument("--no-consolidated", action="store_true", help="write no consolidated metadata")
-    zarr.add_argument(
-        "--extensions",
-        action="store_true",
-        help="write the 'extensions' list of ZEP 10, which most current readers refuse",
-    )
-    zarr.add_argument(
-        "--nzug", action="store_true", help="declare NZUG-1.0 in the attributes of the root group"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing dataset")
-    parser.add_argument(
-        "--durable",
-        action=argparse.BooleanOptionalAction,
-        help="sync the output to disk before the command ends, so that it survives a power failure (default: on local "
-        "disks)",
-    )
-    parser.add_argument(
-        "--lossy", action="store_true", help="omit content that the format cannot represent, and list it"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
+    option(parser, "--durable", text, action=argparse.BooleanOptionalAction)
+    option(parser, "--lossy", "omit content that the format cannot represent, and list it")
+    add_quiet_option(parser)
 
 
 def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -251,9 +168,9 @@ def chosen_options(options: argparse.Namespace) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         name: getattr(options, name) for name in _PASSED if getattr(options, name, None) is not None
     }
-    for name in ("variables", "only", "groups", "exclude", "unlimited"):
+    for name in _NAMES:
         if getattr(options, name, None):
-            chosen[name] = [part for text in getattr(options, name) for part in text.split(",") if part]
+            chosen[name] = [part for text in getattr(options, name) for part in names_in(text)]
     chosen |= {name: True for name in _FLAGS if getattr(options, name, False)}
     if options.no_consolidated:
         chosen["consolidated"] = False

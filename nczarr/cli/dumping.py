@@ -12,7 +12,16 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TextIO
 
-from nczarr.cli.opening import add_dimension_option, selection_of, storage_options
+from nczarr.cli.options import (
+    SOURCE,
+    add_dimension_option,
+    add_quiet_option,
+    define,
+    names_in,
+    option,
+    selection_of,
+    storage_options,
+)
 from nczarr.cli.terminal import progress_bar
 from nczarr.convert import Progress, open_source
 from nczarr.convert.change.selecting import select
@@ -27,57 +36,39 @@ if TYPE_CHECKING:
     from nczarr import cdl
 
 
-def add_dump_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of ncdump, and those of nczarr."""
-    parser.add_argument("-h", "--header", action="store_true", help="header only, no data")
-    parser.add_argument(
-        "-c", "--coordinates", action="store_true", help="header, and data of coordinate variables"
-    )
-    parser.add_argument("-v", "--variables", metavar="A,B", help="data of these variables only")
-    parser.add_argument("-g", "--groups", metavar="A,B", help="data of these groups only")
+def define_dump(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr dump``: the flags of ncdump, and those of nczarr."""
+    option(parser, "source", SOURCE, nargs="+")
+    option(parser, "-o --output", "write to a file instead of standard output", "FILE")
+    option(parser, "-h --header", "header only, no data")
+    option(parser, "-c --coordinates", "header, and data of coordinate variables")
+    option(parser, "-v --variables", "data of these variables only", "A,B")
+    option(parser, "-g --groups", "data of these groups only", "A,B")
     add_dimension_option(parser)
-    parser.add_argument("-b", "--brief", choices=["c", "f"], help="add comments with the indices of each row")
-    parser.add_argument(
-        "-f", "--full", choices=["c", "f"], help="add comments with the indices of each value"
+    option(parser, "-b --brief", "add comments with the indices of each row", choices=["c", "f"])
+    option(parser, "-f --full", "add comments with the indices of each value", choices=["c", "f"])
+    option(parser, "-l --line-length", "maximum length of a data line", "N", type=int, default=80)
+    option(parser, "-n --name", "name of the dataset in the first line", action="store")
+    option(parser, "-p --precision", "significant digits of floats and doubles", "F[,D]")
+    option(parser, "-t --times", "print times as dates")
+    option(parser, "-i --iso-times", "print times as ISO 8601 dates with a T")
+    option(parser, "-k --kind", "print the kind of the dataset only")
+    option(parser, "-s --special", "also print special virtual attributes (_Storage, …)")
+    option(parser, "-F --filters", "with -s: print all filters as one _Filter attribute")
+    option(parser, "-x --ncml", "print the header as NcML instead of CDL")
+    option(parser, "-w --whole", "for URLs: fetch each variable in one request")
+    option(parser, "-X --suppress", "-Xp: with -s, omit _NCProperties", "p", choices=["p"])
+    text = "log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request"
+    option(parser, "-L --log-level", text, "N", type=int)
+    option(parser, "--ncdump", "print exactly the output of ncdump, byte for byte")
+    add_quiet_option(parser)
+    define(
+        parser,
+        run_dump,
+        "  nczarr dump run42.zarr\n  nczarr dump -h s3://bucket/run42.zarr\n"
+        "  nczarr dump -v time -i -o time.cdl run42.nc\n  nczarr dump -v temp -d time=2020-03 run42.zarr\n",
+        lambda options: "xml" if options.ncml else "cdl",
     )
-    parser.add_argument(
-        "-l", "--line-length", type=int, default=80, metavar="N", help="maximum length of a data line"
-    )
-    parser.add_argument("-n", "--name", help="name of the dataset in the first line")
-    parser.add_argument("-p", "--precision", metavar="F[,D]", help="significant digits of floats and doubles")
-    parser.add_argument("-t", "--times", action="store_true", help="print times as dates")
-    parser.add_argument(
-        "-i", "--iso-times", action="store_true", help="print times as ISO 8601 dates with a T"
-    )
-    parser.add_argument("-k", "--kind", action="store_true", help="print the kind of the dataset only")
-    parser.add_argument(
-        "-s", "--special", action="store_true", help="also print special virtual attributes (_Storage, …)"
-    )
-    parser.add_argument(
-        "-F", "--filters", action="store_true", help="with -s: print all filters as one _Filter attribute"
-    )
-    parser.add_argument("-x", "--ncml", action="store_true", help="print the header as NcML instead of CDL")
-    parser.add_argument(
-        "-w", "--whole", action="store_true", help="for URLs: fetch each variable in one request"
-    )
-    parser.add_argument(
-        "-X",
-        "--suppress",
-        choices=["p"],
-        metavar="p",
-        help="-Xp: with -s, omit _NCProperties",
-    )
-    parser.add_argument(
-        "-L",
-        "--log-level",
-        type=int,
-        metavar="N",
-        help="log messages of libraries to standard error: 0 errors, 1 warnings, 2 information, 3 every request",
-    )
-    parser.add_argument(
-        "--ncdump", action="store_true", help="print exactly the output of ncdump, byte for byte"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
 def _digits(text: str | None) -> tuple[int | None, int | None]:
@@ -90,10 +81,6 @@ def _digits(text: str | None) -> tuple[int | None, int | None]:
     if len(numbers) not in (1, 2):
         raise NCZarrError(f"-p {text!r} is not F or F,D", hint="give one or two numbers of digits: -p 9,17")
     return numbers[0], numbers[1] if len(numbers) == 2 else None
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part for part in (text or "").split(",") if part)
 
 
 @contextmanager
@@ -113,11 +100,6 @@ def _output(path: str | None) -> Iterator[TextIO]:
         raise
     except OSError as error:
         raise StoreError(f"cannot write: {error.strerror}", path=path) from error
-
-
-def shown_as(options: argparse.Namespace) -> str:
-    """Return the language of the output, for syntax highlighting."""
-    return "xml" if options.ncml else "cdl"
 
 
 def run_dump(options: argparse.Namespace) -> None:
@@ -165,8 +147,8 @@ def _chosen(source: str, options: argparse.Namespace) -> cdl.DumpOptions:
     return cdl.DumpOptions(
         header_only=options.header,
         coordinates=options.coordinates,
-        variables=_listed(options.variables),
-        groups=_listed(options.groups),
+        variables=names_in(options.variables),
+        groups=names_in(options.groups),
         brief=options.brief,
         full=options.full,
         line_length=options.line_length,

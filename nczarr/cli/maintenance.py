@@ -1,71 +1,44 @@
-"""Run ``nczarr check``, ``nczarr repair``, ``nczarr consolidate`` and ``nczarr clean``."""
+"""Run ``nczarr repair``, ``nczarr consolidate`` and ``nczarr clean``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nczarr.cli.opening import open_documents, storage_options
-from nczarr.cli.terminal import progress_bar, say
+from nczarr.cli.options import HIERARCHY, define, open_documents, option, storage_options
+from nczarr.cli.terminal import say
 from nczarr.display import shown_location
 
 if TYPE_CHECKING:
     from nczarr.mapping import Finding
 
 
-_SOURCE = "a Zarr hierarchy (path or URL)"
+class FindingPrinter:
+    """Prints the findings of one source, below a heading if the command has several sources."""
+
+    def __init__(self, source: str, options: argparse.Namespace) -> None:
+        self._as_json = options.json
+        self._name = shown_location(source) if len(options.source) > 1 else None
+        self._is_first = True
+
+    def print(self, finding: Finding, note: str = "") -> None:
+        """Print a finding, followed by a note."""
+        if self._as_json:
+            print(json.dumps(({"source": self._name} if self._name else {}) | finding.to_json()))
+            return
+        if self._is_first and self._name:
+            say(f"{self._name}:")
+        self._is_first = False
+        say(f"{finding}{note}")
 
 
-def add_check_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr check``."""
-    parser.add_argument("source", nargs="*", help=_SOURCE)
-    parser.add_argument("--data", action="store_true", help="also read and decode every chunk")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
-    parser.add_argument(
-        "--vectors",
-        metavar="FOLDER",
-        help="check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-
-
-def add_repair_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr repair``."""
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="print the repairs without making them")
-    parser.add_argument("--json", action="store_true", help="print one JSON object for each finding")
-
-
-def run_check(options: argparse.Namespace) -> int:
-    """Run ``nczarr check``."""
-    from nczarr.convert.verify.check import check, check_vectors
-    from nczarr.errors import NCZarrError
-
-    if options.vectors is not None:
-        failed = 0
-        for result in check_vectors(options.vectors):
-            say(result)
-            failed += not result.passed
-        return int(failed > 0)
-    if not options.source:
-        raise NCZarrError(
-            "no Zarr hierarchy is given",
-            hint="nczarr check HIERARCHY, or nczarr check --vectors FOLDER for test vectors",
-        )
-    found = 0
-    for source in options.source:
-        heading = _heading(source, options)
-        for finding in check(
-            source,
-            data=options.data,
-            storage_options=storage_options(options),
-            progress=progress_bar(options.quiet),
-        ):
-            heading = _show(finding, source, options, heading)
-            # An older version of the convention is reported, but is not an error.
-            found += finding.code != "version-old"
-    return int(found > 0)
+def define_repair(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr repair``."""
+    option(parser, "source", HIERARCHY, nargs="+")
+    option(parser, "-n --dry-run", "print the repairs without making them")
+    option(parser, "--json", "print one JSON object for each finding")
+    define(parser, run_repair, "  nczarr repair run42.zarr\n", "findings")
 
 
 def run_repair(options: argparse.Namespace) -> int:
@@ -75,28 +48,18 @@ def run_repair(options: argparse.Namespace) -> int:
     left = 0
     done = "would be done" if options.dry_run else "done"
     for source in options.source:
-        heading = _heading(source, options)
+        printer = FindingPrinter(source, options)
         for finding in repair(source, dry_run=options.dry_run, storage_options=storage_options(options)):
             note = f"{done}: {finding.remedy}" if finding.remedy else "nothing is done"
-            heading = _show(finding, source, options, heading, f": {note}")
+            printer.print(finding, f": {note}")
             left += not finding.remedy
     return int(left > 0)
 
 
-def _heading(source: str, options: argparse.Namespace) -> str | None:
-    return f"{shown_location(source)}:" if len(options.source) > 1 else None
-
-
-def _show(
-    finding: Finding, source: str, options: argparse.Namespace, heading: str | None, note: str = ""
-) -> str | None:
-    """Print the heading, if any, and a finding; return the heading for the next finding."""
-    if options.json:
-        several = {"source": shown_location(source)} if len(options.source) > 1 else {}
-        print(json.dumps(several | finding.to_json()))
-        return heading
-    say(*([heading] if heading else []), f"{finding}{note}")
-    return None
+def define_consolidate(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr consolidate``."""
+    option(parser, "source", HIERARCHY, nargs="+")
+    define(parser, run_consolidate, "  nczarr consolidate run42.zarr\n")
 
 
 def run_consolidate(options: argparse.Namespace) -> None:
@@ -118,23 +81,20 @@ def run_consolidate(options: argparse.Namespace) -> None:
             hierarchy.consolidate()
 
 
-def add_clean_command(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr clean``."""
-    parser.add_argument(
-        "targets", nargs="+", metavar="target", help="a dataset (path or URL), complete or not"
+def define_clean(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr clean``."""
+    option(parser, "targets", "a dataset (path or URL), complete or not", "target", nargs="+")
+    text = (
+        "also remove files that another machine may still be writing, and chunks without metadata documents"
     )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="also remove files that another machine may still be writing, and chunks without metadata documents",
-    )
+    option(parser, "--force", text)
+    define(parser, run_clean, "  nczarr clean run42.zarr\n")
 
 
 def run_clean(options: argparse.Namespace) -> None:
     """Run ``nczarr clean``."""
     from nczarr.mapping.dataset.cleaning import clean
 
-    where: dict[str, Any] | None = storage_options(options)
     for target in options.targets:
-        for line in clean(target, storage_options=where, force=options.force):
+        for line in clean(target, storage_options=storage_options(options), force=options.force):
             say(line)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nczarr.cli.opening import open_documents, storage_options
+from nczarr.cli.options import define, open_documents, option, storage_options
 from nczarr.cli.terminal import say
 from nczarr.display import shown_location
 from nczarr.errors import DatasetExistsError, DatasetNotFoundError, MetadataError, error_context
@@ -18,43 +18,40 @@ if TYPE_CHECKING:
 
 _SOURCE = "a Zarr hierarchy (path or URL), or a file NAME.json with a model"
 
-MODELLING = """\
+
+def define_zom(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr zom``."""
+    option(parser, "source", _SOURCE)
+    option(parser, "--path", "process only this group or array", "PATH", default="")
+    option(parser, "--to-v3", "convert a model of version 2 to version 3")
+    option(parser, "--canonical", "expand short-hand names and defaults")
+    option(parser, "--flatten", "print the nodes by path, not as a tree")
+    action = parser.add_mutually_exclusive_group()
+    text = "compare with a pattern: a model with only the required parts; '*' matches any value or name"
+    option(action, "--match", text, "PATTERN.json")
+    option(action, "--compare", "compare with the model of another hierarchy or file", "OTHER")
+    option(action, "--create", "create a Zarr hierarchy from the model", "TARGET")
+    define(
+        parser,
+        run_zom,
+        """\
   nczarr zom run42.zarr > model.json
   nczarr zom --to-v3 old.zarr                   convert the model to version 3
   nczarr zom --flatten run42.zarr               one document per path, like consolidated metadata
   nczarr zom --match pattern.json run42.zarr    exit status 1 and a line for each mismatch
   nczarr zom --compare other.zarr run42.zarr
   nczarr zom --create new.zarr model.json       a new hierarchy of this structure, without data
-"""
-VALIDATING = """\
-  nczarr validate run42.zarr
-  nczarr validate model.json other.zarr
-"""
-
-
-def add_zom_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr zom``."""
-    parser.add_argument("source", help=_SOURCE)
-    parser.add_argument("--path", default="", metavar="PATH", help="process only this group or array")
-    parser.add_argument("--to-v3", action="store_true", help="convert a model of version 2 to version 3")
-    parser.add_argument("--canonical", action="store_true", help="expand short-hand names and defaults")
-    parser.add_argument("--flatten", action="store_true", help="print the nodes by path, not as a tree")
-    action = parser.add_mutually_exclusive_group()
-    action.add_argument(
-        "--match",
-        metavar="PATTERN.json",
-        help="compare with a pattern: a model with only the required parts; '*' matches any value or name",
+""",
+        lambda options: "text" if options.match or options.compare else "json",
     )
-    action.add_argument(
-        "--compare", metavar="OTHER", help="compare with the model of another hierarchy or file"
-    )
-    action.add_argument("--create", metavar="TARGET", help="create a Zarr hierarchy from the model")
 
 
-def add_validate_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr validate``."""
-    parser.add_argument("source", nargs="+", help=_SOURCE)
-    parser.add_argument("--json", action="store_true", help="print a JSON object: problems by source")
+def define_validate(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr validate``."""
+    option(parser, "source", _SOURCE, nargs="+")
+    option(parser, "--json", "print a JSON object: problems by source")
+    examples = "  nczarr validate run42.zarr\n  nczarr validate model.json other.zarr\n"
+    define(parser, run_validate, examples, "text")
 
 
 def run_zom(options: argparse.Namespace) -> int:

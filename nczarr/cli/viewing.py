@@ -5,58 +5,53 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nczarr.cli.opening import refuse_twice, storage_options
+from nczarr.cli.options import SOURCE, define, option, refuse_twice, storage_options
 from nczarr.display import shown_location
 from nczarr.errors import NCZarrError
 
-_SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
 
-PLOTTING = """\
+def define_plot(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr plot``."""
+    option(parser, "source", SOURCE, "DATASET")
+    option(parser, "variable", "name or full name: temp, /ocean/temp", "VARIABLE")
+    _add_step_option(parser)
+    option(parser, "-o --output", "png, svg, pdf, jpg or webp (default: draw on the terminal)", "FILE")
+    option(parser, "--colours --colors", "name of a matplotlib colour map", "MAP")
+    option(parser, "--limits", "values of the first and the last colour; either may be omitted", "LOW,HIGH")
+    option(parser, "--dpi", "pixels per inch (default: 150)", "N", type=int, default=150)
+    define(
+        parser,
+        run_plot,
+        """\
   nczarr plot run.nc temp -o map.png                the first step and level
   nczarr plot run.zarr /ocean/temp -d time=2020-03 -d depth=0 -o map.svg
-  nczarr plot run.nc temp -d lat=10 -d lon=20       on the terminal: time by depth"""
-VIEWING = """\
+  nczarr plot run.nc temp -d lat=10 -d lon=20       on the terminal: time by depth""",
+    )
+
+
+def define_view(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr view``."""
+    option(parser, "source", SOURCE, "DATASET")
+    option(parser, "variable", "the variable to show first", "VARIABLE", nargs="?")
+    _add_step_option(parser)
+    option(parser, "--port", "port (default: any free port)", "N", type=int, default=0)
+    option(parser, "--no-open", "print the address, but do not open a browser")
+    define(
+        parser,
+        run_view,
+        """\
   nczarr view run.zarr
   nczarr view run.zarr /ocean/temp -d time=2020-03
-  nczarr view s3://bucket/run.zarr --no-open --port 8000"""
-
-
-def add_plot_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr plot``."""
-    parser.add_argument("source", metavar="DATASET", help=_SOURCE)
-    parser.add_argument("variable", metavar="VARIABLE", help="name or full name: temp, /ocean/temp")
-    _add_step_option(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="png, svg, pdf, jpg or webp (default: draw on the terminal)"
+  nczarr view s3://bucket/run.zarr --no-open --port 8000""",
     )
-    parser.add_argument("--colours", "--colors", metavar="MAP", help="name of a matplotlib colour map")
-    parser.add_argument(
-        "--limits",
-        metavar="LOW,HIGH",
-        help="values of the first and the last colour; either may be omitted",
-    )
-    parser.add_argument("--dpi", type=int, default=150, metavar="N", help="pixels per inch (default: 150)")
 
 
 def _add_step_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-d",
-        "--dimension",
-        action="append",
-        default=[],
-        metavar="NAME=INDEX",
-        help="position on a dimension that is not drawn: an index from 0 (negative: from the end), a value with a "
-        "decimal point, or for times a date or a year: time=2020-03; # marks an index: time=#2001; may be repeated",
+    text = (
+        "position on a dimension that is not drawn: an index from 0 (negative: from the end), a value with a decimal "
+        "point, or for times a date or a year: time=2020-03; # marks an index: time=#2001; may be repeated"
     )
-
-
-def add_view_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``nczarr view``."""
-    parser.add_argument("source", metavar="DATASET", help=_SOURCE)
-    parser.add_argument("variable", metavar="VARIABLE", nargs="?", help="the variable to show first")
-    _add_step_option(parser)
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: any free port)")
-    parser.add_argument("--no-open", action="store_true", help="print the address, but do not open a browser")
+    option(parser, "-d --dimension", text, "NAME=INDEX", action="append", default=[])
 
 
 def run_plot(options: argparse.Namespace) -> None:

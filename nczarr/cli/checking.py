@@ -1,0 +1,153 @@
+"""Run ``nczarr diff``, ``nczarr digest`` and ``nczarr check``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from nczarr.cli.options import HIERARCHY, SOURCE, add_quiet_option, define, option, storage_options
+from nczarr.cli.terminal import progress_bar, say
+from nczarr.convert import ValueDifference, diff, digest
+from nczarr.display import shown_location, visible
+from nczarr.errors import NCZarrError
+
+
+def define_diff(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr diff``."""
+    option(parser, "left", SOURCE)
+    option(parser, "right", SOURCE)
+    option(parser, "--header", "do not compare values")
+    option(parser, "--storage", "also compare chunks, filters and byte order")
+    option(parser, "--ignore", "ignore attributes with this name", "NAME", action="append", default=[])
+    option(parser, "--rtol", "relative tolerance of numbers", "X", type=float, default=0.0)
+    option(parser, "--atol", "absolute tolerance of numbers", "X", type=float, default=0.0)
+    text = "maximum number of differing values to list for each variable (default: 1)"
+    option(parser, "--places", text, "N", type=int, default=1)
+    option(parser, "--json", "print a JSON list")
+    add_quiet_option(parser)
+    define(
+        parser,
+        run_diff,
+        "  nczarr diff run42.nc run42.zarr               exit status 0: the datasets are equal\n"
+        "  nczarr diff --rtol 1e-6 --places 5 a.zarr b.zarr\n"
+        "  nczarr diff --json --ignore history a.nc b.zarr\n",
+        "differences",
+    )
+
+
+def run_diff(options: argparse.Namespace) -> int:
+    """Run ``nczarr diff``."""
+    listed: list[dict[str, object]] = []
+    found = 0
+    for difference in diff(
+        options.left,
+        options.right,
+        data=not options.header,
+        storage=options.storage,
+        ignore_attributes=options.ignore,
+        rtol=options.rtol,
+        atol=options.atol,
+        places=options.places,
+        storage_options=storage_options(options),
+        progress=progress_bar(options.quiet),
+    ):
+        found = 1
+        if not options.json:
+            say(difference)
+        elif isinstance(difference, ValueDifference):
+            listed.append(difference.to_json())
+        else:
+            listed.append({name: getattr(difference, name) for name in ("fqn", "what", "left", "right")})
+    if options.json:
+        print(json.dumps(listed))
+    return found
+
+
+def define_digest(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr digest``."""
+    option(parser, "source", SOURCE, nargs="+")
+    option(parser, "--variables", "also print a digest for each variable")
+    option(parser, "--check", "compare with the stored digest (nczarr copy --digest)")
+    option(parser, "--lossy", "skip unreadable parts with a warning")
+    option(parser, "--json", "print a JSON list")
+    add_quiet_option(parser)
+    define(
+        parser,
+        run_digest,
+        "  nczarr digest run42.nc run42.zarr run42.cdl   equal datasets have equal digests\n"
+        "  nczarr copy --digest run42.nc run42.zarr && nczarr digest --check run42.zarr\n",
+    )
+
+
+def run_digest(options: argparse.Namespace) -> int:
+    """Run ``nczarr digest``."""
+    status = 0
+    listed = []
+    for source in options.source:
+        found = digest(
+            source,
+            lossy=options.lossy,
+            storage_options=storage_options(options),
+            progress=progress_bar(options.quiet),
+        )
+        name = shown_location(source)
+        if options.check and found.stored != found.dataset:
+            stored = "no digest is stored" if found.stored is None else f"the stored digest is {found.stored}"
+            text = f"nczarr: {name}: {stored}, the digest of the values is {found.dataset}"
+            print(visible(text), file=sys.stderr)
+            status = 1
+        if options.json:
+            stored_digest = {"stored": found.stored} if options.check else {}
+            variables = {"variables": dict(found.variables)}
+            listed.append({"source": name, "sha256": found.dataset} | stored_digest | variables)
+            continue
+        say(f"{found.dataset}  {name}")
+        if options.variables:
+            say(*(f"{one}  {name}:{fqn}" for fqn, one in found.variables.items()))
+    if options.json:
+        print(json.dumps(listed))
+    return status
+
+
+def define_check(parser: argparse.ArgumentParser) -> None:
+    """Define ``nczarr check``."""
+    option(parser, "source", HIERARCHY, nargs="*")
+    option(parser, "--data", "also read and decode every chunk")
+    option(parser, "--json", "print one JSON object for each finding")
+    text = "check a directory of test vectors: compare each store with its CDL, its JSON, or its expected findings"
+    option(parser, "--vectors", text, "FOLDER")
+    add_quiet_option(parser)
+    define(
+        parser,
+        run_check,
+        "  nczarr check run42.zarr\n  nczarr check --data s3://bucket/run42.zarr\n",
+        "findings",
+    )
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Run ``nczarr check``."""
+    from nczarr.cli.maintenance import FindingPrinter
+    from nczarr.convert.verify.check import check, check_vectors
+
+    if options.vectors is not None:
+        failed = 0
+        for result in check_vectors(options.vectors):
+            say(result)
+            failed += not result.passed
+        return int(failed > 0)
+    if not options.source:
+        raise NCZarrError(
+            "no Zarr hierarchy is given",
+            hint="nczarr check HIERARCHY, or nczarr check --vectors FOLDER for test vectors",
+        )
+    found = 0
+    for source in options.source:
+        printer = FindingPrinter(source, options)
+        where, bar = storage_options(options), progress_bar(options.quiet)
+        for finding in check(source, data=options.data, storage_options=where, progress=bar):
+            printer.print(finding)
+            # An older version of the convention is reported, but is not an error.
+            found += finding.code != "version-old"
+    return int(found > 0)

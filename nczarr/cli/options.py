@@ -1,0 +1,129 @@
+"""Define and parse the options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
+
+from nczarr.errors import DatasetNotFoundError, NCZarrError, UnsupportedError
+from nczarr.system.environment import read_json
+from nczarr.targets import allowing
+
+if TYPE_CHECKING:
+    from nczarr.zarr.hierarchy.hierarchy import Hierarchy
+
+#: Descriptions of sources, for help texts.
+SOURCE = "a Zarr hierarchy (path or URL), a netCDF file, or a CDL file (.cdl)"
+HIERARCHY = "a Zarr hierarchy (path or URL)"
+_RANGES = (
+    "time=0:10:2 by index, lat=30.:60. by value, time=2020-01:2020-12-15 by date; for a time dimension four digits "
+    "are a year, and # marks an index: time=#2001:2010"
+)
+#: A parser or a group of its options.
+Options = argparse._ActionsContainer
+#: Runs a command, and returns its exit status; None: 0.
+Run = Callable[[argparse.Namespace], int | None]
+
+
+def option(
+    options: Options, names: str, help: str, metavar: str | None = None, **settings: Any
+) -> None:  # fmt: skip
+    """Add an option or an argument, with the names separated by spaces; an option without settings is a flag."""
+    if metavar is not None:
+        settings["metavar"] = metavar
+    elif not settings and names.startswith("-"):
+        settings["action"] = "store_true"
+    options.add_argument(*names.split(), help=help, **settings)
+
+
+def define(
+    parser: argparse.ArgumentParser,
+    run: Run,
+    examples: str,
+    shown_as: str | Callable[[argparse.Namespace], str] | None = None,
+) -> None:
+    """Complete the parser of a command; `shown_as` is the language of its output, for syntax highlighting."""
+    parser.set_defaults(run=run)
+    parser.epilog = f"examples:\n{examples}"
+    if shown_as is not None:
+        parser.set_defaults(shown_as=shown_as)
+        terminal = parser.add_argument_group("on a terminal (extra: cli)")
+        when = "when to use colours (default: on a terminal, unless NO_COLOR is set)"
+        option(terminal, "--color --colour", when, choices=["auto", "always", "never"], default="auto")
+        option(terminal, "--no-pager", "do not start the pager (NCZARR_PAGER, PAGER, or less)")
+
+
+def add_quiet_option(options: Options) -> None:
+    """Add the option ``-q``."""
+    option(options, "-q --quiet", "no progress bar")
+
+
+def add_dimension_option(options: Options) -> None:
+    """Add the option ``-d``, which selects a range of a dimension."""
+    text = f"a range of a dimension: {_RANGES}"
+    option(options, "-d --dimension", text, "DIM=RANGE", action="append", default=[])
+
+
+def refuse_twice(names: Sequence[str], name: str) -> None:
+    """Refuse an option that is given twice for the same name."""
+    twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
+    if twice is not None:
+        raise UnsupportedError(f"{name} is given twice for {twice}")
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Return the names that commas separate."""
+    return tuple(part for part in (text or "").split(",") if part)
+
+
+def selection_of(texts: Sequence[str]) -> dict[str, object]:
+    """Return the selections of ``-d NAME=RANGE`` by dimension name."""
+    from nczarr.convert.change.selecting import parse_selection
+
+    pairs = [parse_selection(text) for text in texts]
+    refuse_twice([name for name, _ in pairs], "-d")
+    return dict(pairs)
+
+
+def storage_options(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the arguments ``--storage-option`` and ``--allow`` as a mapping; values that are valid JSON are parsed."""
+    result: dict[str, object] = {}
+    for item in options.storage_option:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise NCZarrError(
+                f"--storage-option {item!r} is not KEY=VALUE", hint="for example --storage-option anon=true"
+            )
+        try:
+            result[key] = read_json(value)
+        except ValueError:
+            result[key] = value
+    return allowing(result or None, options.allow)
+
+
+@contextmanager
+def open_documents(
+    source: str, mode: Literal["r", "r+"], options: dict[str, Any] | None
+) -> Iterator[Hierarchy]:
+    """Open a Zarr hierarchy; if the store can list its keys, ignore consolidated metadata."""
+    from nczarr.mapping.guarding.changes import writing_alone
+    from nczarr.mapping.guarding.destination import refuse_unfinished
+    from nczarr.stores import open_store
+    from nczarr.zarr.hierarchy.opening import open_hierarchy
+
+    with (
+        open_store(source, mode, options) as store,
+        writing_alone(store) if mode == "r+" else nullcontext(),
+    ):
+        if mode == "r+":
+            store.keep_order()
+        try:
+            hierarchy = open_hierarchy(store, consolidated=False if store.listable else None, mode=mode)
+        except DatasetNotFoundError:
+            refuse_unfinished(store)
+            raise
+        yield hierarchy
+        if mode == "r+":
+            store.settle()
