@@ -51,6 +51,7 @@ PAGES = (
     "docs/netcdf4-compatibility.md",
     "docs/other-readers.md",
     "docs/performance.md",
+    "docs/reference/cli.md",
     "docs/reference/api.md",
     "docs/reference/model-grammar.md",
     "docs/spec",

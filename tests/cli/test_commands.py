@@ -365,7 +365,7 @@ def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["info", "{empty}"], "{empty}: the file is empty"),
         (
             ["copy", "--shards", "big", "{nc}", "{out}"],
-            "--shards: 'big' does not say the length along a dimension",
+            "--shards: 'big' does not give the length along a dimension",
         ),
     ],
 )
