@@ -1,14 +1,93 @@
-"""Keep keys and values in memory."""
+"""Keep keys and values in memory, or in any other mapping from keys to bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, NoReturn
 
-from nczarr.stores.base import Buffer, Store, check_key, check_prefix
+from nczarr.errors import StoreError
+from nczarr.stores.base import Buffer, Store, as_view, check_key, check_prefix
 from nczarr.system.locks import TABLES
 
 
-class MemoryStore(Store):
+class MappingStore(Store):
+    """A mapping from keys to bytes: a dict, an lmdb or redis wrapper, a version 2 store of another library.
+
+    Only the iteration over a plain dict is known to yield every key.
+
+    Parameters
+    ----------
+    mapping : Mapping[str, bytes]
+    writable : bool, optional
+        By default, whether the mapping is mutable.
+    url : str, optional
+        For messages.
+
+    Examples
+    --------
+    >>> data = {}
+    >>> MappingStore(data).set("zarr.json", b"{}")
+    >>> data
+    {'zarr.json': b'{}'}
+    """
+
+    def __init__(
+        self, mapping: Mapping[str, Any], *, writable: bool | None = None, url: str | None = None
+    ) -> None:
+        self.mapping = mapping
+        self.url = url or type(mapping).__name__
+        self.writable = isinstance(mapping, MutableMapping) if writable is None else writable
+        self.lists_all = type(mapping) is dict
+
+    def _fail(self, what: str, key: str, error: Exception) -> NoReturn:
+        raise StoreError(f"cannot {what}: {type(error).__name__}: {error}", path=self.place(key)) from error
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            return bytes(as_view(self.mapping[check_key(key)]))
+        except KeyError:
+            return None
+        except StoreError:
+            raise
+        except Exception as error:
+            self._fail("read", key, error)
+
+    def _peek(self, key: str) -> bytes | None:
+        return self.mapping.get(key) if type(self.mapping) is dict else None
+
+    def exists(self, key: str) -> bool:
+        return check_key(key) in self.mapping
+
+    def set(self, key: str, data: Buffer) -> None:
+        self.check_writable(key)
+        check_key(key)
+        try:
+            self.mapping[key] = bytes(as_view(data))  # type: ignore[index]
+        except Exception as error:
+            self._fail("write", key, error)
+
+    def delete(self, key: str) -> None:
+        self.check_writable(key)
+        try:
+            del self.mapping[check_key(key)]  # type: ignore[attr-defined]
+        except KeyError:
+            return
+        except StoreError:
+            raise
+        except Exception as error:
+            self._fail("delete", key, error)
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        prefix = check_prefix(prefix)
+        start = f"{prefix}/" if prefix else ""
+        try:
+            keys = list(self.mapping)
+        except Exception as error:
+            self._fail("list", prefix, error)
+        return iter(sorted(key for key in keys if isinstance(key, str) and key.startswith(start)))
+
+
+class MemoryStore(MappingStore):
     """Keys and values in memory, for tests and for data that never leaves the process.
 
     Examples
@@ -21,42 +100,16 @@ class MemoryStore(Store):
     ([], ['v'])
     """
 
-    lists_all = True
     has_conditions = True
 
     def __init__(self, *, url: str = "memory", writable: bool = True) -> None:
-        self.url = url
-        self.writable = writable
         # Single operations on a dict are atomic, so reads take no lock.
-        self._values: dict[str, bytes] = {}
-
-    def get(self, key: str) -> bytes | None:
-        return self._values.get(check_key(key))
-
-    def _peek(self, key: str) -> bytes | None:
-        return self._values.get(key)
-
-    def exists(self, key: str) -> bool:
-        return check_key(key) in self._values
-
-    def set(self, key: str, data: Buffer) -> None:
-        self.check_writable(key)
-        self._values[check_key(key)] = bytes(data) if isinstance(data, bytes) else memoryview(data).tobytes()
+        super().__init__({}, writable=writable, url=url)
+        self.url = url
 
     def set_if_absent(self, key: str, data: Buffer) -> bool:
-        self.check_writable(key)
-        value = bytes(data)
         with TABLES:
-            if check_key(key) in self._values:
+            if self.exists(key):
                 return False
-            self._values[key] = value
+            self.set(key, data)
             return True
-
-    def delete(self, key: str) -> None:
-        self.check_writable(key)
-        self._values.pop(check_key(key), None)
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        prefix = check_prefix(prefix)
-        start = f"{prefix}/" if prefix else ""
-        return iter([key for key in sorted(self._values.copy()) if key.startswith(start)])

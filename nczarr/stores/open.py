@@ -92,7 +92,7 @@ def _open_object(target: Any, mode: Mode) -> Store:
     if type(target).__name__ == "FSMap" and hasattr(target, "fs"):
         return _fsspec(target.fs, str(target.root), None, mode)
     if isinstance(target, Mapping):
-        from nczarr.stores.mapping import MappingStore
+        from nczarr.stores.memory import MappingStore
 
         return MappingStore(target, writable=None if writable else False)
     raise StoreError(f"{type(target).__name__} is not a path, a URL or a store")

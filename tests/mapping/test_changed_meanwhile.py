@@ -18,7 +18,7 @@ from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.options import LayoutName
 from nczarr.model import DOUBLE, INT, Attribute, Dataset, Dimension, Storage, Variable
 from nczarr.stores import LocalStore, MemoryStore, Store
-from nczarr.stores.mapping import MappingStore
+from nczarr.stores.memory import MappingStore
 from nczarr.zarr.hierarchy.v3 import V3Layout
 
 LAYOUTS: list[LayoutName] = ["nczarr-v3", "nczarr-v2", "zarr-v3", "zarr-v2", "draft-2019"]

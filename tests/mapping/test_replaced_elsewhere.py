@@ -19,7 +19,7 @@ from nczarr.mapping import WriteOptions, create_dataset, open_dataset
 from nczarr.mapping.options import LayoutName
 from nczarr.model import INT, Dataset, Dimension, Storage, Variable
 from nczarr.stores import MemoryStore, Store, open_store, replaced
-from nczarr.stores.mapping import MappingStore
+from nczarr.stores.memory import MappingStore
 from nczarr.stores.remote.concurrent import ConcurrentStore
 from nczarr.stores.remote.obstore_store import ObstoreStore
 from nczarr.stores.replaced import REPLACED

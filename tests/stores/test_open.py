@@ -16,7 +16,7 @@ from nczarr.convert.endpoints import expand_sources
 from nczarr.errors import DatasetNotFoundError, NCZarrError, ReadOnlyError, StoreError
 from nczarr.formats import local_path
 from nczarr.stores import LocalStore, MemoryStore, Target, open_store, parse_target
-from nczarr.stores.mapping import MappingStore
+from nczarr.stores.memory import MappingStore
 from nczarr.stores.remote.fsspec_store import FsspecStore
 from nczarr.stores.zip.store import ZipStore
 
