@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import import_graph
-import pytest
 
 #: Floors, the lowest first: a package or module of nczarr imports only from floors below its own.
 FLOORS = [
@@ -57,9 +56,9 @@ def test_no_circle_of_modules() -> None:
     assert import_graph.circles(import_graph.module_graph()) == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_circle_of_the_parts_of_a_package(package: str) -> None:
-    assert import_graph.circles(import_graph.parts_graph(package)) == []
+def test_no_circle_of_the_parts_of_a_package() -> None:
+    found = {package: import_graph.circles(import_graph.parts_graph(package)) for package in PACKAGES}
+    assert {package: circles for package, circles in found.items() if circles} == {}
 
 
 def test_circles_are_found() -> None:
@@ -77,38 +76,44 @@ def test_every_floor_is_lived_on() -> None:
     assert rooms == {package for package in PACKAGES if package.count(".") == 2}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_only_from_floors_below(module: str) -> None:
+def test_imports_only_from_floors_below() -> None:
     floor = {name: number for number, names in enumerate(FLOORS) for name in names}
-    own = inside(module).split(".")[0]
-    if not own:  # the package's front sees everything
-        return
-    assert own in floor, f"{module}: give it a floor"
-    for imported in import_graph.imports_of(module):
-        other = inside(imported).split(".")[0]
-        if other and other != own:
-            assert floor[other] < floor[own], f"{module} (floor {floor[own]}) imports {imported}"
-            assert other not in UNKNOWN.get(own, ()), f"{module}: nczarr.{own} must not know nczarr.{other}"
+    found = []
+    for module in MODULES:
+        own = inside(module).split(".")[0]
+        if not own:  # the package's front sees everything
+            continue
+        for imported in sorted(import_graph.imports_of(module)):
+            other = inside(imported).split(".")[0]
+            if other and other != own:
+                if floor[other] >= floor[own]:
+                    found.append(f"{module} (floor {floor[own]}) imports {imported} (floor {floor[other]})")
+                if other in UNKNOWN.get(own, ()):
+                    found.append(f"{module} imports {imported}: nczarr.{own} must not know nczarr.{other}")
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("nczarr.session")])
-def test_the_core_of_editing_knows_nothing_of_netcdf4_python(module: str) -> None:
-    around = {m for m in import_graph.imports_of(module) if m.startswith("nczarr.netcdf4")}
-    assert {m for m in around if not m.startswith("nczarr.session")} == set()
-    assert "NetCDF" not in "".join(
-        re.findall(r"class \w+|raise \w+", import_graph.modules()[module].read_text())
-    )
+def test_the_core_of_editing_knows_nothing_of_netcdf4_python() -> None:
+    found = []
+    for module in (m for m in MODULES if m.startswith("nczarr.session")):
+        found += [
+            f"{module} imports {m}" for m in import_graph.imports_of(module) if m.startswith("nczarr.netcdf4")
+        ]
+        classes = re.findall(r"class \w+|raise \w+", import_graph.modules()[module].read_text())
+        found += [f"{module}: {name}" for name in classes if "NetCDF" in name]
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("package", [p for p in PACKAGES if inside(p) and "." not in inside(p)])
-def test_sub_packages_import_only_from_floors_below(package: str) -> None:
-    floors = SUB_FLOORS.get(inside(package), [])
-    floor = {f"{package}.{name}": number for number, names in enumerate(floors) for name in names}
-    deep = [p for p in PACKAGES if p.startswith(package + ".")]
-    assert all(p.count(".") == 2 for p in deep), "two levels of packages are enough"
-    graph = import_graph.parts_graph(package)
-    up = {(a, b) for a in floor for b in graph.get(a, ()) if floor.get(b, -1) >= floor[a]}
-    assert up == set()
+def test_sub_packages_import_only_from_floors_below() -> None:
+    found = []
+    for package in (p for p in PACKAGES if inside(p) and "." not in inside(p)):
+        floors = SUB_FLOORS.get(inside(package), [])
+        floor = {f"{package}.{name}": number for number, names in enumerate(floors) for name in names}
+        deep = [p for p in PACKAGES if p.startswith(package + ".")]
+        assert all(p.count(".") == 2 for p in deep), "two levels of packages are enough"
+        graph = import_graph.parts_graph(package)
+        found += [f"{a} imports {b}" for a in floor for b in graph.get(a, ()) if floor.get(b, -1) >= floor[a]]
+    assert not found, "\n".join(found)
 
 
 def inner_imports(module: str) -> Iterator[tuple[str, str]]:
@@ -122,60 +127,63 @@ def inner_imports(module: str) -> Iterator[tuple[str, str]]:
                 yield from ((str(node.module), alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m != "nczarr"])
-def test_rooms_are_entered_by_their_fronts(module: str) -> None:
-    own = module.split(".")[:2]
-    for inner, name in inner_imports(module):
-        parts = inner.split(".")
-        front = import_module(".".join(parts[:2]))
-        if parts[:2] != own and name in getattr(front, "__all__", ()):
-            exported = getattr(front, name) is getattr(import_module(inner), name)
-            assert not exported, f"{module}: import {name} from {front.__name__}, not from {inner}"
+def test_rooms_are_entered_by_their_fronts() -> None:
+    found = []
+    for module in (m for m in MODULES if m != "nczarr"):
+        own = module.split(".")[:2]
+        for inner, name in inner_imports(module):
+            front = import_module(".".join(inner.split(".")[:2]))
+            exported = name in getattr(front, "__all__", ()) and front.__name__.split(".") != own
+            if exported and getattr(front, name) is getattr(import_module(inner), name):
+                found.append(f"{module}: import {name} from {front.__name__}, not from {inner}")
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("package", [p for p in PACKAGES if p.count(".") == 2])
-def test_fronts_say_what_the_room_is_for(package: str) -> None:
-    source = import_graph.modules()[package].read_text("utf-8")
-    tree = ast.parse(source)
-    assert len((ast.get_docstring(tree) or "").splitlines()) > 1, "one line is not a paragraph"
+def test_fronts_say_what_the_room_is_for() -> None:
+    for package in (p for p in PACKAGES if p.count(".") == 2):
+        tree = ast.parse(import_graph.modules()[package].read_text("utf-8"))
+        assert len((ast.get_docstring(tree) or "").splitlines()) > 1, (
+            f"{package}: one line is not a paragraph"
+        )
 
 
-@pytest.mark.parametrize("package", [p for p in PACKAGES if p != "nczarr"])
-def test_fronts_give_what_they_import(package: str) -> None:
+def test_fronts_give_what_they_import() -> None:
     """Names that are loaded when they are first used are those that readers and type checkers see."""
-    tree = ast.parse(import_graph.modules()[package].read_text("utf-8"))
-    front = import_module(package)
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and str(node.module).startswith("nczarr")
-            and node.module != "nczarr.lazy"
-        ):
-            for alias in node.names:
-                if f"{node.module}.{alias.name}" not in MODULES:
-                    assert getattr(front, alias.name) is getattr(import_module(str(node.module)), alias.name)
-                    lazily = node not in tree.body
-                    # The module would take the place of what has its name.
-                    assert not (lazily and f"{package}.{alias.name}" in MODULES)
+    for package in (p for p in PACKAGES if p != "nczarr"):
+        tree = ast.parse(import_graph.modules()[package].read_text("utf-8"))
+        front = import_module(package)
+        for node in ast.walk(tree):
+            home = str(node.module) if isinstance(node, ast.ImportFrom) else ""
+            if not isinstance(node, ast.ImportFrom) or not home.startswith("nczarr") or home == "nczarr.lazy":
+                continue
+            for name in (alias.name for alias in node.names if f"{home}.{alias.name}" not in MODULES):
+                assert getattr(front, name) is getattr(import_module(home), name), f"{package}: {name}"
+                # A module of this name would take the place of what is loaded lazily.
+                lazily = node not in tree.body
+                assert not (lazily and f"{package}.{name}" in MODULES), f"{package}: {name} is a module too"
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m not in PACKAGES])
-def test_imports_are_seen(module: str) -> None:
+def test_imports_are_seen() -> None:
     """Only fronts load parts of nczarr by name; they name them under TYPE_CHECKING too."""
-    source = import_graph.modules()[module].read_text("utf-8")
-    assert not re.search(r"import_module\(f?.nczarr|__import__\(", source)
+    pattern = re.compile(r"import_module\(f?.nczarr|__import__\(")
+    sources = {m: import_graph.modules()[m].read_text("utf-8") for m in MODULES if m not in PACKAGES}
+    assert [module for module, source in sources.items() if pattern.search(source)] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_say_what_they_do(module: str) -> None:
-    tree = ast.parse(import_graph.modules()[module].read_text("utf-8"))
-    first = (ast.get_docstring(tree) or "").partition("\n")[0]
-    assert first, "no docstring"
-    assert not re.match(r"What\b", first), first
+def test_modules_say_what_they_do() -> None:
     # A verb and its object; a package may be named by what it is.
     nouns = r"(The|An?|One|How|Where|Which|Names|Types|Errors|Helpers|Arrays|Plain|NCZarr|netCDF|Zarr)\b"
-    assert module in PACKAGES or not re.match(nouns, first), first
-    assert first.endswith((".", ":")), first
-    assigned = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    names = {target.id for target in assigned if isinstance(target, ast.Name)}
-    assert module in PACKAGES or "__all__" not in names, "only the front of a package has __all__"
+    found = []
+    for module in MODULES:
+        tree = ast.parse(import_graph.modules()[module].read_text("utf-8"))
+        first = (ast.get_docstring(tree) or "").partition("\n")[0]
+        if not first or re.match(r"What\b", first) or not first.endswith((".", ":")):
+            found.append(f"{module}: the first line is no sentence with a verb: {first!r}")
+        if module not in PACKAGES:
+            assigned = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+            names = {target.id for target in assigned if isinstance(target, ast.Name)}
+            if re.match(nouns, first):
+                found.append(f"{module}: begin with a verb: {first!r}")
+            if "__all__" in names:
+                found.append(f"{module}: only the front of a package has __all__")
+    assert not found, "\n".join(found)

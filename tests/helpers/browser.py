@@ -1,4 +1,4 @@
-"""Drive a headless Chromium that shows pages of Panel and Bokeh."""
+"""Drive a headless Chromium or Google Chrome that shows pages of Panel and Bokeh."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 FLAGS = [
     "--headless=new",
@@ -61,10 +62,34 @@ return null;
 )
 
 
+def _find_program(*names: str, folder: str | None = None) -> str | None:
+    """Return the path of the first installed program; stubs for snap do not count, for the tests cannot drive it."""
+    paths = filter(None, (shutil.which(name, path=folder) for name in names))
+    return next((path for path in paths if not _is_stub(path)), None)
+
+
+def _is_stub(path: str) -> bool:
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    return "/snap/" in os.path.realpath(path) or (start.startswith(b"#!") and b"/snap/" in start)
+
+
+def find_browser() -> str | None:
+    """Return the path of Chromium or Google Chrome; None if neither is installed."""
+    return _find_program("chromium", "google-chrome", "google-chrome-stable")
+
+
+def find_driver() -> str | None:
+    """Return the path of the browser's driver: on the path, or in the folder that GitHub's machines name."""
+    return _find_program("chromedriver") or _find_program(
+        "chromedriver", folder=os.environ.get("CHROMEWEBDRIVER", "")
+    )
+
+
 def missing_programs() -> str:
     """Return the missing parts of the browser's installation, or an empty text."""
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return ", ".join(missing)
+    found = {"chromium or google-chrome": find_browser(), "chromedriver": find_driver()}
+    return ", ".join(name for name, path in found.items() if path is None)
 
 
 class Browser:
@@ -171,6 +196,7 @@ class Browser:
 
     def pixels(self) -> np.ndarray:
         """Return the pixels of the window: rows, columns, red-green-blue."""
+        import numpy as np
         from PIL import Image
 
         with Image.open(io.BytesIO(self.driver.get_screenshot_as_png())) as image:
@@ -213,13 +239,13 @@ class Browser:
 
 @contextmanager
 def start_browser(profile: Path, size: tuple[int, int] = (1400, 1300)) -> Iterator[Browser]:
-    """Start Chromium with a new profile."""
+    """Start the browser with a new profile."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
     options = Options()
-    options.binary_location = shutil.which("chromium") or "chromium"
+    options.binary_location = find_browser() or "chromium"
     for flag in FLAGS:
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={profile}")
@@ -227,7 +253,7 @@ def start_browser(profile: Path, size: tuple[int, int] = (1400, 1300)) -> Iterat
     options.add_experimental_option("prefs", {"download.default_directory": str(profile / "downloads")})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     os.environ.setdefault("SE_OFFLINE", "true")
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver = webdriver.Chrome(options=options, service=Service(find_driver()))
     try:
         yield Browser(driver)
     finally:

@@ -30,6 +30,7 @@ def packages() -> tuple[str, ...]:
     return tuple(name for name, path in modules().items() if path.name == "__init__.py")
 
 
+@cache
 def imports_of(name: str) -> set[str]:
     """Return the modules of this package that a module imports, also in functions and under TYPE_CHECKING."""
     known, found = modules(), set()

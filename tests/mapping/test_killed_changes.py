@@ -127,6 +127,11 @@ def test_they_are_not_in_the_way_of_a_replacement(tmp_path: Path, dead: str, the
         with create_dataset(path, MODEL, overwrite=True) as sink:
             for fqn in MODEL.all_variables:
                 sink.write(fqn, (slice(0, 4),), np.full(4, 5, "i4"))
+        with nczarr.Dataset(path) as dataset:  # the replacement has nothing of the change before
+            assert set(dataset.variables) == {"a", "b"}
+            assert all(variable[:].tolist() == [5] * 4 for variable in dataset.variables.values())
+        left = {p.name for p in path.iterdir() if p.is_dir()}
+        assert left == {"a", "b"}
         died = die_after(steps, rename, path, dead)
         if then == "clean":
             clean(path)
@@ -135,6 +140,7 @@ def test_they_are_not_in_the_way_of_a_replacement(tmp_path: Path, dead: str, the
                 dataset.title = "x"
         if not died:
             break
+    assert steps > 4
 
 
 def test_what_is_not_ours_stays(tmp_path: Path, dead: str) -> None:

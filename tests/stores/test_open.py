@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,13 @@ def test_targets(text: str, location: str, protocol: str, fragment: dict[str, st
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_target(text: str) -> None:
-    parse_target(text)
-    parse_target("file://" + text)
-    parse_target("https://h/" + text)
+    path, file, web = parse_target(text), parse_target("file://" + text), parse_target("https://h/" + text)
+    assert file.protocol == "file"
+    assert all("mode" in target.fragment for target in (path, file, web) if target.fragment)
+    if not path.fragment and "://" not in text:
+        assert path.location in (text, os.path.expanduser(text))
+    if not web.fragment:
+        assert (web.protocol, web.location) == ("https", "https://h/" + text.split("#")[0])
 
 
 @pytest.mark.parametrize(
